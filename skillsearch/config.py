@@ -263,6 +263,23 @@ def load_settings(
         variables = os.environ
         for name in sorted(variables.keys() - _VARIABLES):
             _warn_of_unknown(name)
+    settings = _with_files(here, variables, flags)
+    settings = _with_variables(settings, variables, here)
+    settings = _with_values(settings, flags, here, source="flag")
+    folders = (os.path.realpath(here),)
+    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
+    settings = replace(settings, selection=(*settings.selection, scope))
+    for folder in (cache_dir(), data_dir(), user_file().parent):
+        tighten(folder)
+    if settings.is_project_index:
+        from skillsearch.files.own_folder import own_folder
+
+        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
+    return settings
+
+
+def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Settings:
+    """Return what the files say, and the profiles in use in them."""
     own = user_file()
     project = project_file(here) or own
     settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
@@ -283,22 +300,11 @@ def load_settings(
             after = _with_values(settings, table, path.parent, source=source)
             is_own = is_chosen_by_user and path == own
             settings = after if is_own else _bounded(after, settings, project, has_index)
-    settings = _with_variables(settings, variables, here)
-    settings = _with_values(settings, flags, here, source="flag")
-    folders = (os.path.realpath(here),)
-    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
-    settings = replace(settings, selection=(*settings.selection, scope))
-    for folder in (cache_dir(), data_dir(), own.parent):
-        tighten(folder)
-    if settings.is_project_index:
-        from skillsearch.files.own_folder import own_folder
-
-        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
     return settings
 
 
-def load_setting(key: Key, index_dir: str | Path | None = None) -> Any:
-    """Return one setting; the variables of others are not read, so a bad one cannot be in the way.
+def load_only(key: Key, index_dir: str | Path | None = None) -> Settings:
+    """Load one setting; the variables of others are not read, so a bad one cannot be in the way.
 
     Those are read that decide which files count for it, perhaps for another index than they name.
     Fails as `load_settings` does.
@@ -306,7 +312,7 @@ def load_setting(key: Key, index_dir: str | Path | None = None) -> Any:
     names = {f"{PREFIX}{part}" for part in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
     flag = str(index_dir) if index_dir else None
-    return getattr(load_settings(variables=variables, index_dir=flag), key)
+    return load_settings(variables=variables, index_dir=flag)
 
 
 def default_index_dir() -> Path:

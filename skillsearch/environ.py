@@ -17,6 +17,8 @@ OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *scan.VARIABLES)
 """Variables that say where the user's own settings, default index and skills lie."""
 
+INTERRUPTED = 130
+"""Exit code of a process that Ctrl-C has ended."""
 _NO_TELEMETRY = {
     "ORT_DISABLE_TELEMETRY": "1",  # onnxruntime: a device id in ~/.cache, events to Microsoft
     "HF_HUB_DISABLE_TELEMETRY": "1",  # huggingface_hub: versions, and which agent runs it

@@ -5,12 +5,14 @@ SkillSearchError
 │   ├─ ParseError, AmbiguousNameError, VersionConstraintError, ChunkNotFoundError, UnsafePathError
 │   └─ SkillNotFoundError: VersionNotFoundError
 ├─ StorageError: LockTimeoutError, UnreadableError
-├─ ConfigError: EnvironmentNotFoundError
+├─ ConfigError: EnvironmentNotFoundError, EditError
 ├─ ExecutionError
 │   ├─ ExecutorError: IsolationError
 │   └─ CommandRefusedError, SkillNotLoadedError, WorkspaceError, ArtifactNotFoundError
 ├─ QueryError: SelectionError
-├─ RootError, IndexNotFoundError, IndexingError, CacheError, RemoteError, DaemonError
+├─ RootError: UnreachableError
+├─ RemoteError: CollectionMissingError
+├─ IndexNotFoundError, IndexingError, CacheError, DaemonError
 └─ EmbedderError, EvaluationError, TrainingError, MissingDependencyError
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
@@ -26,8 +28,12 @@ from skillsearch.environ import install_extra
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from typing import TypeVar
 
     from skillsearch.types import IndexProgress, Severity
+
+    Answer = TypeVar("Answer")
+    Explanation = TypeVar("Explanation")
 
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Numbers of system errors for which only more space helps."""
@@ -128,6 +134,10 @@ class RootError(SkillSearchError):
     """A root is missing, unreadable, or not a folder."""
 
 
+class UnreachableError(RootError):
+    """A server cannot be reached or is failing; a later attempt may succeed."""
+
+
 class IndexNotFoundError(SkillSearchError):
     """The index folder holds no usable index."""
 
@@ -170,6 +180,10 @@ class RemoteError(SkillSearchError):
     """Milvus cannot be reached, or refused a request."""
 
 
+class CollectionMissingError(RemoteError):
+    """A collection or alias does not exist, or no longer does."""
+
+
 class CacheError(SkillSearchError):
     """A part of a saved index is damaged, missing or of another version."""
 
@@ -180,6 +194,10 @@ class EmbedderError(SkillSearchError):
 
 class ConfigError(SkillSearchError):
     """A setting has an unusable value."""
+
+
+class EditError(ConfigError):
+    """A host's file cannot be edited without risk; the message is the reason."""
 
 
 class EnvironmentNotFoundError(ConfigError, LookupError):
@@ -301,6 +319,25 @@ def explained(
     except OSError as exc:
         before, _, after = message.rpartition("%s")
         raise kind(f"{before}{why(exc)}{after}") from exc
+
+
+@contextmanager
+def translated(translate: Callable[[Exception], SkillSearchError]) -> Iterator[None]:
+    """Turn whatever a library raises within into an error of ours."""
+    try:
+        yield
+    except Exception as exc:  # the errors of such a library share no other base class
+        raise translate(exc) from exc
+
+
+def answered(
+    call: Callable[[], Answer], explain: Callable[[Exception], Explanation]
+) -> Answer | Explanation:
+    """Return what a call returns, or the answer that explains what it raised."""
+    try:
+        return call()
+    except Exception as exc:  # noqa: BLE001 - the last line of defence of a face: it goes on
+        return explain(exc)
 
 
 @contextmanager

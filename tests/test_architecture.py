@@ -10,12 +10,12 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "callers", "environ", "errors", "hosts.scan", "json_values", "types"},
+    {"_version", "environ", "errors", "hosts.scan", "json_values", "signatures", "types"},
     {"text"},
     {
         "config",
         "files",
-        "hosts.moved",
+        "hosts.library_moves",
         "hosts.folders",
         "hosts.plugins",
         "hosts.table",

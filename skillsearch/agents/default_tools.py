@@ -16,13 +16,22 @@ from skillsearch.agents.arguments import checked
 from skillsearch.agents.catalog import Record, SkillCatalog, as_list, record_of
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
-from skillsearch.agents.tool import Need, Query, SearchArgs, Style, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import (
+    Count,
+    Need,
+    Query,
+    SearchArgs,
+    SkillName,
+    Style,
+    Tool,
+    ToolArguments,
+    Toolset,
+)
 from skillsearch.agents.tool_texts import body_text, list_text, page_text, search_text
 from skillsearch.config import load_settings
 from skillsearch.errors import QueryError
 from skillsearch.files.paths import printable
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.setting_values import MAX_N
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import LOADED_NAME_CHARS, Hit, Json
@@ -56,10 +65,11 @@ class SearchSkillsArgs(SearchArgs):
 class LoadSkillArgs(ToolArguments):
     """Read a skill's instructions; lists its files and chunks.
 
-    Follow them, and read only what they send you to.
+    Call it for a skill that fits the task, not to browse. Follow the instructions, and read only
+    what they send you to.
     """
 
-    name: str = Field(max_length=LOADED_NAME_CHARS)
+    name: SkillName
     chunk: str | None = Field(
         None, max_length=LOADED_NAME_CHARS, description="Id of one chunk, to read it."
     )
@@ -68,17 +78,17 @@ class LoadSkillArgs(ToolArguments):
 class ReadSkillFileArgs(ToolArguments):
     """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
-    name: str = Field(max_length=LOADED_NAME_CHARS)
+    name: SkillName
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
     offset: int = Field(0, ge=0, description="A next_offset.")
-    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES)
+    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes at most.")
 
 
 class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
     cursor: str | None = Field(None, description="A next_cursor.")
-    limit: int = Field(50, ge=1, le=MAX_N)
+    limit: Count = 50
 
 
 def library_tools(

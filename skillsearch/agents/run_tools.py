@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_pascal
 
-from skillsearch.agents.tool import Deferred, Tool, ToolArguments
+from skillsearch.agents.tool import Deferred, SkillName, Tool, ToolArguments
 from skillsearch.agents.tool_texts import run_text
 from skillsearch.execution import types
 from skillsearch.library.skill_library import SkillLibrary
@@ -36,11 +36,11 @@ class RunSkillScriptArgs(ToolArguments):
     Write results below out/; they stay there for the next call.
     """
 
-    name: str = Field(max_length=256)
+    name: SkillName
     command: _Command = Field(
         description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt"
     )
-    stdin: _Text = ""
+    stdin: _Text = Field("", description="Text to pass on.")
     output_files: _Patterns = Field((), description="Files to return, such as out/*.txt.")
     timeout: float = Field(
         types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."

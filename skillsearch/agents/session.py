@@ -17,8 +17,8 @@ from functools import partial
 from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 from urllib.parse import quote, unquote
 
-from skillsearch.callers import public
 from skillsearch.execution.types import ArtifactRef
+from skillsearch.signatures import public
 from skillsearch.text.safe_text import counted
 from skillsearch.types import Json, JsonObject
 
@@ -60,7 +60,7 @@ class StateDelta(Changes):
         self.evicted = tuple(evicted)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class DocSelection:
     """The selected documents of a skill in order, and how and with what effect they changed."""
 

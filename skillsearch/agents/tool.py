@@ -19,10 +19,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import QueryError, SkillSearchError, StorageError, machine_problem
+from skillsearch.errors import (
+    QueryError,
+    SkillSearchError,
+    StorageError,
+    answered,
+    machine_problem,
+)
 from skillsearch.setting_values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import MAX_NAME_CHARS, Json, JsonObject
+from skillsearch.types import LOADED_NAME_CHARS, MAX_NAME_CHARS, Json, JsonObject
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
@@ -30,6 +36,10 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
+SkillName = Annotated[
+    str, Field(max_length=LOADED_NAME_CHARS, description="Its name, as a hit has it.")
+]
+"""The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
 Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
@@ -136,7 +146,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Begun:
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
@@ -231,17 +241,18 @@ class Toolset:
         return self._guarded(name, finish)
 
     def _guarded(self, name: str, function: Callable[[], _T]) -> _T | Answer:
-        """Call a function, and make an answer of whatever it raises."""
-        try:
-            return function()
-        except SkillSearchError as error:
-            return failure_of(error)
-        except Exception as error:  # the edge: a model's call must not end its host
+        """Call a function, and make an answer of whatever it raises: its host must go on."""
+
+        def explain(error: Exception) -> Answer:
+            if isinstance(error, SkillSearchError):
+                return failure_of(error)
             if problem := machine_problem(error):
                 return failure_of(StorageError(problem))
             logger.exception("The tool %.64s failed.", name)
             message = "Internal error; see the log of the host."
             return failure("internal", message, "Go on without it, or tell the user.")
+
+        return answered(function, explain)
 
 
 def with_names(arguments: type[BaseModel], names: Sequence[str] | None) -> type[BaseModel]:

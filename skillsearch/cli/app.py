@@ -11,17 +11,18 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Sequence
-from typing import IO, Any
+from functools import partial
+from typing import IO, Any, NoReturn
 
 import click
 
 from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.cli.commands import COMMANDS
-from skillsearch.cli.interrupts import INTERRUPTED, leave_on_interrupt, raise_on_interrupt
+from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import LOGGER, VerboseOption, is_interactive
 from skillsearch.cli.output import StderrHandler, prepare_streams, say
-from skillsearch.environ import use_one_blas_thread
+from skillsearch.environ import INTERRUPTED, use_one_blas_thread
 from skillsearch.text.safe_text import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -144,29 +145,31 @@ class Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run a command and turn any error into one line and an exit code."""
         try:
-            if code := super().invoke(ctx):
+            if code := errors.answered(partial(super().invoke, ctx), partial(_fail, ctx)):
                 ctx.exit(code)
         except KeyboardInterrupt as exc:
             raise _interrupted(ctx) from exc
-        except errors.SkillSearchError as exc:
-            code = next((EXIT_CODES[kind] for kind in type(exc).__mro__ if kind in EXIT_CODES), 1)
-            raise Failure(str(exc), code) from exc
-        except click.UsageError as exc:
-            if ctx.invoked_subcommand == "hook":  # hosts take 2 for "block the prompt"
-                exc.exit_code = 1  # type: ignore[misc]  # click declares it for the class
-            raise
-        except (click.ClickException, click.Abort, click.exceptions.Exit, OSError):
-            raise
-        except Exception as exc:  # The outermost edge: a user is owed a line, not a traceback.
-            if _is_interrupt(exc):
-                raise _interrupted(ctx) from exc
-            if LOGGER.isEnabledFor(logging.DEBUG):
-                traceback.print_exception(exc)
-            raise Failure(
-                errors.machine_problem(exc)
-                or f"This is a bug in skillsearch, please report it: {type(exc).__name__}: {exc} "
-                "(-v shows where it happened)"
-            ) from exc
+
+
+def _fail(ctx: click.Context, error: Exception) -> NoReturn:
+    """Raise what an error is for the user of a command: a line, not a traceback."""
+    if isinstance(error, errors.SkillSearchError):
+        code = next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
+        raise Failure(str(error), code) from error
+    if isinstance(error, click.UsageError) and ctx.invoked_subcommand == "hook":
+        # Hosts take 2 for "block the prompt"; click declares the code for the class.
+        error.exit_code = 1  # type: ignore[misc]
+    if isinstance(error, click.ClickException | click.Abort | click.exceptions.Exit | OSError):
+        raise error
+    if _is_interrupt(error):
+        raise _interrupted(ctx) from error
+    if LOGGER.isEnabledFor(logging.DEBUG):
+        traceback.print_exception(error)
+    raise Failure(
+        errors.machine_problem(error)
+        or f"This is a bug in skillsearch, please report it: {type(error).__name__}: {error} "
+        "(-v shows where it happened)"
+    ) from error
 
 
 def _nearest_commands(word: str) -> list[str]:

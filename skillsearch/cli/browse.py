@@ -35,7 +35,7 @@ from skillsearch.types import Diagnostic, Json, Root, Skill, SkillFile
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
     from skillsearch.index.documents import Document
-    from skillsearch.skills.chunks import Chunk
+    from skillsearch.skills.chunks import Chunk, ChunkedBody
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "tags")
 _SOURCE = ("trust", "origin")
@@ -169,27 +169,21 @@ def show_command(
     if file is not None:
         _show_file(skill, file, root, as_json=as_json)
         return
-    body, (files, truncated) = parse_chunks(skill.body), list_files(skill.path.parent)
+    body = parse_chunks(skill.body)
+    if part == "body" and not as_json:
+        _show_body(body, root)
+        return
+    files, truncated = list_files(skill.path.parent)
     if as_json:
         record: dict[str, Json] = {
             **_entry(document, root),
-            "name": skill.name,
-            "description": skill.description,
-            "stale": skill.content_hash != document.content_hash,
-            "frontmatter": dict(skill.metadata.frontmatter),
-            "examples": [example._asdict() for example in document.examples],
+            **_content(skill, document),
             "files": list(files),
             "files_truncated": truncated,
         }
         if body.chunks:
             record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
         emit_json({**record, "body": body.core} if part == "body" else record)
-    elif part == "body":
-        say(body_warning(root.trust, root.origin))
-        click.echo(visible(body.core))
-        if body.chunks:
-            ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
-            say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
     else:
         say("note: the skill has more files than can be listed here" if truncated else "")
         if part == "files":
@@ -197,6 +191,25 @@ def show_command(
         else:
             rows = _skill_rows(skill, document, root, body.chunks)
             show_rows(rows + [("file", path) for path in files], columns=("key", "value"))
+
+
+def _show_body(body: ChunkedBody, root: Root) -> None:
+    say(body_warning(root.trust, root.origin))
+    click.echo(visible(body.core))
+    if body.chunks:
+        ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
+        say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
+
+
+def _content(skill: Skill, document: Document) -> dict[str, Json]:
+    """Return the JSON form of what the SKILL.md says now, but for its body."""
+    return {
+        "name": skill.name,
+        "description": skill.description,
+        "stale": skill.content_hash != document.content_hash,
+        "frontmatter": dict(skill.metadata.frontmatter),
+        "examples": [example._asdict() for example in document.examples],
+    }
 
 
 def _show_text(record: Mapping[str, Json], text: str, root: Root, *, as_json: bool) -> None:

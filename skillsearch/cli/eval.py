@@ -150,14 +150,14 @@ def eval_command(
         "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
     )
     measuring = (foreign, drop_gold, example, own, pool, kinds, confusables, minima)
+    is_measuring = any((*measuring, save_runs, work, save_collection))
     if compare:
-        is_measuring = any((*measuring, save_runs, work, save_collection))
         refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
     refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
-    if pool:
-        _check_pool(len(collections) + example, own=own, drop_gold=drop_gold)
-    refuse(kinds is not None and not own, "--kinds goes with --self only.")
-    refuse(save_collection and not own, "--save-collection goes with --self only.")
+    _check_pool(pool, len(collections) + example, own=own, drop_gold=drop_gold)
+    if not own:
+        refuse(kinds is not None, "--kinds goes with --self only.")
+        refuse(save_collection, "--save-collection goes with --self only.")
     refuse(
         html and not html.absolute().parent.is_dir(),
         f"The folder of --html {html} does not exist; create it.",
@@ -170,6 +170,7 @@ def eval_command(
         require_installed("eval", "--html", "matplotlib", "jinja2")
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
+    from skillsearch.evaluation.collection import EXAMPLE
     from skillsearch.evaluation.jobs import evaluate, load_jobs
     from skillsearch.evaluation.report import shortfalls
     from skillsearch.evaluation.runs import parse_minimum
@@ -182,10 +183,12 @@ def eval_command(
     settings = read_settings()
     request = _request(collections, settings) if own else None
     specs = _specs(systems, settings, request)
+    jobs: Sequence[Job]
     if request:
-        jobs: tuple[Job, ...] = (_own_job(request, kinds, foreign, split, save_collection),)
+        jobs = [_own_job(request, kinds, foreign, split, save_collection)]
     else:
-        jobs = load_jobs(_folders(collections, example), foreign=foreign, split=split, pool=pool)
+        folders = [*map(Path, collections), *[EXAMPLE] * example]
+        jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
     with output.progress_bars() as progress:
         outcomes = evaluate(
             jobs,
@@ -200,25 +203,19 @@ def eval_command(
     _show_outcomes(outcomes, html, as_json=as_json)
     missed = shortfalls(outcomes, least)
     for shortfall in missed:
-        output.say(str(shortfall))
-    return 1 if missed else 0
+        output.say(shortfall)
+    return int(bool(missed))
 
 
-def _check_pool(collections: int, *, own: bool, drop_gold: bool) -> None:
+def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> None:
     refuse(
-        own or collections < 2,
+        pool and (own or collections < 2),
         "--pool mixes the documents of collections: name at least two.",
     )
     refuse(
-        drop_gold,
+        pool and drop_gold,
         "--drop-gold goes without --pool: another collection may answer what was dropped.",
     )
-
-
-def _folders(collections: Sequence[str], example: bool) -> list[Path]:
-    from skillsearch.evaluation.collection import EXAMPLE
-
-    return [*map(Path, collections), *[EXAMPLE] * example]
 
 
 def _compare(files: Sequence[str], system: str | None, html: Path | None, *, as_json: bool) -> None:

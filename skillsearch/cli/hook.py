@@ -22,7 +22,7 @@ import time
 from skillsearch.cli.hook_session import Session
 from skillsearch.daemon import client
 from skillsearch.environ import variables
-from skillsearch.errors import DaemonError, SkillSearchError, machine_problem
+from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
 from skillsearch.hosts.scan import EVENTS
 from skillsearch.text.followups import needs_nothing
 
@@ -104,9 +104,8 @@ def run(
 ) -> None:
     """Answer the event on stdin, in the form of its name if `client` is None; never block."""
     clock = _Clock(seconds)
-    event = None
-    try:
-        event = _read_event(clock, is_text=client == "text")
+
+    def answer() -> None:
         prompt = str(event["prompt"])[:MAX_PROMPT_CHARS]
         if needs_nothing(prompt):
             return
@@ -125,13 +124,25 @@ def run(
             output = {"hookEventName": name, "additionalContext": text}
             _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
         session.remember(texts)
+
+    def explain(error: Exception) -> None:
+        _explain(error)
+        if client != "text":
+            _report_no_index(index_dir)
+
+    try:
+        event = answered(lambda: _read_event(clock, is_text=client == "text"), _explain)
+        if event:
+            answered(answer, explain)
     except KeyboardInterrupt:
         _warn("interrupted")
-    except Exception as exc:  # noqa: BLE001  # The host would show its user a traceback, or block.
-        is_ours = isinstance(exc, SkillSearchError)
-        _warn(str(exc) if is_ours else machine_problem(exc) or f"{type(exc).__name__}: {exc}")
-        if event and client != "text":
-            _report_no_index(index_dir)
+
+
+def _explain(error: Exception) -> dict[str, Any]:
+    """Say what went wrong: else a host would show its user a traceback, or block the prompt."""
+    is_ours = isinstance(error, SkillSearchError)
+    _warn(str(error) if is_ours else machine_problem(error) or f"{type(error).__name__}: {error}")
+    return {}
 
 
 def _report_no_index(index_dir: str | None) -> None:

@@ -18,7 +18,6 @@ from skillsearch import config
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.hook import forget_told
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import (
     NamedRoot,
     Setting,
@@ -30,9 +29,10 @@ from skillsearch.cli.options import (
 )
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.config import Settings
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.request import Follows, IndexRequest, key_of
-from skillsearch.index.root_change import How, RootChange, Scope
+from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
 from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library import watcher
@@ -40,15 +40,13 @@ from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
-from skillsearch.types import IndexReport, Json, Progress
+from skillsearch.types import IndexReport, Progress
 
 if TYPE_CHECKING:
     from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
-
-_SHOWN_ROOTS = 10
 
 
 @click.command("index")
@@ -115,15 +113,11 @@ def index_command(
     for your skills, those of enabled plugins, and those of the project around this folder. From
     then on the index follows them by itself. What --remove or a host takes out stays out.
     """
-    refuse(
-        [replaces, remove, bool(only)].count(True) > 1,
-        "--only updates part of the index, --replace all, --remove takes out; use one of them.",
-    )
+    how = _how(only, remove=remove, replaces=replaces)
     is_named = bool(roots) or examples
     refuse(remove and not is_named, "--remove takes out ROOTs; name them.")
-    is_scoped = scope and (remove or only or not roots)
-    refuse(is_scoped, "--scope says who sees the ROOTs that are added; name them.")
-    how: How = "keep" if only else "remove" if remove else "replace" if replaces else "add"
+    is_adding = roots and how in ("add", "replace")
+    refuse(scope and not is_adding, "--scope says who sees the ROOTs that are added; name them.")
     settings = read_settings()
     follows = _follows(settings, how, is_named=is_named)
     change = RootChange(
@@ -152,17 +146,31 @@ def index_command(
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
     reports = report_folders(index, Path.cwd(), before) if follows == "hosts" else []
-    records = {"places": [report.to_dict() for report in reports]} if reports else {}
     index_roots = index.opened.settings.roots
-    _show(report, {"index_dir": str(folder.path)}, index_roots, records, as_json=as_json)
+    _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
     if not as_json:
         show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(config.cache_dir())
-    is_new = report.generation != generation
-    notes = [advice(index), _unvetted(index_roots)] if is_new else []
-    for note in filter(None, [*notes, _outside(settings, roots)]):
-        say(f"note: {note}")
+    if report.generation != generation:
+        _say_note(advice(index))
+        _say_note(_unvetted(index_roots))
+    _say_note(_outside(settings, roots))
+
+
+def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
+    """Return what the options say of the roots that are held."""
+    chosen: dict[How, bool] = {"keep": bool(only), "remove": remove, "replace": replaces}
+    ways = [how for how, is_chosen in chosen.items() if is_chosen]
+    refuse(
+        len(ways) > 1,
+        "--only updates part of the index, --replace all, --remove takes out; use one of them.",
+    )
+    return ways[0] if ways else "add"
+
+
+def _say_note(text: str) -> None:
+    say(f"note: {text}" if text else "")
 
 
 def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
@@ -179,7 +187,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
         )
     with index:
         index_roots = index.settings.roots
-    _show(report, {"collection": settings.collection}, index_roots, {}, as_json=as_json)
+    _show(report, {"collection": settings.collection}, index_roots, (), as_json=as_json)
     prune_archives(config.cache_dir())
 
 
@@ -268,7 +276,7 @@ def _unvetted(roots: Sequence[types.Root]) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here."""
     here = View.of(Path.cwd())
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
-    names = listed((root.origin or str(root.path) for root in doubted), _SHOWN_ROOTS)
+    names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
     if not doubted:
         return ""
     first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
@@ -308,7 +316,7 @@ def _show(
     report: IndexReport,
     target: Mapping[str, str],
     roots: Sequence[types.Root],
-    more: Mapping[str, Json],
+    folders: Sequence[FolderReport],
     *,
     as_json: bool,
 ) -> None:
@@ -316,7 +324,8 @@ def _show(
     names = [root.origin or str(root.path) for root in roots]
     if as_json:
         trust = [root.trust for root in roots]
-        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **more})
+        places = {"places": [each.to_dict() for each in folders]} if folders else {}
+        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **places})
         return
     show_diagnostics(report.diagnostics)
     if report.healed:
@@ -334,7 +343,7 @@ def _show(
     tagged = (
         f"{name} {tag_of(root.trust)}".rstrip() for name, root in zip(names, roots, strict=True)
     )
-    say(f"index: {where}; roots: {listed(tagged, _SHOWN_ROOTS)}", err=False)
+    say(f"index: {where}; roots: {listed(tagged, SHOWN_ROOTS)}", err=False)
 
 
 @click.command("watch")

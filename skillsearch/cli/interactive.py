@@ -12,9 +12,9 @@ from click.shell_completion import BashComplete, FishComplete, ShellComplete, Zs
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import is_terminal, say
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.text.safe_text import counted, visible

@@ -6,12 +6,12 @@ import os
 import signal
 import sys
 
+from skillsearch.environ import INTERRUPTED
+
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt of a host
 if TYPE_CHECKING:
     from types import FrameType
 
-INTERRUPTED = 130
-"""Exit code after Ctrl-C."""
 # An interrupt while a hook of Python runs would be lost in the hook.
 _HOOK_SECONDS = 0.01
 

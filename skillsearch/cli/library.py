@@ -19,8 +19,16 @@ from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
 from skillsearch.hosts.files import Change, host_file, switched_off, switches
+from skillsearch.hosts.library_moves import (
+    Journal,
+    Move,
+    State,
+    fault,
+    move_away,
+    move_back,
+    open_journal,
+)
 from skillsearch.hosts.listings import Listings
-from skillsearch.hosts.moved import Journal, Move, State, fault, move_away, move_back, open_journal
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
@@ -63,22 +71,12 @@ def library_command(
     shows what is away. A journal beside the library is written before each step, so that whatever
     ends a move, the next command completes or undoes it. Skills of plugins and projects stay.
     """
-    is_move, is_restore = action == "move", action == "restore"
-    refuse(every_skill and not is_restore, "--all is for restore.")
-    refuse(every_skill and names, "--all is instead of NAMEs; leave out one of them.")
-    refuse(is_move and not names, "move needs the NAMEs of skills.")
-    refuse(names and not (is_move or is_restore), "list takes no NAMEs; it lists all.")
-    refuse(switch and not is_move, "--switch is for move; restore undoes it by NAME.")
-    refuse(
-        switch not in (None, *_SWITCHES),
-        f"{switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
-        "--switch, move takes the skills out of the folders of all hosts.",
-    )
+    _check(action, names, switch, every_skill=every_skill)
     done = True
     with open_journal() as journal:
-        if is_move:
+        if action == "move":
             done = _move(journal, names, switch, yes=yes)
-        elif is_restore:
+        elif action == "restore":
             done = _restore(journal, None if every_skill else names, yes=yes)
         moves = journal.away()
     if as_json:
@@ -89,6 +87,20 @@ def library_command(
         show_rows(rows, ("skill", "now", "from"), columns=("name", "now", "from"))
         say("" if moves else "No skill is away.")
     return 0 if done else 1
+
+
+def _check(action: str, names: tuple[str, ...], switch: str | None, *, every_skill: bool) -> None:
+    """Refuse what does not go together."""
+    refuse(every_skill and action != "restore", "--all is for restore.")
+    refuse(every_skill and names, "--all is instead of NAMEs; leave out one of them.")
+    refuse(action == "move" and not names, "move needs the NAMEs of skills.")
+    refuse(action == "list" and names, "list takes no NAMEs; it lists all.")
+    refuse(switch and action != "move", "--switch is for move; restore undoes it by NAME.")
+    refuse(
+        switch not in (None, *_SWITCHES),
+        f"{switch} has no switch for single skills; {', '.join(_SWITCHES)} have. Without "
+        "--switch, move takes the skills out of the folders of all hosts.",
+    )
 
 
 def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bool) -> bool:
@@ -188,16 +200,12 @@ def _titles(names: Iterable[str]) -> str:
 def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> bool:
     """Bring back the named skills, or with None all."""
     away = journal.away()
-    keys = {move.name.casefold() for move in away}
-    if lost := [name for name in names or () if name.casefold() not in keys]:
-        there = listed((move.name for move in away), _SHOWN) or "none"
-        raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
-    named = keys if names is None else set(map(str.casefold, names))
-    wanted = [move for move in away if move.name.casefold() in named]
+    wanted = away if names is None else _named(away, names)
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
         return not away
-    wanted.sort(key=lambda move: len(Path(move.source).parts))  # what holds another comes first
+    # What holds another comes first.
+    wanted = sorted(wanted, key=lambda move: len(Path(move.source).parts))
     for move in wanted:
         back = (
             f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
@@ -212,6 +220,16 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
     index.refresh(keep_missing=True)
     _show_counts(before, index)
     return is_done
+
+
+def _named(away: Sequence[Move], names: Sequence[str]) -> list[Move]:
+    """Return what has one of some names, ignoring case; an error for a name that nothing has."""
+    keys = {move.name.casefold() for move in away}
+    if lost := [name for name in names if name.casefold() not in keys]:
+        there = listed((move.name for move in away), _SHOWN) or "none"
+        raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
+    wanted = set(map(str.casefold, names))
+    return [move for move in away if move.name.casefold() in wanted]
 
 
 def _open_index() -> SkillIndex:

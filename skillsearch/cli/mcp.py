@@ -15,14 +15,15 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.config import cache_dir, mcp_token
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import (
     ConfigError,
     MissingDependencyError,
     SkillSearchError,
+    answered,
     machine_problem,
     require_installed,
 )
@@ -186,12 +187,14 @@ def _serve(
 
                 await serve_stdio(server, streams, stop)
 
-    try:
-        return run_server(serve)
-    except Exception as exc:  # noqa: BLE001 - raised further, it would wait for the stdin reader
-        bug = f"This is a bug in skillsearch, please report it: {exc!r}"
-        say(f"Error: {machine_problem(exc) or bug}")
-        return 1
+    # An error that is raised further would wait for the reader of stdin.
+    return answered(lambda: run_server(serve), _report)
+
+
+def _report(error: Exception) -> int:
+    bug = f"This is a bug in skillsearch, please report it: {error!r}"
+    say(f"Error: {machine_problem(error) or bug}")
+    return 1
 
 
 def _enriching(served: ServedLibrary) -> str:

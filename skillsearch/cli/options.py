@@ -7,10 +7,10 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 import click
 from click.core import ParameterSource
@@ -23,7 +23,7 @@ from skillsearch.types import LANGUAGES
 
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
-Function = TypeVar("Function", bound=Callable[..., Any])
+Function = TypeVar("Function", bound=Callable[..., object])
 Model = Callable[[ModuleType], object]
 """Makes the model of a JSON object from the module `skillsearch.cli.models`."""
 LOGGER = logging.getLogger("skillsearch")
@@ -82,14 +82,25 @@ def read_settings() -> Settings:
     return load_settings(**read_flags())
 
 
+class _Attributes(TypedDict, total=False):
+    """What an option of a setting may say of itself."""
+
+    type: click.ParamType[Any]
+    metavar: str
+    multiple: bool
+    is_flag: bool
+    flag_value: bool | str
+    help: str
+
+
 class Setting(click.Option):
     """An option that overrides the setting of its name; commands get it by `read_settings`.
 
     Its help is what the setting says, unless it has its own.
     """
 
-    def __init__(self, *names: Any, **attributes: Any) -> None:
-        super().__init__(*names, expose_value=False, callback=_keep_flag, **attributes)
+    def __init__(self, names: Sequence[str], **attributes: Unpack[_Attributes]) -> None:
+        super().__init__(names, expose_value=False, callback=_keep_flag, **attributes)
         self.help = self.help or text_of(str(self.name))
 
 

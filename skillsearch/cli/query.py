@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import compress
 from typing import TYPE_CHECKING, BinaryIO
 
 import click
@@ -305,38 +304,44 @@ def prompt_command(
         vetted_only=not include_unvetted,
         face="prompt",
     )
-    answers = list(answer_queries(index, [text] if words else [], say, how))
-    unvetted = sum(answer.unvetted for answer in answers)
-    offers: Sequence[Document | Hit] = [hit for answer in answers for hit in answer.shown]
-    library = SkillLibrary.of_index(index)
-    library.selection = settings.selection
+    library = SkillLibrary.of_index(index, settings.selection)
+    offers: Sequence[Document | Hit] = ()
+    fits = unvetted = 0
     if every_skill:
-        documents = library.list()
-        is_vetted = (library.root_of(document).trust == "vetted" for document in documents)
-        is_offered = [include_unvetted or vetted for vetted in is_vetted]
-        offers, unvetted = list(compress(documents, is_offered)), is_offered.count(False)
+        offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
+    elif words:
+        (answer,) = answer_queries(index, [text], say, how)
+        offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
     skills = [prompts.offered(library, offer) for offer in offers]
-    loaded = _required_before(library, names) if required else names
-    bodies = [_body(library, name) for name in loaded]
+    bodies = _bodies(library, names, required=required)
     overview = prompts.render_overview(skills, overview_format) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if as_json:
-        emit_json(
-            {
-                "query": text,
-                "skills": [skill.name for skill in skills],
-                "prompt": prompt,
-                "offers": prompts.render_offers(library, offers),
-                "fits": sum(len(answer.hits) for answer in answers),
-                "unvetted": unvetted,
-            }
-        )
+        record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
+        more = {"offers": prompts.render_offers(library, offers), "fits": fits}
+        emit_json({**record, **more, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
     if not as_json:
         say(left_out(unvetted))
+
+
+def _every_offer(
+    library: SkillLibrary, *, include_unvetted: bool
+) -> tuple[Sequence[Document], int]:
+    """Return the skills to offer whatever the request, and how many are left out as unvetted."""
+    documents = library.list()
+    if include_unvetted:
+        return documents, 0
+    vetted = [each for each in documents if library.root_of(each).trust == "vetted"]
+    return vetted, len(documents) - len(vetted)
+
+
+def _bodies(library: SkillLibrary, names: Sequence[str], *, required: bool) -> list[str]:
+    loaded = _required_before(library, names) if required else names
+    return [_body(library, name) for name in loaded]
 
 
 def _required_before(library: SkillLibrary, names: Sequence[str]) -> list[str]:

@@ -14,9 +14,9 @@ import click
 from skillsearch.cli import options, run_results
 from skillsearch.cli.app import Failure, refuse
 from skillsearch.cli.browse import complete_name
-from skillsearch.cli.interrupts import INTERRUPTED
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
@@ -218,7 +218,7 @@ def run_command(
     for problem in problems:
         say(f"warning: {problem}")
     is_short = bool(globs) and len(written) < len(result.output_files)
-    return _exit_code(result) or (FAILED if is_short else 0)
+    return _exit_code(result, is_short=is_short)
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -245,10 +245,12 @@ def _output_spec(globs: tuple[str, ...], *, inline: bool) -> types.OutputSpec:
     )
 
 
-def _exit_code(result: types.RunResult) -> int:
+def _exit_code(result: types.RunResult, *, is_short: bool) -> int:
     if result.timed_out:
         return TIMED_OUT
-    return NOT_STARTED if result.exit_code < 0 else result.exit_code
+    if result.exit_code < 0:
+        return NOT_STARTED
+    return result.exit_code or FAILED * is_short
 
 
 @contextmanager

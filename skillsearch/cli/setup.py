@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -75,34 +75,48 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
     roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
-    plans = [
-        _Plan.of(client, file, entries)
-        for client in HOSTS
-        for file, entries in _files(client, index_dir, only, remove=remove).items()
-    ]
+    plans = list(_plans(index_dir, only, remove=remove))
     if not as_json:
         show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
-        rows = [list(plan.row.values())[:4] for plan in plans]
-        show_rows(rows, ("host", "entries", "file", "to do"))
-    for plan in plans:
-        plan.explain()
-    if not (remove or importlib.util.find_spec("mcp")):
-        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
-    if not (plans or roots):
+    _show_plans(plans, remove=remove, as_json=as_json)
+    if plans or roots:
+        is_open = is_new or any(plan.is_open for plan in plans)
+        done = _agrees(yes, only, remove=remove, is_open=is_open)
+    else:
         done = yes
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
-    elif is_new or yes or any(plan.is_open for plan in plans):
-        words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
-        done = agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
-    else:
-        done = False
-        say("There is nothing to change.")
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     return int(any(row["state"] == "refused" for row in outcomes))
+
+
+def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan]:
+    """Work out what is to become of each file of each host on this machine."""
+    for client in HOSTS:
+        for file, entries in _files(client, index_dir, only, remove=remove).items():
+            yield _Plan.of(client, file, entries)
+
+
+def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool) -> bool:
+    """Return whether to do what is shown; without ``--yes`` only if anything is open."""
+    if not (yes or is_open):
+        say("There is nothing to change.")
+        return False
+    words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
+    return agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
+
+
+def _show_plans(plans: Sequence[_Plan], *, remove: bool, as_json: bool) -> None:
+    if not as_json:
+        rows = [list(plan.row.values())[:4] for plan in plans]
+        show_rows(rows, ("host", "entries", "file", "to do"))
+    for plan in plans:
+        plan.explain()
+    if not (remove or importlib.util.find_spec("mcp")):
+        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
 def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], bool]:

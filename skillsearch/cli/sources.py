@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -56,21 +56,22 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
             check_size(Path(source), is_agreed=False, may_agree=False)
     before = lock.read_lock()
     fetched = [source for source in sources if is_bundle(source)]
-    try:
+    with ExitStack() as undo:  # what was there before is pinned as its copy is now
+        undo.callback(_unpin, set(fetched) - set(before))
         for source in fetched:
             update(source, folder_of(source), agree=partial(_add, source, sources[source]))
         indexed = _index_added(settings, list(map(_root, sources)), as_json=as_json)
-    except BaseException:
-        with lock.changed_lock() as locked:  # what was there before is pinned as its copy is now
-            for source in set(fetched) - set(before):
-                locked.pop(source, None)
-        raise
+        undo.pop_all()
     _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
     if fetched:
-        names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
-        trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
-        command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
-        say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
+        _say_how_to_vouch(fetched, settings)
+
+
+def _say_how_to_vouch(fetched: Sequence[str], settings: Settings) -> None:
+    names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
+    trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
+    command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
+    say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
 
 
 def _add(source: str, text: str, _old: Path | None, new: Path) -> bool:
@@ -81,6 +82,12 @@ def _add(source: str, text: str, _old: Path | None, new: Path) -> bool:
         raise RootError(f"{shown(source)} holds no skill, a folder with a SKILL.md; see its files.")
     _pin(LockedSource(source, text, content_digest(new), _today()))
     return True
+
+
+def _unpin(sources: Iterable[str]) -> None:
+    with lock.changed_lock() as entries:
+        for source in sources:
+            entries.pop(source, None)
 
 
 def _pin(entry: LockedSource) -> None:
@@ -108,9 +115,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     roots = [_root(name) for name in sources if name not in locked or key_of(name) in held]
     records = [_record(source, text) for source, text in sources.items()]
     indexed = _remove(settings, roots)
-    with lock.changed_lock() as entries:
-        for source in sources:
-            entries.pop(source, None)
+    _unpin(sources)
     _show(records, indexed, as_json=as_json)
 
 

@@ -26,7 +26,7 @@ import skillsearch
 from skillsearch import errors
 from skillsearch.daemon import client
 from skillsearch.environ import settle, use_one_blas_thread
-from skillsearch.errors import DaemonError, SkillSearchError
+from skillsearch.errors import DaemonError, SkillSearchError, answered
 from skillsearch.files.private import make_private
 from skillsearch.text.safe_text import one_line
 
@@ -141,21 +141,15 @@ class Daemon:
 
     def _response(self, connection: socket.socket) -> bytes:
         deadline = time.monotonic() + self.read_seconds
-        try:
+
+        def answer() -> bytes:
             request = client.receive(connection, client.MAX_REQUEST_BYTES, deadline)
             response = client.message(result=self._result(request))
-            if len(response) <= self.response_bytes:
-                return response
-            text = f"The answer is longer than {self.response_bytes:,} bytes."
-        except OSError:
-            raise
-        except SkillSearchError as exc:
-            is_final = isinstance(exc, FINAL)
-            return client.message(error={"message": str(exc), "final": is_final})
-        except Exception as exc:  # One bad answer must not end the daemon.
-            logger.exception("an answer failed")
-            text = f"{type(exc).__name__}: {exc}"
-        return client.message(error={"message": text, "final": False})
+            if len(response) > self.response_bytes:
+                raise DaemonError(f"The answer is longer than {self.response_bytes:,} bytes.")
+            return response
+
+        return answered(answer, _failure)
 
     def _result(self, request: JsonObject) -> JsonObject:
         method, arguments = request.get("method"), request.get("arguments")
@@ -174,6 +168,17 @@ class Daemon:
             return answer(arguments)
         finally:
             self._last_used = time.monotonic()
+
+
+def _failure(error: Exception) -> bytes:
+    """Return the answer about what went wrong: one bad answer must not end the daemon."""
+    if isinstance(error, OSError):
+        raise error
+    text, is_final = str(error), isinstance(error, FINAL)
+    if not isinstance(error, SkillSearchError):
+        logger.exception("an answer failed")
+        text = f"{type(error).__name__}: {error}"
+    return client.message(error={"message": text, "final": is_final})
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:

@@ -10,7 +10,7 @@ import re
 import string
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder, HashingEmbedder
@@ -20,6 +20,9 @@ from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
+
+if TYPE_CHECKING:
+    from skillsearch.embedders.onnx_embedder import Tokenizer
 
 # Folder of the packaged models, which share the rows of their words and the tokenizer.
 PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / "minilm"
@@ -89,7 +92,7 @@ def load_embedder(
     if spec in LOADERS:
         return LOADERS[spec]()
     if _runs_on_devices(spec):
-        device = device or config.load_setting("device")
+        device = device or config.load_only("device").device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
     if folder and (folder != spec or Path(folder).is_dir()):
@@ -141,7 +144,7 @@ class TokenCounter(dict[str, int]):
     The count is the same, without special tokens, in a fifth of the time.
     """
 
-    def __init__(self, tokenizer: Any) -> None:
+    def __init__(self, tokenizer: Tokenizer) -> None:
         """Wrap a WordPiece tokenizer of the BERT family that neither cuts nor pads."""
         super().__init__()
         self._tokenizer = tokenizer

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -17,7 +17,7 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import EmbedderError
+from skillsearch.errors import EmbedderError, translated
 
 # Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1
@@ -152,10 +152,6 @@ def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> Row:
     return (vector / norm if norm else vector).astype(np.float32)
 
 
-@contextlib.contextmanager
-def errors_of(library: str, model: Path | str) -> Iterator[None]:
+def errors_of(library: str, model: Path | str) -> AbstractContextManager[None]:
     """Turn whatever a library raises about a model into an EmbedderError that keeps its words."""
-    try:
-        yield
-    except Exception as exc:  # These libraries' errors share no other base class.
-        raise EmbedderError(f"{library} cannot use {model}: {exc}") from exc
+    return translated(lambda exc: EmbedderError(f"{library} cannot use {model}: {exc}"))

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError
+
+if TYPE_CHECKING:
+    from onnxruntime import InferenceSession
+    from tokenizers import Encoding
+    from tokenizers import Tokenizer as Tokenizer
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 POOLED_OUTPUT = "sentence_embedding"
@@ -45,8 +50,8 @@ class OnnxEmbedder:
     dimensions: int
     scripts: frozenset[str] | None
     _max_tokens: int
-    _tokenizer: Any
-    _run: Callable[[Any], embedding.Row]
+    _tokenizer: Tokenizer
+    _run: Callable[[Encoding], embedding.Row]
 
     @classmethod
     def load(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
@@ -88,7 +93,7 @@ class OnnxEmbedder:
         yield from map_ahead(embed_one, texts)
 
 
-def load_tokenizer(file: Path | bytes, max_tokens: int | None = None) -> Any:
+def load_tokenizer(file: Path | bytes, max_tokens: int | None = None) -> Tokenizer:
     """Load a verified tokenizer.json, or its bytes: it cuts at `max_tokens` if any, never pads."""
     from tokenizers import Tokenizer
 
@@ -104,18 +109,18 @@ def load_tokenizer(file: Path | bytes, max_tokens: int | None = None) -> Any:
     return tokenizer
 
 
-def shared_tokenizer(path: Path, max_tokens: int) -> Any:
+def shared_tokenizer(path: Path, max_tokens: int) -> Tokenizer:
     """Load one as `load_tokenizer` does, once for all models beside it; it must stay as it is."""
     stat = path.stat()
     return _load_once(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns), max_tokens)
 
 
 @lru_cache(maxsize=_TOKENIZERS)
-def _load_once(path: Path, _stamp: tuple[int, ...], max_tokens: int) -> Any:
+def _load_once(path: Path, _stamp: tuple[int, ...], max_tokens: int) -> Tokenizer:
     return load_tokenizer(path, max_tokens)
 
 
-def _load_session(path: Path, pooling: str) -> Callable[[Any], embedding.Row]:
+def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
     """Load an ONNX model and return a function from a tokenizer's encoding to a vector."""
     session = open_session(path)
     inputs = [node.name for node in session.get_inputs()]
@@ -126,7 +131,7 @@ def _load_session(path: Path, pooling: str) -> Callable[[Any], embedding.Row]:
     if output != POOLED_OUTPUT and pooling not in ("mean", "cls"):
         raise EmbedderError(f"{path} needs {pooling!r} after it; load it as st:{path.parent}")
 
-    def run(encoding: Any) -> embedding.Row:
+    def run(encoding: Encoding) -> embedding.Row:
         """Run one text; no row is padding, so the mean is over all of them."""
         tokens = (encoding.ids, encoding.attention_mask, encoding.type_ids)
         values = dict(zip(KNOWN_INPUTS, np.array(tokens, dtype=np.int64)[:, None], strict=True))
@@ -140,7 +145,9 @@ def _load_session(path: Path, pooling: str) -> Callable[[Any], embedding.Row]:
     return run
 
 
-def open_session(model: Path, weights: Mapping[str, NDArray[Any]] | None = None) -> Any:
+def open_session(
+    model: Path, weights: Mapping[str, NDArray[Any]] | None = None
+) -> InferenceSession:
     """Open an ONNX model on the CPU, one thread a text, as an ``InferenceSession``.
 
     `weights` are the values of constants that the model keeps outside itself, by name.

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from skillsearch.config import cache_dir
 from skillsearch.environ import forbid_telemetry, set_defaults
 from skillsearch.errors import EmbedderError, importing
+
+if TYPE_CHECKING:
+    from torch import Tensor as Tensor
+    from torch.nn import Module as Module
 
 
 def import_torch(extra: str, purpose: str) -> Any:

@@ -314,7 +314,7 @@ def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQue
     return (queries[number * len(queries) // chosen] for number in range(chosen))
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Asker:
     """Asks one system; `refused` are ids of queries with the reason."""
 
@@ -339,8 +339,8 @@ class _Asker:
         if drop_gold:
             for query_id in hidden:
                 grades = collection.qrels[query_id].items()
-                gold = [doc_id for doc_id, grade in grades if grade > 0]
-                hidden[query_id] |= index.hidden(gold, with_copies=True)
+                relevant = [doc_id for doc_id, grade in grades if grade > 0]
+                hidden[query_id] |= index.hidden(relevant, with_copies=True)
             # Without any document left there is nothing to search.
             left = [query for query in queries if len(hidden[query.query_id]) < len(index)]
             unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)

@@ -29,7 +29,7 @@ from skillsearch.index.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.eval_files import is_eval_file, read_eval_files
-from skillsearch.skills.resources import list_files, read_file
+from skillsearch.skills.resources import MAX_ENTRIES, list_files, read_file
 from skillsearch.text import requests
 from skillsearch.text.safe_text import counted
 from skillsearch.text.tables import read_tables
@@ -44,8 +44,6 @@ MAX_PER_KIND = 5
 """Known items of one skill: a skill of a hundred headings must not outweigh ninety others."""
 
 _FROM_FILES, _FROM_TEXT = frozenset(KINDS[:2]), frozenset(KINDS[2:])
-_MAX_LISTED = 20_000
-"""Files of a skill folder that are considered; it may contain all other skills."""
 _NOT_LISTED = (
     "Not all files were checked for evals: there are too many, or a name contains hidden "
     "characters. Move what is not part of the skill, and rename the rest."
@@ -83,7 +81,7 @@ def read_evals(skill: Skill, problems: list[Diagnostic]) -> Iterator[tuple[str, 
     """Yield relative path and bytes of each eval file of a skill; links are not followed."""
     folder = skill.path.parent
     try:
-        files, is_cut = list_files(folder, limit=_MAX_LISTED)
+        files, is_cut = list_files(folder, limit=MAX_ENTRIES)
     except SkillError as exc:
         problems.append(_unreadable(exc, folder))
         return

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import LINKS
-from skillsearch.files.paths import is_utf8, shown
+from skillsearch.files.paths import CONTROL, is_utf8, shown
 
 FOLDERS: Mapping[str, str] = MappingProxyType(
     {"OUTPUT_DIR": "out", "SKILLS_DIR": "skills", "WORKSPACE_DIR": ".", "WORK_DIR": "work"}
@@ -28,7 +28,6 @@ MAX_EXPANDED, MAX_EXPANDED_CHARS = 256, 8192
 
 _VARIABLE = re.compile(r"\$(?:\{(\w+)\}|(\w+))(?=/|\Z)", re.ASCII)
 _TOP = ("skills", "work", "out", "runs")  # what an absolute ``cwd`` may begin with
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _TOKEN = re.compile(r"[{},]|(?:\[[!^]?[^\]]*\]|[^{},\[])+|\[")
 _CLASS = re.compile(r"\[([!^]?)([^\]]*)\]")
 _RANGE = re.compile("(.)-(.)|.")
@@ -96,7 +95,7 @@ def normalize(pattern: str, variables: Mapping[str, str] = FOLDERS) -> str:
         raise _refused(pattern, f"has more than {MAX_PATTERN_CHARS} characters; shorten it")
     if "\\" in pattern:
         raise _refused(pattern, "has a backslash; write '/' between names, and '[*]' for a '*'")
-    if _CONTROL.search(pattern) or not is_utf8(pattern):
+    if CONTROL.search(pattern) or not is_utf8(pattern):
         raise _refused(pattern, "holds characters that no name should have; write '?' for each")
     return "/".join(_split(substitute(pattern, variables), pattern))
 

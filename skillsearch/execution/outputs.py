@@ -59,7 +59,7 @@ class Collected(NamedTuple):
     limits_hit: bool
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Gathering:
     """The outputs of a run so far; a problem is but a warning, as the result is worth having."""
 
@@ -80,7 +80,7 @@ class Gathering:
             files, limits_hit = self._collect(spec, failed)
             saved = self._save(files, spec) if spec.save else {}
             self._describe(files, spec, saved if request.omit_inline_content else ())
-            self.artifacts += saved.values()
+            self.artifacts.extend(saved.values())
             record = {
                 "globs": spec.globs,
                 "saved_as": [ref.name for ref in saved.values()],
@@ -108,7 +108,7 @@ class Gathering:
             self.warnings.append(f"Outputs were not collected: {error}")
             return (), False
         files, notes = without_empty(collected.files) if failed else (collected.files, [])
-        self.warnings += (*collected.warnings, *notes)
+        self.warnings.extend((*collected.warnings, *notes))
         return files, collected.limits_hit
 
     def _save(self, files: _Files, spec: types.OutputSpec) -> dict[str, types.ArtifactRef]:
@@ -126,7 +126,7 @@ class Gathering:
                 saved[file.name] = self.store.save(name, file.data, file.media_type)
             except (SkillSearchError, OSError) as error:
                 notes.append(f"{shown(file.name)} is not kept: {error}")
-        self.warnings += bounded(notes)
+        self.warnings.extend(bounded(notes))
         return saved
 
     def _describe(self, files: _Files, spec: types.OutputSpec, omitted: Collection[str]) -> None:

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from skillsearch.config import load_setting
+from skillsearch.config import load_only
 from skillsearch.errors import (
     ConfigError,
     ExecutionError,
@@ -57,7 +57,10 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
-        lists = (load_setting("allowed_commands"), load_setting("denied_commands"))
+        lists = (
+            load_only("allowed_commands").allowed_commands,
+            load_only("denied_commands").denied_commands,
+        )
         self._policy = policy or CommandPolicy(*lists)
         self._limits = limits or types.Limits()
         self._folders: dict[str, Path] = {}
@@ -84,7 +87,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             try:
                 program, outputs = self._prepare(request, session)
                 finished = self._execute(request, program)
-                outputs.warnings += run_warnings(finished)
+                outputs.warnings.extend(run_warnings(finished))
                 outputs.gather(request, failed=finished.timed_out or finished.exit_code != 0)
             finally:
                 if self._is_closed:  # perhaps while this run made its workspace

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 
 Tell = Callable[..., None]  # adds attributes, given by keyword, to the open span
@@ -35,15 +35,16 @@ def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
         with suppress(Exception):
             current.set_attributes(more)
 
-    try:
-        yield tell
-    except BaseException as error:
+    def end(kind: type[BaseException] | None, *_: object) -> None:
         with suppress(Exception):
-            current.set_status(_api().StatusCode.ERROR, type(error).__name__)
-        raise
-    finally:
+            if kind:
+                current.set_status(_api().StatusCode.ERROR, kind.__name__)
         with suppress(Exception):
             manager.__exit__(None, None, None)
+
+    with ExitStack() as stack:
+        stack.push(end)
+        yield tell
 
 
 @functools.cache

@@ -32,7 +32,7 @@ from skillsearch.execution.files import (
     replace_file,
 )
 from skillsearch.execution.types import ArtifactRef, Parts, StagedSkill
-from skillsearch.files.openat import open_folder, using
+from skillsearch.files.openat import LOCK_FLAGS, open_folder, using
 from skillsearch.files.paths import shown
 from skillsearch.files.private import make_private
 
@@ -45,7 +45,6 @@ MAX_SAME_TIME = 1_000
 _SUFFIX = ".lock"
 _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
 _MAX_ID_CHARS = 40
-_LOCK_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 logger = logging.getLogger(__name__)
 
@@ -271,7 +270,7 @@ def safe_id(session: str) -> str:
 
 def _take(path: Path, flags: int = 0) -> int | None:
     """Open a lock and take it; None if another process has it, or has removed it."""
-    fd = os.open(path, _LOCK_FLAGS | flags, 0o600)
+    fd = os.open(path, LOCK_FLAGS | flags, 0o600)
     is_ours = False
     try:
         with suppress(BlockingIOError, FileNotFoundError):

@@ -20,6 +20,8 @@ FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 """For a folder that is trusted; with `os.O_NOFOLLOW` for one that is not."""
 CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """For a file that must not be there yet."""
+LOCK_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""For a file that is there to be locked."""
 RACY_NS = 2_000_000_000
 """File systems' clocks tick every few milliseconds, some only every two seconds."""
 

@@ -16,7 +16,7 @@ _MAX_SHOWN_CHARS = 200
 # A character has at most four bytes, and a byte three characters when percent-encoded.
 _MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
 _DRIVE = re.compile(r"(?:\.?/)*[A-Za-z]:")
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
@@ -34,7 +34,7 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
     rules = {
         f"has more than {MAX_PATH_CHARS} characters": len(decoded) > MAX_PATH_CHARS,
         "holds characters that no file name should have": (
-            _CONTROL.search(decoded) or not _is_encodable(decoded)
+            CONTROL.search(decoded) or not _is_encodable(decoded)
         ),
         "begins with a drive of Windows": _DRIVE.match(decoded),
         "is absolute": decoded.startswith("/"),

@@ -14,7 +14,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from skillsearch.errors import ConfigError, ParseError
+from skillsearch.errors import EditError, ParseError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
 from skillsearch.types import Json
@@ -26,10 +26,6 @@ _JSON = json.JSONDecoder()
 _MAX_LINES = 100
 """Of an entry of ours, with what its user added."""
 _MAX_TRIES = 1000
-
-
-class EditError(ConfigError):
-    """A host's file cannot be edited without risk; the message is the reason."""
 
 
 def edit(data: bytes, entry: Entry) -> bytes:

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.environ import host_folders
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, EditError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
-from skillsearch.hosts.edit import EditError, edit
+from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.text.safe_text import visible

@@ -46,32 +46,33 @@ def plugins_of(host: str, project: Path | None = None) -> list[Plugin]:
 
 
 def _of_claude(base: Path, project: Path | None) -> Iterator[Plugin]:
-    installed = read_json(base / "plugins" / "installed_plugins.json", "plugins")
     mine = _enabled(base / "settings.json")
     theirs: dict[str, bool] = {}
     for name in ("settings.json", "settings.local.json") if project else ():
         theirs |= _enabled(Path(project or "", ".claude", name))
     used = set()
-    for name, entries in installed.items():
-        for entry in map(_table, entries if isinstance(entries, list) else [entries]):
-            folder = Path(_text(entry.get("installPath")))
-            of_project = entry.get("scope") in _OF_PROJECT
-            used.add(os.path.realpath(folder))
-            manifest = read_json(folder / ".claude-plugin" / "plugin.json")
-            usual = manifest.get("defaultEnabled") is not False
-            is_mine = mine.get(name, usual) and not of_project
-            if project is None and of_project:
-                continue
-            is_enabled = is_mine
-            if project is not None:
-                is_here = not of_project or _is_same(_text(entry.get("projectPath")), project)
-                is_enabled = theirs.get(name, is_mine or (of_project and mine.get(name, usual)))
-                if not is_here or (is_enabled == is_mine and not of_project):
-                    continue
+    for name, entry in _installed(base / "plugins" / "installed_plugins.json"):
+        folder = Path(_text(entry.get("installPath")))
+        used.add(os.path.realpath(folder))
+        manifest = read_json(folder / ".claude-plugin" / "plugin.json")
+        of_user = mine.get(name, manifest.get("defaultEnabled") is not False)
+        is_enabled = theirs.get(name, of_user)
+        if entry.get("scope") in _OF_PROJECT:
+            is_listed = project and _is_same(_text(entry.get("projectPath")), project)
+        else:
+            is_listed = project is None or is_enabled != of_user
+        if is_listed:
             skills = _skills(folder, manifest.get("skills"))
             yield Plugin(name, folder, _text(entry.get("version")), is_enabled, skills)
     if project is None:
         yield from _left_behind(base / "plugins" / "cache", used)
+
+
+def _installed(registry: Path) -> Iterator[tuple[str, JsonObject]]:
+    """Yield the name and the entry of each installation that a registry of Claude Code lists."""
+    for name, entries in read_json(registry, "plugins").items():
+        for entry in entries if isinstance(entries, list) else [entries]:
+            yield name, _table(entry)
 
 
 def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:

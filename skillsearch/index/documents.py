@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,13 @@ _SHINGLE = 3
 # An odd number that spreads the bits of a product (the golden ratio: Knuth, volume 3, 6.4).
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+# What makes a member of a field of the list that JSON has; None if it is as it should be.
+_FROM_JSON: Mapping[str, Callable[[Any], object] | None] = {
+    **dict.fromkeys(("requires", "tags", "lapses", "paths")),
+    "keys": tuple,
+    "chunks": tuple,
+    "examples": Example._make,
+}
 # Below this fluency, a skill is in a language that a model for English does not know.
 KNOWN = 0.5
 
@@ -101,12 +108,17 @@ class Document:
     lapses: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:  # JSON gave lists.
-        for name in ("requires", "tags", "lapses", "paths"):
-            object.__setattr__(self, name, tuple(getattr(self, name)))
-        for name in ("keys", "chunks"):
-            object.__setattr__(self, name, tuple(map(tuple, getattr(self, name))))
-        object.__setattr__(self, "examples", tuple(Example(*example) for example in self.examples))
+    @classmethod
+    def from_json(cls, values: Sequence[Any]) -> Document:
+        """Read the values of the fields in order, as JSON has them: with lists.
+
+        Raises TypeError or ValueError for what is no such record.
+        """
+        record = dict(zip(cls.__slots__[: len(values)], values, strict=True))
+        for name, convert in _FROM_JSON.items():
+            if name in record:
+                record[name] = tuple(map(convert, record[name]) if convert else record[name])
+        return cls(**record)
 
     @classmethod
     def listed(cls, skill: Skill) -> Document:

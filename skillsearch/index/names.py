@@ -322,13 +322,14 @@ def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray
 
 
 def shadowed_without(
-    documents: DocumentStore, left: DocumentStore, roots: Sequence[Root]
+    documents: DocumentStore, deleted: NDArray[np.int64], roots: Sequence[Root]
 ) -> NDArray[np.int64]:
-    """Return `shadowed_numbers` of a part of the documents, given those of all.
+    """Return `shadowed_numbers` of documents of which more are deleted, given those of all.
 
     Only those are compared again that had a namesake among the documents that were left out.
     """
-    gone, living = without(left.deleted, documents.deleted), left.living
+    gone = without(deleted, documents.deleted)
+    living = without(documents.living, gone)
     lost = np.sort(documents.names[gone])
     again = living[find_sorted(lost, documents.names[living]) >= 0]
     rest = without(documents.shadowed, union(gone, again))

@@ -7,12 +7,11 @@ import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
-from skillsearch.config import cache_dir, load_setting
+from skillsearch.config import cache_dir, load_only
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
@@ -107,15 +106,15 @@ class IndexRequest:
 
         named = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(named)
-        ask = partial(load_setting, index_dir=config.get("index_dir") or cache_dir())
+        folder = config.get("index_dir") or cache_dir()
         model, languages = config.get("model"), config.get("languages")
         with_body = config.get("with_body")
         return cls(
             paths,
-            ask("model") if model is None else model,
-            ask("fields") == "full" if with_body is None else with_body,
+            load_only("model", folder).model if model is None else model,
+            load_only("fields", folder).fields == "full" if with_body is None else with_body,
             sources,
-            ask("languages") if languages is None else languages,
+            load_only("languages", folder).languages if languages is None else languages,
             trust_by_root(config.get("trust", ()), named),
         )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from skillsearch import config
 from skillsearch.config import Settings
@@ -46,7 +46,8 @@ How = Literal["add", "replace", "remove", "keep"]
 Scope = Literal["user", "project"]
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-_SHOWN_ROOTS = 10
+SHOWN_ROOTS = 10
+_NOTHING = IndexRequest((), model="", with_body=False)
 _MADE_WITH = {"model": "model", "fields": "with_body", "languages": "languages"}
 
 
@@ -102,37 +103,30 @@ class RootChange:
         root that cannot be indexed, unless `missing` allows that, and a ConfigError if nothing
         would be held, say what to do.
         """
-        held, settings = held or self.otherwise, self.settings
+        held = held or self.otherwise
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
         places = self._places(held, follows)
         named = self._named(held, follows, places)
         roots = self._folders(named, held, unpack=unpack, missing=missing)
         origins = tuple(map(sources.source_of, named)) if any(map(sources.is_bundle, named)) else ()
-        made: dict[str, Any] = {key: getattr(settings, key) for key in ("model", "languages")}
-        made["with_body"] = settings.fields == "full"
-        for key, name in _MADE_WITH.items():
-            if held and key not in settings.sources:
-                made[name] = getattr(held, name)
         keys = list(map(key_of, named))
         projects = self._projects(held, follows, places)
         projects = {key: projects[key] for key in keys if projects.get(key)}
-        trust, unnamed = self._trust(named, held, projects)
-        held_aliases = held.aliases if held and self.how != "replace" else {}
-        aliases = {key: alias for key, alias in held_aliases.items() if key in keys}
+        aliases = {key: a for key, a in self._before(held).aliases.items() if key in keys}
         seen_by = {key: folder.seen_by for key, folder in places.items()}
-        return IndexRequest(
-            roots,
+        return replace(
+            self._made_as(held),
+            roots=roots,
             sources=origins,
-            trust=trust,
-            found=unnamed,
+            trust=self._trust(named, held, projects),
+            found=self._found(keys, held),
             follows=follows,
             followed=tuple(key for key in keys if key in places),
             left_out=self._left_out(held),
             projects=projects,
             hidden_from={key: hidden for key, (_, hidden) in seen_by.items() if hidden},
             aliases=labels(places, aliases.values()) | aliases,
-            **made,
         )
 
     def named(self, held: IndexRequest | None) -> Roots:
@@ -140,6 +134,18 @@ class RootChange:
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
         return self._named(held, follows, self._places(held, follows))
+
+    def _made_as(self, held: IndexRequest | None) -> IndexRequest:
+        """Return how the index is to be made, as a request without roots."""
+        settings = self.settings
+        with_body = settings.fields == "full"
+        made = IndexRequest((), settings.model, with_body, languages=settings.languages)
+        unsaid = [name for key, name in _MADE_WITH.items() if key not in settings.sources]
+        return replace(made, **{name: getattr(held, name) for name in unsaid}) if held else made
+
+    def _before(self, held: IndexRequest | None) -> IndexRequest:
+        """Return what is held and may stay: nothing if it is to be replaced."""
+        return held if held and self.how != "replace" else _NOTHING
 
     def _follows(self, held: IndexRequest | None) -> Follows | None:
         if self.how == "replace" or held is None:
@@ -151,8 +157,8 @@ class RootChange:
     def _places(self, held: IndexRequest | None, follows: Follows | None) -> dict[str, Followed]:
         """Return the folders of hosts that the index takes up without being told to, by key."""
         named = {key_of(root) for root in (*self.roots, *self.settings.index_roots)}
-        if held and self.how != "replace":
-            named |= set(map(key_of, held.named)) - set(held.followed)
+        before = self._before(held)
+        named |= set(map(key_of, before.named)) - set(before.followed)
         followed = followed_folders(held, follows, self.folders)
         gone = {*named, *self._left_out(held), *self.without}
         return {key: folder for key, folder in followed.items() if key not in gone}
@@ -166,7 +172,7 @@ class RootChange:
         self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
     ) -> dict[str, tuple[str, ...]]:
         """Return the folders from which roots are seen, by key; none for what everybody sees."""
-        projects = dict(held.projects) if held and self.how != "replace" else {}
+        projects = dict(self._before(held).projects)
         if self.settings.file_roots and not self.settings.is_project_index:
             file = Path(self.settings.sources["roots"])
             projects |= dict.fromkeys(map(key_of, self.settings.file_roots), (key_of(file.parent),))
@@ -183,19 +189,16 @@ class RootChange:
     def _named(
         self, held: IndexRequest | None, follows: Follows | None, places: Mapping[str, Followed]
     ) -> Roots:
-        earlier = held.named if held and self.how != "replace" else ()
-        own = [root for root in earlier if str(root) != str(EXAMPLES)]
-        last = [EXAMPLES] if self.examples or len(own) < len(earlier) else []
+        before = self._before(held)
+        own = [root for root in before.named if str(root) != str(EXAMPLES)]
+        last = [EXAMPLES] * (self.examples or len(own) < len(before.named))
         if self.how == "remove":
             return self._without([*own, *last])
-        own = [root for root in own if not held or key_of(root) not in held.followed]
-        stays = self.how == "keep" and held is not None
-        first = () if stays or self.how == "replace" else self.settings.index_roots
-        usual = () if self.roots or places or own or stays else self._usual(held)
+        own = [root for root in own if key_of(root) not in before.followed]
+        first, usual = self._of_settings(held, is_empty=not (self.roots or places or own))
         taken_up = [folder.path for folder in in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
-        is_filled_again = held is not None and follows in ("projects", "hosts")
-        if not named and (self.how == "replace" or not is_filled_again):
+        if not named and (before is _NOTHING or follows not in ("projects", "hosts")):
             raise ConfigError(
                 "There is nothing to index. Name a folder (skillsearch index FOLDER), set roots in "
                 "skillsearch.toml or SKILLSEARCH_ROOTS, or try the examples: skillsearch index "
@@ -203,12 +206,20 @@ class RootChange:
             )
         return named
 
-    def _usual(self, held: IndexRequest | None) -> Roots:
-        """Return the roots of the settings, else the folders of hosts that the user left in."""
-        left_out = self._left_out(held) if self.how != "replace" else ()
-        return self.settings.roots or [
-            folder.path for key, folder in usual_folders().items() if key not in left_out
-        ]
+    def _of_settings(self, held: IndexRequest | None, *, is_empty: bool) -> tuple[Roots, Roots]:
+        """Return the roots of the settings that come first, and those to hold if nothing else is.
+
+        The latter are the folders of hosts that the user left in if the settings have none.
+        """
+        if self.how == "keep" and held is not None:
+            return (), ()
+        first = self.settings.index_roots if self.how != "replace" else ()
+        usual = self.settings.roots
+        if is_empty and not usual:
+            left_out = self._left_out(held) if self.how != "replace" else ()
+            folders = usual_folders().items()
+            return first, [folder.path for key, folder in folders if key not in left_out]
+        return first, usual if is_empty else ()
 
     def _without(self, held: Roots) -> Roots:
         """Return the roots that are left; an error for one that is not held, or stays by itself."""
@@ -235,8 +246,8 @@ class RootChange:
 
     def _trust(
         self, named: Roots, held: IndexRequest | None, projects: Mapping[str, tuple[str, ...]]
-    ) -> tuple[dict[str, Trust], tuple[str, ...]]:
-        """Return what the user says of roots and projects, or said before, and the roots of found.
+    ) -> dict[str, Trust]:
+        """Return what the user says of roots and projects, or said before.
 
         A project is vouched for as a whole, so what hosts look for there later is too; what was
         said of its parts before counts no longer.
@@ -252,35 +263,38 @@ class RootChange:
             )
         before = held.trust if held else {}
         said = {key: before[key] for key in before if not said.keys() & set(trusting(key))} | said
-        chosen = set(map(key_of, (*self.roots, *settings.own_roots)))
-        known_before = set(map(key_of, held.named)) if held else set()
-        unnamed = set(held.found) - chosen if held else set()
-        if new := set(keys) - known_before - chosen:
-            unnamed |= new & set(map(key_of, settings.file_roots))
-            unnamed |= new & {key for key, folder in usual_folders().items() if folder.projects}
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
-        keys_in_use |= {key for key in (held.trust if held else ()) if os.path.isdir(key)}  # noqa: PTH112
-        trust = {key: level for key, level in said.items() if key in keys_in_use}
-        return trust, tuple(key for key in keys if key in unnamed)
+        keys_in_use |= set(filter(os.path.isdir, before))
+        return {key: level for key, level in said.items() if key in keys_in_use}
+
+    def _found(self, keys: Sequence[str], held: IndexRequest | None) -> tuple[str, ...]:
+        """Return which of the roots lie in a project and were not named by the user."""
+        held = held or _NOTHING
+        chosen = set(map(key_of, (*self.roots, *self.settings.own_roots)))
+        unnamed = set(held.found) - chosen
+        if new := set(keys) - set(map(key_of, held.named)) - chosen:
+            unnamed |= new & set(map(key_of, self.settings.file_roots))
+            unnamed |= new & {key for key, folder in usual_folders().items() if folder.projects}
+        return tuple(key for key in keys if key in unnamed)
 
     def _folders(
         self, named: Roots, held: IndexRequest | None, *, unpack: bool, missing: Missing
     ) -> tuple[Path, ...]:
         folders: list[Path] = []
+        earlier = held.named if held else ()
         problems: dict[Path | str, RootError] = {}
         for root in named:
             is_seen = held is None or self.how in ("add", "replace") or root in self.roots
             try:
                 folders.append((local_root if unpack and is_seen else sources.folder_of)(root))
-                is_held = held is not None and root in held.named
-                if missing == "refuse" or (missing == "keep" and not is_held):
+                if missing == "refuse" or (missing == "keep" and root not in earlier):
                     resolve_roots(folders[-1:])
             except RootError as exc:
                 problems[root] = exc
         if problems:
             root = min(problems, key=lambda root: root not in self.roots)
             usable = [other for other in named if other not in problems]
-            hint = self._hint(root, usable, held.named if held else ())
+            hint = self._hint(root, usable, earlier)
             raise RootError(f"{problems[root]} {hint}".rstrip()) from problems[root]
         return tuple(folders)
 
@@ -326,4 +340,4 @@ def _project_of(root: Path | str) -> str:
 
 
 def _shown(roots: Roots) -> str:
-    return listed(map(sources.shown, map(sources.source_of, roots)), _SHOWN_ROOTS)
+    return listed(map(sources.shown, map(sources.source_of, roots)), SHOWN_ROOTS)

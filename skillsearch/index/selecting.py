@@ -15,7 +15,6 @@ from functools import lru_cache
 from typing import TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skillsearch.errors import SelectionError
 from skillsearch.files.paths import printable
@@ -60,16 +59,23 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     return store.selections[key]
 
 
-def _out_of_scope(
-    store: DocumentStore, views: Sequence[View], roots: Sequence[Root]
-) -> NDArray[np.int64]:
-    """Return the documents of hidden roots, and others whose paths do not match, by number."""
-    hidden = store.of_roots(root.alias for root in roots)
-    bounded = without(np.flatnonzero(store.bounded), union(hidden, store.deleted))
+def _in_scope(
+    store: DocumentStore, selection: Selection, roots: Sequence[Root]
+) -> tuple[Numbers, list[Root]]:
+    """Return the documents that the folders of a selection see, by number, and the hidden roots.
+
+    Those of other roots are seen unless their paths match elsewhere alone.
+    """
+    numbers = without(np.arange(store.size), store.deleted)
+    if not is_bounded(selection):
+        return numbers, []
+    views = list(map(View.of, folders_of(selection)))
+    hidden = [root for root in roots if not is_in_scope(root, views)]
+    unseen = store.of_roots(root.alias for root in hidden)
+    bounded = without(np.flatnonzero(store.bounded), union(unseen, store.deleted))
     places = [view.parts for view in views]
-    labels = store.labels(bounded)
-    is_elsewhere = [not _can_match(label.paths, places) for label in labels]
-    return union(hidden, bounded[np.array(is_elsewhere, bool)])
+    is_elsewhere = [not _can_match(label.paths, places) for label in store.labels(bounded)]
+    return without(numbers, union(unseen, bounded[np.array(is_elsewhere, bool)])), hidden
 
 
 def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool:
@@ -83,40 +89,39 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
 
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
-    numbers = without(np.arange(store.size), store.deleted)
-    hidden: list[Root] = []
-    if is_bounded(selection):
-        views = list(map(View.of, folders_of(selection)))
-        hidden = [root for root in roots if not is_in_scope(root, views)]
-        numbers = without(numbers, _out_of_scope(store, views, hidden))
+    numbers, hidden = _in_scope(store, selection, roots)
     selection = without_scope(selection)
     if not selection and len(numbers) == len(store):
         return store
-    elsewhere: list[str] = []
+    named: list[str] = []
     tests: list[_Test] = []
     strict: list[_Test] = []
     for kind, values, *folder in selection:
         inside = [root for root in roots if not folder or root.path.is_relative_to(folder[0])]
         outside = {root.alias for root in roots if root not in inside}
         if kind == "in_roots":
-            named = [_alias(name, inside, must_exist=not folder) for name in values]
-            of_hidden = (root.projects for root in hidden if root.alias in named)
-            elsewhere += itertools.chain.from_iterable(of_hidden)
-            of_roots = store.of_roots([*outside, *filter(None, named)])
+            aliases = [_alias(name, inside, must_exist=not folder) for name in values]
+            of_roots = store.of_roots([*outside, *filter(None, aliases)])
             numbers = numbers[find_sorted(of_roots, numbers) >= 0]
+            named += aliases
         else:
             (strict if kind == "strict" else tests).append((kind, _pattern(kind, values), outside))
     numbers = _passing(tests, store, numbers)
     if selection and not len(numbers):
-        raise SelectionError(_nothing(store, selection, elsewhere))
+        raise SelectionError(_nothing(store, selection, _projects_of(hidden, named)))
     fitting = _passing(strict, store, numbers)
-    left = _store_of(fitting, store, roots)
-    if strict:
-        gone = without(numbers, fitting)
-        left.skipped = tuple(map(_skipped, (store[number] for number in gone.tolist())))
-        if ("strict", WITH_FRONTMATTER) not in selection:
-            _warn_of(left.skipped)
-    return left
+    gone = without(numbers, fitting)
+    skipped = tuple(_skipped(store[number]) for number in gone.tolist())
+    if ("strict", WITH_FRONTMATTER) not in selection:
+        _warn_of(skipped)
+    deleted = without(np.arange(store.size), fitting)
+    return store.narrowed(deleted, shadowed_without(store, deleted, roots), skipped)
+
+
+def _projects_of(roots: Sequence[Root], aliases: Sequence[str]) -> list[str]:
+    """Return the projects of the roots that have one of some aliases."""
+    named = (root for alias in aliases for root in roots if root.alias == alias)
+    return list(itertools.chain.from_iterable(root.projects for root in named))
 
 
 def _passing(tests: Sequence[_Test], store: DocumentStore, numbers: Numbers) -> Numbers:
@@ -125,16 +130,6 @@ def _passing(tests: Sequence[_Test], store: DocumentStore, numbers: Numbers) -> 
         return numbers
     passing: Numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
     return passing
-
-
-def _store_of(numbers: Numbers, store: DocumentStore, roots: Sequence[Root]) -> DocumentStore:
-    """Return a store of some documents alone."""
-    families, gone = store.families, without(np.arange(store.size), numbers)
-    left = DocumentStore(store.segments, gone, store.places, families=families, guard=store.guard)
-    left.shadowed = shadowed_without(store, left, roots)
-    left.uncounted = union(left.left_out, families.waiting(left.left_out))
-    left.mean_trust, left.other_share = store.mean_trust, store.other_share
-    return left
 
 
 def _skipped(document: Document) -> Diagnostic:

@@ -13,8 +13,7 @@ from typing import Unpack
 
 import numpy as np
 
-from skillsearch.callers import public, searches, takes
-from skillsearch.config import Settings, index_dir_for, load_setting, load_settings
+from skillsearch.config import Settings, index_dir_for, load_only, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
@@ -44,6 +43,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
+from skillsearch.signatures import public, searches, takes
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.text.safe_text import counted, listed
@@ -130,7 +130,7 @@ class SkillIndex:
         folder = Path(config.get("index_dir") or default)
         options = IndexOptions(device=device, progress=progress, examples=examples)
         index, _ = cls.build(request, folder.absolute(), options)
-        index.threshold = load_setting("threshold", folder)
+        index.threshold = load_only("threshold", folder).threshold
         return index
 
     @classmethod
@@ -174,7 +174,7 @@ class SkillIndex:
         else:
             logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
-        index.threshold = load_setting("threshold", index_dir)
+        index.threshold = load_only("threshold", index_dir).threshold
         return index
 
     @property

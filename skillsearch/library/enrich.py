@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -179,7 +180,7 @@ def _answer(record: Json) -> Answer | None:
     return Answer(named, record["examples"]) if isinstance(named, str) else None
 
 
-@dataclass
+@dataclass(frozen=True)
 class Review:
     """Checks answers against the skills of an index.
 
@@ -188,10 +189,11 @@ class Review:
     """
 
     index: SkillIndex
-    skills: Mapping[str, Document] = field(init=False)
 
-    def __post_init__(self) -> None:
-        self.skills = _by_key(self.index.documents())
+    @cached_property
+    def skills(self) -> Mapping[str, Document]:
+        """The skills of the index by what an answer may name."""
+        return _by_key(self.index.documents())
 
     def check(
         self, answers: Iterable[Answer], digests: Collection[str] | None = None
@@ -242,12 +244,7 @@ class Review:
             text = " ".join(said.split())
             own = set(terms(text, document.language))
             reason = _reason(text, language, len(own)) if visible(said) == said else _HIDDEN
-            if not reason and any(_are_alike(own, other) for other in there):
-                reason = "it repeats the name or the description"
-            elif not reason and any(_are_alike(own, other) for other in taken):
-                reason = "it is like another one before it"
-            elif not reason and len(taken) == MAX_EXAMPLES:
-                reason = f"{MAX_EXAMPLES} are enough"
+            reason = reason or _repetition(own, there, taken)
             reason = reason or self._reason_for_others(document, own)
             if not reason:
                 taken.append(own)
@@ -259,6 +256,15 @@ class Review:
         others = self.index.count_holding(own, besides=document)
         most = max(_LEAST_OTHERS, min(_MOST_OTHERS, int(_SHARE_OF_OTHERS * len(self.index))))
         return f"it fits {counted(others, 'other skill')} as well" if others > most else ""
+
+
+def _repetition(own: Set[str], there: Iterable[Set[str]], taken: Sequence[Set[str]]) -> str:
+    """Return why the terms of an example say no more than those of others; empty if they do."""
+    if any(_are_alike(own, other) for other in there):
+        return "it repeats the name or the description"
+    if any(_are_alike(own, other) for other in taken):
+        return "it is like another one before it"
+    return f"{MAX_EXAMPLES} are enough" if len(taken) == MAX_EXAMPLES else ""
 
 
 def _language(document: Document) -> str:

@@ -10,8 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.callers import public, searches
-from skillsearch.config import Settings, cache_dir, load_setting
+from skillsearch.config import Settings, cache_dir, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
@@ -25,6 +24,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.source import IndexSource, ScannedSource, differences
+from skillsearch.signatures import public, searches
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted
@@ -113,7 +113,7 @@ class SkillLibrary:
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
         library = cls(ScannedSource(request, folder, executor), reader=config.get("reader"))
-        library.threshold = load_setting("threshold", folder or cache_dir())
+        library.threshold = load_only("threshold", folder or cache_dir()).threshold
         library.selection = (("strict", STRICT),) if config.get("strict") else ()
         return library
 
@@ -129,10 +129,10 @@ class SkillLibrary:
         return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod
-    def of_index(cls, index: SkillIndex) -> SkillLibrary:
+    def of_index(cls, index: SkillIndex, selection: Selection = ()) -> SkillLibrary:
         """Take the skills of an opened index, which only `refresh` brings up to date."""
         library = cls(IndexSource(index))
-        library.looks = False
+        library.looks, library.selection = False, selection
         return library
 
     def __len__(self) -> int:

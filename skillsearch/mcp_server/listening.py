@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import anyio
 
+from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError
 
 PATH = "/mcp"
 MIN_TOKEN_CHARS = 16
-INTERRUPTED = 130
 _FORM = "write it as HOST:PORT, such as 127.0.0.1:8765"
 
 

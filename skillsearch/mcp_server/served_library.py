@@ -121,9 +121,10 @@ class ServedLibrary:
             self._first.result(FIRST_SECONDS)
         except TimeoutError:
             raise IndexingError(IndexProgress()) from None
-        except BaseException:
-            self._first = None  # the next call tries again
-            raise
+        finally:
+            first = self._first
+            if first.done() and (first.cancelled() or first.exception()):
+                self._first = None  # the next call tries again
 
     def take_note(self) -> str:
         """Return what `SkillLibrary.take_note` does of the library, if it is open."""

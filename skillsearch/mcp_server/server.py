@@ -108,7 +108,7 @@ class SkillServer(Server[Any]):
         self._resources.add_to(self)
         self._enriching = enriching
         prompts = [_SKILLS] * tools.row.has_prompt
-        if tools.row.has_task_prompts:
+        if tools.row.task_tools:
             prompts += [_FIND, _USE, *([_ENRICH] if enriching else [])]
         self._prompts = {prompt.name: prompt for prompt in prompts}
         if prompts:
@@ -194,15 +194,17 @@ class SkillServer(Server[Any]):
             text = await in_thread(self._thread, render)
         elif prompt is _FIND:
             task = arguments["task"]
-            answer = await self._call(ctx, "search_skills", {"query": task})
+            search, load = self._tools.row.task_tools
+            answer = await self._call(ctx, search, {"query": task})
             text = (
                 f"{task}\n\nWhat a search for this task found:\n{answer}\n\n"
-                "If one fits, load it with load_skill and follow it; if none does, go on without."
+                f"If one fits, load it with {load} and follow it; if none does, go on without."
             )
         elif prompt is _ENRICH and self._enriching:
             text = self._enriching()
         else:
-            body = await self._call(ctx, "load_skill", {"name": arguments["name"]})
+            _, load = self._tools.row.task_tools
+            body = await self._call(ctx, load, {"name": arguments["name"]})
             text = f"Follow this skill.\n\n{body}"
             text += f"\n\nThe task: {arguments['task']}" if arguments.get("task") else ""
         message = mt.PromptMessage(role="user", content=TextContent(type="text", text=text))

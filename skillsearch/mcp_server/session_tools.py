@@ -43,7 +43,7 @@ class ServedToolset:
     names_skills: bool = False  # in the definitions of its tools
     runs: bool = False  # commands of skills
     is_late: bool = False  # needs no library before it is called
-    has_task_prompts: bool = False  # find a skill for a task, use a skill
+    task_tools: tuple[str, ...] = ()  # which search and load; there are prompts for it
     is_one_folder: bool = False  # offers all skills of one folder
 
 
@@ -114,7 +114,11 @@ def _context(served: ServedLibrary, *_: object) -> Offer:
 
 TOOLSETS = {
     "default": ServedToolset(
-        _default, searches=True, runs=True, is_late=True, has_task_prompts=True
+        _default,
+        searches=True,
+        runs=True,
+        is_late=True,
+        task_tools=("search_skills", "load_skill"),
     ),
     "manager": ServedToolset(_manager, searches=True),
     "environment": ServedToolset(_environment, names_skills=True, is_late=True, is_one_folder=True),

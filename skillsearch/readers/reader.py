@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,9 @@ from skillsearch.embedders.onnx_embedder import (
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.setting_values import DEFAULT_READER, READING
+
+if TYPE_CHECKING:
+    from skillsearch.embedders.onnx_embedder import Tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +162,7 @@ class Readers:
     def choice(self, spec: str | None) -> str:
         """Return a spec, or else the setting: of `setting_values.READING`, or a model."""
         if spec is None and self._setting is None:
-            self._setting = config.load_setting("reader")
+            self._setting = config.load_only("reader").reader
         return spec or self._setting or DEFAULT_READER
 
     def get(self, spec: str) -> Reader | None:
@@ -190,7 +193,7 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
         return OnnxReader.load(packaged, manifest_sha256=PACKAGED.sha256, stem=PACKAGED.stem)
     if spec.startswith("st:") and spec != "st:":
         name = spec.removeprefix("st:")
-        device = device or config.load_setting("device")
+        device = device or config.load_only("device").device
         return CrossEncoderReader(name, load_cross_encoder(name, device))
     if spec and Path(spec).is_dir():
         return OnnxReader.load(Path(spec))
@@ -204,7 +207,7 @@ class Pair(NamedTuple):
     parts: Sequence[int]
 
 
-def encode_pairs(tokenizer: Any, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
+def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
     """Return the tokens of each pair, each text cut to fit."""
     requests = tokenizer.encode_batch([request for request, _ in pairs], add_special_tokens=False)
     texts = tokenizer.encode_batch([text for _, text in pairs])

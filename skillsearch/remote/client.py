@@ -7,14 +7,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
 
 from skillsearch.environ import Variables
-from skillsearch.errors import ConfigError, RemoteError, importing
+from skillsearch.errors import (
+    CollectionMissingError,
+    ConfigError,
+    RemoteError,
+    importing,
+    translated,
+)
 from skillsearch.roots.sources import shown
 from skillsearch.text.safe_text import one_line
+
+if TYPE_CHECKING:
+    from pymilvus import CollectionSchema as CollectionSchema
+    from pymilvus import DataType as DataType
+    from pymilvus.milvus_client import IndexParams as IndexParams
 
 Row = dict[str, Any]
 """The fields of one entity by name."""
@@ -31,10 +43,6 @@ _KEEPALIVE_MS = 300_000
 _READ_SECONDS = 60.0
 _WRITE_SECONDS = 300.0
 _MAX_MESSAGE = 400
-
-
-class CollectionMissingError(RemoteError):
-    """A collection or alias does not exist, or no longer does."""
 
 
 class MilvusServer:
@@ -87,7 +95,7 @@ class MilvusServer:
         call = self._client.create_alias if is_new else self._client.alter_alias
         self._write("switch the alias", call, collection, alias)
 
-    def create(self, name: str, schema: Any, indexes: Any) -> None:
+    def create(self, name: str, schema: CollectionSchema, indexes: IndexParams) -> None:
         """Create a collection and load it."""
         client, doing = self._client, f"create the collection {name!r}"
         self._write(doing, client.create_collection, name, schema=schema, consistency_level=_STRONG)
@@ -185,17 +193,19 @@ class MilvusServer:
         self, doing: str, call: Callable[..., Answer], *args: object, **options: object
     ) -> Answer:
         """Make a request, and turn every failure into a `RemoteError`."""
-        try:
+        # pymilvus lets through grpc's errors, its own and Python's.
+        with translated(partial(self._failure, doing)):
             return call(*args, **options)
-        except Exception as exc:  # pymilvus lets through grpc's errors, its own and Python's
-            reason = one_line(str(getattr(exc, "message", "") or exc), _MAX_MESSAGE)
-            for secret in self._secrets:
-                reason = reason.replace(secret, "***")
-            kind, hint = RemoteError, "Check that the server is running, and --uri."
-            if getattr(exc, "code", None) == _MISSING:
-                kind = CollectionMissingError
-                hint = "To create it: run `skillsearch index --backend milvus`."
-            raise kind(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}") from exc
+
+    def _failure(self, doing: str, error: Exception) -> RemoteError:
+        reason = one_line(str(getattr(error, "message", "") or error), _MAX_MESSAGE)
+        for secret in self._secrets:
+            reason = reason.replace(secret, "***")
+        kind, hint = RemoteError, "Check that the server is running, and --uri."
+        if getattr(error, "code", None) == _MISSING:
+            kind = CollectionMissingError
+            hint = "To create it: run `skillsearch index --backend milvus`."
+        return kind(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}")
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -10,14 +10,24 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, NamedTuple
 
-from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
+from skillsearch.errors import (
+    CacheError,
+    CollectionMissingError,
+    ConfigError,
+    LockTimeoutError,
+    RemoteError,
+)
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
+from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import LEXICAL, Generation
+
+if TYPE_CHECKING:
+    from skillsearch.remote.client import CollectionSchema, DataType, IndexParams
 
 FORMAT = 5  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
@@ -239,7 +249,9 @@ def _drop(server: MilvusServer, generation: Generation) -> None:
         server.drop(name)
 
 
-def _documents_schema(library: Any, settings: IndexSettings) -> tuple[Any, Any]:
+def _documents_schema(
+    library: ModuleType, settings: IndexSettings
+) -> tuple[CollectionSchema, IndexParams]:
     """Return the schema and the indexes of the collection of documents; `library` is pymilvus."""
     kinds, with_body = library.DataType, settings.with_body
     schema, indexes = _begin(library)
@@ -273,7 +285,7 @@ def _documents_schema(library: Any, settings: IndexSettings) -> tuple[Any, Any]:
     return schema, indexes
 
 
-def _terms_schema(library: Any) -> tuple[Any, Any]:
+def _terms_schema(library: ModuleType) -> tuple[CollectionSchema, IndexParams]:
     """Return the schema and the indexes of the collection of terms; `library` is pymilvus."""
     kinds = library.DataType
     schema, indexes = _begin(library)
@@ -289,13 +301,13 @@ def _terms_schema(library: Any) -> tuple[Any, Any]:
     return schema, indexes
 
 
-def _begin(library: Any) -> tuple[Any, Any]:
+def _begin(library: ModuleType) -> tuple[CollectionSchema, IndexParams]:
     schema = library.MilvusClient.create_schema(auto_id=False, enable_dynamic_field=False)
     schema.add_field("id", library.DataType.VARCHAR, is_primary=True, max_length=_MAX_ID)
     return schema, library.MilvusClient.prepare_index_params()
 
 
-def _add_packed(schema: Any, kinds: Any, name: str) -> None:
+def _add_packed(schema: CollectionSchema, kinds: type[DataType], name: str) -> None:
     """Add a field of packed bytes; text fields are too small, so it is an array of texts."""
     limits = {"max_capacity": packed.MAX_PIECES, "max_length": _MAX_TEXT}
     schema.add_field(name, kinds.ARRAY, element_type=kinds.VARCHAR, mmap_enabled=True, **limits)

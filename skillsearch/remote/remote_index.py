@@ -13,9 +13,9 @@ from typing import TypedDict, TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
-from skillsearch.callers import public, searches
 from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
+from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import QueryEmbedders
 from skillsearch.index.documents import Document
@@ -32,10 +32,11 @@ from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import answer
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.reader import Readers
-from skillsearch.remote.client import CollectionMissingError, MilvusServer, Row
+from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
+from skillsearch.signatures import public, searches
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line

@@ -288,7 +288,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
 def document_of(row: Row) -> Document:
     """Read the document of a row with ``record``; raise `CacheError` if it is damaged."""
     with checked("the record of a row"):
-        document = Document(*json.loads(unpack(row["record"])))
+        document = Document.from_json(json.loads(unpack(row["record"])))
         for name in ("doc_id", "name", "description", "path", "root"):
             if not isinstance(getattr(document, name), str):
                 raise TypeError(f"its {name} is not a text")

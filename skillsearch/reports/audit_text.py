@@ -77,10 +77,10 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
     runs = list(hidden_runs(text))
     if not runs:
         return
-    language = language_of(text)
-    tags = "".join(chr(ord(char) & 0x7F) for run in runs for char in run if ord(char) in _TAGS)
+    language, hidden = language_of(text), "".join(runs)
+    tags = "".join(chr(ord(char) & 0x7F) for char in hidden if ord(char) in _TAGS)
     selectors = max(sum(char in _SELECTORS for char in run) for run in runs)
-    bidi = next((char for run in runs for char in run if char in _BIDI), "")
+    bidi = next((char for char in hidden if char in _BIDI), "")
     invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
     blanks = [sum(char in invisible for char in run) for run in runs]
     if tags:

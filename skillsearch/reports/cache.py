@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from skillsearch.files.openat import using
+from skillsearch.files.openat import LOCK_FLAGS, using
 from skillsearch.index.request import IndexRequest
 from skillsearch.json_values import text_of
 from skillsearch.roots.sources import indexes_over, read_ready, shown
@@ -26,7 +26,6 @@ KEPT_SECONDS = 30 * 24 * 3600
 
 _REMOVED = ".removed-"
 """Prefix of a folder that is being removed, by a process that may die before it is done."""
-_LOCK_FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _FOR_GOOD = {
     "artifacts": "files that commands of skills made",
     "key": "names your indexes in the folders of projects",
@@ -210,7 +209,7 @@ def _alone(path: Path) -> Iterator[bool]:
     with ExitStack() as stack:
         for folder in filter(_is_folder, (path, *_inside(path))):
             try:
-                fd = os.open(folder / "lock", _LOCK_FLAGS)
+                fd = os.open(folder / "lock", LOCK_FLAGS)
             except OSError:
                 continue  # there is no lock
             stack.enter_context(using(fd))

@@ -21,7 +21,7 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, UnreachableError
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
@@ -148,8 +148,6 @@ def content_digest(folder: Path) -> str:
 
 def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | None) -> None:
     """Unpack what a source is now, unless that was unpacked before."""
-    from skillsearch.roots.downloads import UnreachableError
-
     ready = _intact(source, unpacked)
     try:
         new = _fetch(source, name, work, ready)
@@ -168,11 +166,15 @@ def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | No
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
     ready_file = unpacked.parent / sources.READY
     if not is_same:
-        for old, aside in ((ready_file, _OLD_READY), (unpacked, _OLD)):
-            if old.exists():
-                old.rename(work / aside)
+        _put_aside(ready_file, work / _OLD_READY)
+        _put_aside(unpacked, work / _OLD)
         folder.rename(unpacked)
     (work / sources.READY).replace(ready_file)
+
+
+def _put_aside(old: Path, aside: Path) -> None:
+    if old.exists():
+        old.rename(aside)
 
 
 def _settle(work: Path, unpacked: Path) -> None:
@@ -183,9 +185,8 @@ def _settle(work: Path, unpacked: Path) -> None:
     ready_file = unpacked.parent / sources.READY
     if (work / _NEW).exists() or not unpacked.exists():
         (work / sources.READY).unlink(missing_ok=True)
-        for aside, old in ((_OLD, unpacked), (_OLD_READY, ready_file)):
-            if (work / aside).exists():
-                (work / aside).rename(old)
+        _put_aside(work / _OLD, unpacked)
+        _put_aside(work / _OLD_READY, ready_file)
     elif (work / sources.READY).exists():
         (work / sources.READY).replace(ready_file)
 

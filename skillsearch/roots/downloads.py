@@ -19,7 +19,7 @@ from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from skillsearch._version import __version__
-from skillsearch.errors import DISK_FULL, RootError
+from skillsearch.errors import DISK_FULL, RootError, UnreachableError
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
 
@@ -32,10 +32,6 @@ _VALIDATOR = re.compile(r"[\x21-\x7e ]{1,512}")
 _UNPRINTED = re.compile(r"[^\x21-\x7e]")
 
 logger = logging.getLogger(__name__)
-
-
-class UnreachableError(RootError):
-    """A server cannot be reached or is failing; a later attempt may succeed."""
 
 
 def fetch(

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from skillsearch.errors import RootError, require_installed
+from skillsearch.errors import RootError, UnreachableError, require_installed, translated
 from skillsearch.files.paths import is_plain
 from skillsearch.json_values import list_of, objects_of, text_of
-from skillsearch.roots.downloads import UnreachableError
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
 from skillsearch.text.safe_text import one_line
@@ -48,15 +47,17 @@ def fetch_served(url: str, folder: Path) -> Downloaded:
     for library in _LIBRARIES:  # else what they log of an odd server goes to stderr
         logging.getLogger(library).addHandler(logging.NullHandler())
     bound = _Bound(url)
-    try:
-        files = anyio.run(_read_all, url, bound)
-    except Exception as exc:  # the library raises groups of many kinds of errors
-        cause = bound.error or _cause(exc)
+
+    def failure(error: Exception) -> RootError:
+        cause = bound.error or _cause(error)
         if isinstance(cause, RootError):
-            raise cause from exc
+            return cause
         reason = f"it takes more than {SECONDS:g} s" if isinstance(cause, TimeoutError) else ""
         reason = reason or one_line(str(cause) or type(cause).__name__, 200)
-        raise UnreachableError(f"{shown(url)} does not serve skills: {reason}.") from exc
+        return UnreachableError(f"{shown(url)} does not serve skills: {reason}.")
+
+    with translated(failure):  # the library raises groups of many kinds of errors
+        files = anyio.run(_read_all, url, bound)
     digest = hashlib.sha256()
     folder.mkdir()
     for parts, data in sorted(files.items()):

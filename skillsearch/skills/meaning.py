@@ -165,10 +165,14 @@ def _is_text(comment: str, before: str, key: str) -> bool | None:
         return None if is_phrase else bool(is_word) and key in {"description", ""}
     if key == "name" and _SLUG.fullmatch(text):
         return None if is_word else False
-    is_open = any(text.count(mark) % 2 for mark in '"`') or text.count("(") > text.count(")")
-    if is_open or (is_word and (is_below or gap == " ")):
+    if _is_open(text) or (is_word and (is_below or gap == " ")):
         return True
     return None if key in {*_NAMING_KEYS, "whentouse"} else False
+
+
+def _is_open(text: str) -> bool:
+    """Return whether a quotation or a bracket begins in a text and does not end there."""
+    return any(text.count(mark) % 2 for mark in '"`') or text.count("(") > text.count(")")
 
 
 def unescape(text: str) -> str:

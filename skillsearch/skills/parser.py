@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -289,20 +289,30 @@ def _read_entry(
     if anchors & {*_ANCHOR.findall(written), *_ALIAS.findall(written)}:
         message = f"The value of {key!r} has a YAML anchor or alias, it was left out; write it out."
         return {}, (Finding("yaml-anchor", message, first_line),)
+    value, code, cause = _salvage(head, tail, lines[1:])
+    message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
+    return {key: value}, (Finding(code, message, first_line),)
+
+
+def _salvage(head: str, tail: str, lines: Sequence[str]) -> tuple[Json, str, str]:
+    """Read a value that is not YAML as text; return it, and the code and cause of its finding.
+
+    Args:
+        head: What stands behind the colon.
+        tail: The dedented lines below.
+        lines: The same lines as they are.
+    """
     code, cause = "yaml-salvaged", "is not YAML"
     if indicator := _MISUSED_INDICATOR.match(head):
         head, cause = head[indicator.end() :], f"has text beside the mark {indicator[0].strip()!r}"
     if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
-    message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
-    value: Json = tail.strip()
-    if not _BLOCK_INDICATOR.fullmatch(head):
-        texts = [line.strip() for line in (head, *lines[1:]) if line.strip()]
-        if texts and all(text.startswith("- ") for text in texts):
-            value = [_unquote(text[2:].strip()) for text in texts]
-        else:
-            value = _unquote(" ".join(texts))
-    return {key: value}, (Finding(code, message, first_line),)
+    if _BLOCK_INDICATOR.fullmatch(head):
+        return tail.strip(), code, cause
+    texts = [line.strip() for line in (head, *lines) if line.strip()]
+    if texts and all(text.startswith("- ") for text in texts):
+        return [_unquote(text[2:].strip()) for text in texts], code, cause
+    return _unquote(" ".join(texts)), code, cause
 
 
 def _unquote(text: str) -> str:

@@ -46,7 +46,8 @@ _SKIPPED_FILES = re.compile(
 """Files that systems and programs leave behind."""
 
 _MAX_LIST_DEPTH = 12
-_MAX_ENTRIES = 20_000
+MAX_ENTRIES = 20_000
+"""Entries of a skill folder that are looked at; it may contain all other skills."""
 
 _REFUSALS = {
     "file-unreadable": "cannot be read ({}); check that it exists and its permissions",
@@ -313,7 +314,7 @@ def list_files(
     skill_dir: Path,
     *,
     limit: int = MAX_LISTED_FILES,
-    max_entries: int = _MAX_ENTRIES,
+    max_entries: int = MAX_ENTRIES,
     depth: int = _MAX_LIST_DEPTH,
 ) -> tuple[tuple[str, ...], bool]:
     """List the regular files of a skill except SKILL.md; return also whether some are missing.

@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from skillsearch.training.bert_weights import MAX_TOKENS, WORDS, BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
 from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
+
+if TYPE_CHECKING:
+    from skillsearch.embedders.onnx_embedder import Tokenizer
+    from skillsearch.embedders.torch_runtime import Module, Tensor
 
 functional = torch.nn.functional
 logger = logging.getLogger(__name__)
@@ -58,8 +62,8 @@ class Trained(NamedTuple):
 class TorchEncoder:
     """A BERT with mean pooling and unit length, without dropout; it may run in bfloat16."""
 
-    model: Any
-    _tokenizer: Any
+    model: Module
+    _tokenizer: Tokenizer
     is_half: bool
 
     @classmethod
@@ -82,7 +86,7 @@ class TorchEncoder:
         state = {name: torch.from_numpy(np.array(one)) for name, one in tensors.items()}
         self.model.load_state_dict(state, strict=False)
 
-    def embed(self, texts: Sequence[str], limit: int) -> Any:
+    def embed(self, texts: Sequence[str], limit: int) -> Tensor:
         """Return the vectors of texts, embedding texts of similar length together."""
         device, limit = self.model.device, min(limit, self.model.config.max_position_embeddings)
         self._tokenizer.enable_truncation(limit)
@@ -153,7 +157,9 @@ def train(
     return run.result()
 
 
-def batch_loss(cosines: Any, same: Any, settings: TrainingSettings, teacher: Any = None) -> Any:
+def batch_loss(
+    cosines: Tensor, same: Tensor, settings: TrainingSettings, teacher: Tensor | None = None
+) -> Tensor:
     """Return the loss of cosines, queries in rows, whose right documents are on the diagonal.
 
     InfoNCE both ways (van den Oord et al., 2018); with a teacher's cosines also the divergence from
@@ -298,7 +304,7 @@ class _Run:
             names = (path for path in arrays if path.startswith(prefix))
             return {path.removeprefix(prefix): arrays[path] for path in names}
 
-        moments: dict[int, dict[str, Any]] = {}
+        moments: dict[int, dict[str, Tensor]] = {}
         for path, one in part("moments/").items():
             place, _, name = path.partition("/")
             tensor = torch.from_numpy(np.array(one)).to(self._encoder.model.device)

@@ -7,7 +7,7 @@ import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from skillsearch.readers.reader import (
 from skillsearch.training.bert_weights import WORDS, BertWeights
 from skillsearch.training.torch_bert import build_bert, torch
 from skillsearch.types import Progress
+
+if TYPE_CHECKING:
+    from skillsearch.embedders.torch_runtime import Tensor
 
 functional = torch.nn.functional
 logger = logging.getLogger(__name__)
@@ -115,7 +118,7 @@ class ReaderHead(torch.nn.Module):  # type: ignore[misc]
         self.inner = torch.nn.Linear(HEAD_VECTORS * size + HEAD_NUMBERS, size)
         self.outer = torch.nn.Linear(size, 1)
 
-    def forward(self, hidden: Any, parts: Any) -> Any:
+    def forward(self, hidden: Tensor, parts: Tensor) -> Tensor:
         """Return the logits of hidden states (b, t, d), and parts of the pairs (b, t)."""
         request, skill = ((parts == one).float().unsqueeze(-1) for one in (REQUEST, SKILL))
         means = [_mean(hidden, tokens) for tokens in (request, skill)]
@@ -135,7 +138,7 @@ class ReaderHead(torch.nn.Module):  # type: ignore[misc]
         return self.outer(torch.tanh(self.inner(torch.cat(seen, -1)))).squeeze(-1)
 
 
-def _mean(values: Any, tokens: Any) -> Any:
+def _mean(values: Tensor, tokens: Tensor) -> Tensor:
     """Return the mean over some tokens, 0 over none."""
     return (values * tokens).sum(1) / tokens.sum(1).clamp(min=1)
 
@@ -152,12 +155,12 @@ class TorchReader:
         self.put(weights.tensors)
         self.bert.get_parameter(WORDS).requires_grad = False
 
-    def named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, Tensor]:
         """Return all parameters under the names of `BertWeights`."""
         heads = {f"{HEAD}{name}": one for name, one in self.head.named_parameters()}
         return dict(self.bert.named_parameters()) | heads
 
-    def put(self, tensors: Mapping[str, Any]) -> None:
+    def put(self, tensors: Mapping[str, Tensor]) -> None:
         """Load the weights that are given, arrays or tensors."""
         with torch.no_grad():
             for name, parameter in self.named().items():
@@ -165,7 +168,7 @@ class TorchReader:
                     one = tensors[name]
                     parameter.copy_(one if torch.is_tensor(one) else torch.tensor(one))
 
-    def forward(self, pairs: Sequence[tuple[str, str]]) -> Any:
+    def forward(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
         """Return the logits of pairs, those of similar length computed together."""
         device = self.bert.device
         encoded = encode_pairs(self._tokenizer, pairs)
@@ -198,7 +201,7 @@ def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
     return [(one.request, text) for one in every for text in one.texts]
 
 
-def group_loss(logits: Any, groups: Sequence[Group], settings: ReaderSettings) -> Any:
+def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings) -> Tensor:
     """Return the loss of the logits of all texts of some groups, in the order of `pairs_of`.
 
     Binary cross-entropy against `TARGETS`, the cross-entropy of each group's softmax against
@@ -220,7 +223,7 @@ def group_loss(logits: Any, groups: Sequence[Group], settings: ReaderSettings) -
     return loss
 
 
-def _contrasts(group: Group, found: Mapping[int, Any]) -> Iterator[Any]:
+def _contrasts(group: Group, found: Mapping[int, Tensor]) -> Iterator[Tensor]:
     """Yield how far a twin is above its original, for each skill that fits the original alone."""
     for twin in group.twins:
         for place, skill in enumerate(twin.skills):
@@ -278,7 +281,7 @@ class _Run:
         parts = [{"params": others, "factor": 1.0}, {"params": heads, "factor": settings.head_rate}]
         self._optimizer = torch.optim.AdamW(parts, weight_decay=settings.weight_decay)
         self._means = _copies(self._trained)
-        self._best: dict[str, Any] = {}
+        self._best: dict[str, Tensor] = {}
         self._values: dict[int, float] = {}
         self._step = 0
 
@@ -329,7 +332,7 @@ class _Run:
         return TrainedReader(weights, self._step, self._values)
 
 
-def _copies(tensors: Mapping[str, Any]) -> dict[str, Any]:
+def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: one.detach().clone() for name, one in tensors.items()}
 
 

@@ -100,7 +100,7 @@ class _Site:
         async def guarded(request: Request) -> Response:
             try:
                 return await answer(request)
-            except Exception as exc:  # noqa: BLE001 - the outermost edge: a page, not a traceback
+            except Exception as exc:  # noqa: BLE001 - the last line of defence: a page
                 return await self.fail(request, exc)
 
         return guarded

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.hosts.edit import EditError, edit
+from skillsearch.errors import EditError
+from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
 from skillsearch.skills.frontmatter import load_yaml
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.errors import CacheError, IndexNotFoundError, RemoteError
+from skillsearch.errors import CacheError, CollectionMissingError, IndexNotFoundError, RemoteError
 from skillsearch.index.lexical.postings import average_idf
-from skillsearch.remote.client import CollectionMissingError
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
 from skillsearch.remote.rows import HEAD, counts_of, term_id, token

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from skillsearch import __version__
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, UnreachableError
 from skillsearch.roots import downloads
-from skillsearch.roots.downloads import Downloaded, UnreachableError, check_url, fetch, follow
+from skillsearch.roots.downloads import Downloaded, check_url, fetch, follow
 
 
 def get(url, **kwargs):

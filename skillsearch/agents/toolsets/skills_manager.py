@@ -17,7 +17,7 @@ from skillsearch.agents.catalog import (
     record_of,
 )
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
-from skillsearch.config import load_setting
+from skillsearch.config import load_only
 from skillsearch.errors import (
     QueryError,
     RootError,
@@ -84,7 +84,7 @@ class SkillsManager:
         accepted score of a search.
         """
         if library is None:
-            usual = load_setting("roots") or ("skills",)
+            usual = load_only("roots").roots or ("skills",)
             named = usual if skills_root is None else (skills_root,)
             self.roots = tuple(map(folder_of, named))
             library = SkillLibrary.from_roots(named, **options)

@@ -103,7 +103,7 @@ class SearchAllArgs(SearchSkillsArgs):
     """
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ToolEvent:
     """The result of a tool, and what the call changed in the state of the session.
 

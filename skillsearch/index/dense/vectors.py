@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,9 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
+
+if TYPE_CHECKING:
+    from faiss import Index, IndexPQFastScan
 
 Rows = NDArray[Any]
 
@@ -63,7 +66,7 @@ class DenseFields:
     """
 
     fields: tuple[Rows, ...]
-    codes: Any = None
+    codes: Index | None = None
     coded_share: int = CODED_SHARE
 
     @property
@@ -73,24 +76,24 @@ class DenseFields:
 
     def nearest_to_each(self, queries: Floats, k: int, excluded: Numbers) -> list[Numbers]:
         """Return the k documents nearest to each query by both fields, ascending."""
-        if self.codes:
-            return [self._nearest(query, k, excluded) for query in queries]
+        if codes := self.codes:
+            return [self._nearest(codes, query, k, excluded) for query in queries]
         near = _blend([_products(rows, None, queries.T) for rows in self.fields])
         near[excluded] = -np.inf
         count = min(k, self.size - len(excluded))
         return [_highest(column, count) for column in near.T]
 
-    def _nearest(self, query: Floats, k: int, excluded: Numbers) -> Numbers:
+    def _nearest(self, codes: Index, query: Floats, k: int, excluded: Numbers) -> Numbers:
         share = min(self.size // self.coded_share, CODED_MOST)
         wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
         count, left = wanted + min(len(excluded), wanted), self.size - len(excluded)
         if left <= _SCORED_WHOLE * wanted:
             near, count = without(np.arange(self.size), excluded), self.size
         else:
-            near = without(search_codes(self.codes, query, count), excluded)
+            near = without(search_codes(codes, query, count), excluded)
         while len(near) < wanted and count < self.size:
             count *= 4
-            near = without(search_codes(self.codes, query, count), excluded)
+            near = without(search_codes(codes, query, count), excluded)
         if len(near) <= k:
             return near
         return near[_highest(self.similarities(query, near), k)]
@@ -199,7 +202,7 @@ class DenseWriter:
         self._writers = [FaissWriter(path, kind, dimensions) for path, kind in types.items()]
         self._types = list(types.values())
         self._waiting: list[Floats] = []
-        self._codes: Any = None
+        self._codes: Index | None = None
 
     def add(self, *fields: Rows) -> None:
         """Write the vectors of the next documents, a matrix for each field."""
@@ -221,14 +224,13 @@ class DenseWriter:
         for writer in self._writers:
             writer.close()
         if self._has_codes:
-            if not self._codes:
-                self._begin_codes()
-            save_codes(self._codes, self._path)
+            save_codes(self._codes or self._begin_codes(), self._path)
 
-    def _begin_codes(self) -> None:
+    def _begin_codes(self) -> Index:
         rows, self._waiting = np.concatenate(self._waiting), []
-        self._codes = train_codes(rows[: self._training_rows])
-        self._codes.add(rows)
+        self._codes = codes = train_codes(rows[: self._training_rows])
+        codes.add(rows)
+        return codes
 
 
 def mean_vector(rows: Rows) -> Floats:
@@ -238,7 +240,7 @@ def mean_vector(rows: Rows) -> Floats:
     return mean.astype(np.float16).astype(np.float32)
 
 
-def train_codes(sample: Floats) -> Any:
+def train_codes(sample: Floats) -> Index:
     """Return an empty FAISS index over codes of rows, by inner product, learned from a sample.
 
     A four-bit code stands for a few dimensions (product quantization: Jégou, Douze and Schmid, PAMI
@@ -247,29 +249,30 @@ def train_codes(sample: Floats) -> Any:
     faiss, dimensions = _faiss(), sample.shape[1]
     width = max(n for n in range(1, _CODED_DIMENSIONS + 1) if dimensions % n == 0)
     name = f"PQ{dimensions // width}x4fs"
-    codes: Any = faiss.index_factory(dimensions, name, faiss.METRIC_INNER_PRODUCT)
+    codes: IndexPQFastScan = faiss.index_factory(dimensions, name, faiss.METRIC_INNER_PRODUCT)
     codes.pq.cp.niter = _TRAINING_ROUNDS
     codes.pq.cp.min_points_per_centroid = 1
     codes.train(np.resize(sample, (max(len(sample), _CENTROIDS), dimensions)))
     return codes
 
 
-def search_codes(codes: Any, query: Floats, k: int) -> Numbers:
+def search_codes(codes: Index, query: Floats, k: int) -> Numbers:
     """Return about the k rows nearest to a query, ascending."""
     _, near = codes.search(query[np.newaxis, :], min(k, codes.ntotal))
     return np.sort(near[0][near[0] >= 0])
 
 
-def save_codes(codes: Any, path: Path) -> None:
+def save_codes(codes: Index, path: Path) -> None:
     """Write codes; `faiss.write_index` does not notice that a full disk swallowed the end."""
     path.write_bytes(_faiss().serialize_index(codes).data)
 
 
-def load_codes(path: Path) -> Any:
+def load_codes(path: Path) -> Index:
     """Map what `save_codes` wrote; a CacheError if the file is missing or damaged."""
     faiss = _faiss()
     try:
-        return faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        codes: Index = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+        return codes
     except RuntimeError as exc:
         raise CacheError(f"the dense index {path.name} cannot be read: {exc}") from exc
 

@@ -33,7 +33,7 @@ Sign = Literal[-1, 0, 1]
 Channel = Literal["words", "first", "second", "skill"]
 
 
-@dataclass
+@dataclass(frozen=True)
 class Measured:
     """Candidates of a query, and what all features are computed from.
 

@@ -25,8 +25,8 @@ class SearchOptions:
     Attributes:
         n: How many skills at most, those that may fit included: the best first, ties by id.
         threshold: Lowest accepted score, below which nothing may fit; by default that of the
-            settings, or else 0.65 for ``hybrid``, whose score is a probability, and 0 for the
-            other systems.
+            settings, or else that of the calibration for ``hybrid``, whose score is a
+            probability, and 0 for the other systems.
         system: How to rank; see `skillsearch.types.SYSTEMS`.
         explain: Add why each hit has its score, and which channels voted in a hybrid one.
         include_hidden: False to leave out skills that ask not to be offered to models.

@@ -22,6 +22,7 @@ from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import (
     NOTHING,
+    Numbers,
     find_sorted,
     locate,
     numbered,
@@ -120,6 +121,17 @@ class DocumentStore(Iterable[Document]):
     def build(cls, documents: Sequence[Document]) -> DocumentStore:
         """Store documents that are sorted by id."""
         return cls([DocumentSegment.build(documents)])
+
+    def narrowed(
+        self, deleted: Numbers, shadowed: Numbers, skipped: tuple[Diagnostic, ...]
+    ) -> DocumentStore:
+        """Return a store in which more documents are deleted; statistics stay those of all."""
+        families = self.families
+        store = DocumentStore(self.segments, deleted, self.places, shadowed, families, self.guard)
+        store.skipped = skipped
+        store.uncounted = union(store.left_out, families.waiting(store.left_out))
+        store.mean_trust, store.other_share = self.mean_trust, self.other_share
+        return store
 
     @property
     def size(self) -> int:
@@ -309,7 +321,7 @@ class DocumentSegment(ArrayTable):
         record = self.records[self.starts[number] : self.starts[number + 1]].tobytes()
         try:
             (doc_id, name, *last), *values = json.loads(record)
-            return Document(*(doc_id, name, *values, *last))
+            return Document.from_json((doc_id, name, *values, *last))
         except (TypeError, ValueError) as exc:
             raise CacheError(f"document {number} has an unknown form") from exc
 

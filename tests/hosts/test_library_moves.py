@@ -14,17 +14,17 @@ import pytest
 
 import skillsearch
 from skillsearch.errors import SkillError, StorageError
-from skillsearch.hosts import moved
+from skillsearch.hosts import library_moves as moved
 from skillsearch.hosts.entries import HOSTS
 from skillsearch.hosts.files import Change, host_file
-from skillsearch.hosts.moved import move_away, move_back, open_journal
+from skillsearch.hosts.library_moves import move_away, move_back, open_journal
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.skill_index import SkillIndex
 
 KILLER = """
 import errno, os, signal, sys
 from pathlib import Path
-import skillsearch.hosts.moved as moved
+import skillsearch.hosts.library_moves as moved
 
 step, action, folder, is_other_disk = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
 count = 0

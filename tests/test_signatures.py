@@ -114,7 +114,7 @@ from dataclasses import replace
 
 from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
 from skillsearch.agents.toolsets.context import SkillsLoader
-from skillsearch.config import Settings, load_setting, load_settings
+from skillsearch.config import Settings, load_only, load_settings
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.search.options import SearchOptions
 
@@ -132,7 +132,7 @@ def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> N
     SkillLibrary.from_roots("skills", langauges="all")
     SkillsLoader("skills", langauges="all")
     load_settings(langauges="all")
-    load_setting("langauges")
+    load_only("langauges")
     IndexOptions(verfiy=True)
 """
 
