@@ -51,11 +51,6 @@ FOUR = answered(
 FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
 
 
-def test_auroc_by_hand():
-    """Of six pairs three are in order and two tied."""
-    assert auroc([0.9, 0.5, 0.1], [0.5, 0.1]) == pytest.approx((2 + 1.5 + 0.5) / 6)
-
-
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
     """Pair by pair, and as scikit-learn has it."""
@@ -180,14 +175,6 @@ def test_equal_scores_have_one_threshold():
     assert found.keeping == {0.9: point, 0.95: point}
 
 
-def test_the_threshold_that_keeps_nine_in_ten():
-    found = answered(*([("a", score / 100)] for score in range(1, 21)))
-    missed = {f"m{number}": (("x", 0.9),) for number in range(5)}
-    keeping = assess_abstention(system(found | missed), qrels_of(found | missed)).keeping
-    assert keeping[0.9] == OperatingPoint(0.03, 18 / 25, {}, 18 / 23)
-    assert keeping[0.95] == OperatingPoint(0.02, 19 / 25, {}, 19 / 24)
-
-
 @given(st.lists(HITS, min_size=1, max_size=12))
 def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
     """It keeps the share, and the next higher observed score does not."""
@@ -257,14 +244,6 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
     assert (found.calibration_error, found.reliability) == ({}, ())
 
 
-def test_without_unanswerable_queries_only_kept_is_known():
-    found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
-    assert found.auroc == {}
-    assert point_of(found.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
-    assert set(found.calibration_error) == {"answerable"}
-    assert set(found.top_scores) == {"answerable"}
-
-
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_system_that_never_answers(calibrated):
     """Keeps nothing, answers nothing falsely, and cannot be ranked or calibrated."""
@@ -276,13 +255,6 @@ def test_a_system_that_never_answers(calibrated):
     assert {point.recall for point in found.curve} == ({0.0} if calibrated else set())
     assert found.auroc == {"foreign": 0.5}
     assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
-
-
-def test_only_unanswerable_queries_have_hits():
-    """Every answer is wrong, and the error is how sure it was."""
-    found = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
-    assert found.auroc == {"foreign": 0.0}
-    assert found.calibration_error == {"all": pytest.approx(0.8)}
 
 
 def test_only_queries_with_a_relevant_document_are_answerable():

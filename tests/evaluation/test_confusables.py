@@ -1,8 +1,6 @@
 """Who steals whose queries, and by which words."""
 
-import json
 import math
-from dataclasses import asdict
 
 import pytest
 
@@ -130,20 +128,6 @@ def test_any_relevant_document_in_front_is_no_theft():
     assert find([("hot", ["coffee", "tea"])], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
 
 
-def test_a_query_is_stolen_from_each_of_its_documents():
-    found = find([("hot", ["coffee", "tea"]), ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
-    assert [(item.loser, item.share) for item in found] == [("coffee", 1.0), ("tea", 0.5)]
-
-
-def test_a_document_can_lose_to_several():
-    """Each thief has its own count, and its own share of all."""
-    found = find([("x", ["coffee"]), ("y", ["coffee"])], [[("tea", 1.0)], [("kite", 1.0)]])
-    assert [(item.winner, item.queries, item.share) for item in found] == [
-        ("kite", 1, 0.5),
-        ("tea", 1, 0.5),
-    ]
-
-
 def test_copies_are_one_document():
     documents = (
         *DOCUMENTS,
@@ -197,20 +181,3 @@ def test_skills_that_steal_one_query_are_not_worth_telling():
     collection = Collection("drinks", DOCUMENTS, queries, qrels)
     (pair,) = confusables(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
     assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
-
-
-def test_nothing_stolen_is_nothing_found():
-    assert find([("x", ["coffee"])], [[("coffee", 1.0)]]) == ()
-    assert find([("x", ["coffee"])], []) == ()
-
-
-def test_the_json_form_can_be_written():
-    (found,) = find([("hot water", ["coffee"])], [[("tea", 0.9), ("coffee", 0.4)]])
-    record = json.loads(json.dumps(asdict(found)))
-    assert record["loser"] == "coffee"
-    assert record["words"][0] == {
-        "text": "water",
-        "queries": 1,
-        "documents": 1,
-        "in_loser": "nowhere",
-    }

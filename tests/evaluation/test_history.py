@@ -15,7 +15,7 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.history import read_history
 from skillsearch.evaluation.page import render_page
-from skillsearch.evaluation.report import Outcome, report_dict
+from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.tables import outcome_blocks
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
@@ -155,7 +155,6 @@ def test_two_files_of_one_name_are_refused(saved):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"systems": None}, "systems: Input should be an object"),
         ({"systems": {"hybrid": {"nDCG@10": 1.5}}}, "less than or equal to 1"),
         ({"systems": {"hybrid": {"nDCG@10": float("nan")}}}, "finite|less than or equal|greater"),
         (
@@ -164,11 +163,7 @@ def test_two_files_of_one_name_are_refused(saved):
         ),
         ({"intervals": {}}, "lacks figures of 'hybrid'; its systems: 'hybrid'"),
         ({"queries": 10**400}, "queries: Input should be less than"),
-        ({"queries": 0}, "queries: Input should be greater than or equal to 1"),
-        ({"unanswerable": {}}, "lacks figures of 'foreign'"),
-        ({"made": "yesterday"}, "made: Input should be a valid datetime"),
         ({"made": "2026-01-01T00:00:00"}, "made: Input should have timezone info"),
-        ({"collections": {}}, "collections: Input should be a valid array"),
         ({"collections": []}, "No collection is in two of the files"),
         ({"per_query": {"hybrid": {"nDCG@10": {"q1": "high"}}}}, "per_query.hybrid.nDCG@10.q1"),
     ],
@@ -227,16 +222,6 @@ def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
     assert html.rindex("<svg ") < html.index("<table")
     assert '<th scope="col"><bdi>run</bdi></th>' in html
     assert "office-skills over time" in html
-
-
-def test_the_json_of_a_history_is_that_of_a_report(saved):
-    (found,) = read_history(saved)
-    record = json.loads(json.dumps(report_dict(found)))
-    assert list(record["systems"]) == [run.name for run in found.systems]
-    assert (
-        record["intervals"]["2026-06-01 new"]["kept"][0]
-        < record["systems"]["2026-06-01 new"]["kept"]
-    )
 
 
 @pytest.mark.slow

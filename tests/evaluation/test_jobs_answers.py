@@ -137,14 +137,6 @@ def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
     assert "keys" in ids(systems[1].answers["q3"])
 
 
-def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
-    everything = dict.fromkeys(TEXTS, 1)
-    qrels = {**COLLECTION.qrels, "q1": everything}
-    collection = Collection("all", COLLECTION.documents, COLLECTION.queries, qrels)
-    (system,) = answer("dense", collection=collection, drop_gold=True).systems
-    assert list(system.unanswerable["dropped gold"]) == ["q2", "q3"]
-
-
 def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
     queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems
@@ -188,15 +180,6 @@ def test_a_refused_query_counts_as_one_without_an_answer(answer):
         "Queries that dense refused, which count as without an answer: 1, such as 'blank': "
         "The query is empty; say in words what is to be done.",
     )
-
-
-def test_notes_of_an_index_are_told_once(answer):
-    documents = (*COLLECTION.documents, JudgedDocument("odd", "\x01", ""))
-    collection = Collection("odd", documents, COLLECTION.queries, COLLECTION.qrels)
-    notes = answer("hybrid", "dense", collection=collection).notes
-    assert [note.split(":")[0] for note in notes] == [
-        "Documents that could not be indexed and count as never found"
-    ]
 
 
 def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tmp_path):
