@@ -43,12 +43,6 @@ def near():
     return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def test_skills_that_differ_keep_their_order(skills):
-    kept, rows = distinct_skills(skills, LATIN)
-    assert kept == skills
-    assert rows == {place: place for place in range(40)}
-
-
 @pytest.mark.parametrize("field", ["about", "body"])
 def test_a_copy_has_the_row_of_the_first(field):
     """The same description or body, white space and case aside, is the same skill."""
@@ -102,11 +96,6 @@ def test_a_plan_has_a_batch_for_each_step_and_no_skill_twice_in_one(skills, near
             or f"{row}" in pair.document
             for row, pair in batch
         )
-
-
-def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
-    few = make_plan(skills[:10], neighbours(np.eye(10, dtype=np.float32)), SETTINGS)
-    assert {len(batch) for batch in few} == {10}
 
 
 def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, near):
