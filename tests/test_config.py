@@ -311,14 +311,6 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
     assert load_settings(device=device).device == device
 
 
-def test_a_project_file_may_choose_the_languages(project, monkeypatch):
-    project("index_dir = 'i'\nlanguages = 'all'\n")
-    assert load_settings().languages == "all"
-    monkeypatch.setenv("SKILLSEARCH_LANGUAGES", "english")
-    assert load_settings().languages == "english"
-    assert load_settings(languages="auto").languages == "auto"
-
-
 @pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
     project(f"index_dir = 'i'\nmodel = '{name}'\n")
