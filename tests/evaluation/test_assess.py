@@ -83,6 +83,11 @@ def test_means_and_intervals_are_those_of_the_queries():
     assert report.comparisons == compare([("first", first.per_query), ("second", second.per_query)])
 
 
+def test_answers_to_queries_that_nobody_judged_are_ignored():
+    extra = replace(FIRST, answers={**FIRST.answers, "q7": ranking("d7")})
+    assert assess(collection(), [extra]) == assess(collection(), [FIRST])
+
+
 def test_queries_without_a_relevant_document_are_not_measured():
     qrels = {"q1": {"d1": 1}, "q2": {"d2": 0}, "q3": {}}
     report = assess(collection(qrels=qrels), [FIRST])
@@ -103,6 +108,13 @@ def test_the_best_queries_are_those_where_another_system_did_worst():
     report = assess(collection(), [FIRST, SECOND])
     assert examples(report, "first", "best") == ["q4", "q1"]
     assert examples(report, "second", "best") == ["q3", "q2"]
+
+
+def test_the_gain_is_over_the_lowest_of_the_others():
+    """Against a third system that finds nothing, every found query gains."""
+    report = assess(collection(), [FIRST, SECOND, system("third")])
+    assert examples(report, "first", "best") == ["q1", "q4", "q2"]
+    assert examples(report, "third", "best") == []
 
 
 def test_the_best_queries_of_a_system_alone_are_the_highest():

@@ -244,6 +244,14 @@ def test_scores_that_are_no_probabilities_have_no_calibration():
     assert (found.calibration_error, found.reliability) == ({}, ())
 
 
+def test_without_unanswerable_queries_only_kept_is_known():
+    found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
+    assert found.auroc == {}
+    assert point_of(found.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
+    assert set(found.calibration_error) == {"answerable"}
+    assert set(found.top_scores) == {"answerable"}
+
+
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_system_that_never_answers(calibrated):
     """Keeps nothing, answers nothing falsely, and cannot be ranked or calibrated."""
@@ -255,6 +263,13 @@ def test_a_system_that_never_answers(calibrated):
     assert {point.recall for point in found.curve} == ({0.0} if calibrated else set())
     assert found.auroc == {"foreign": 0.5}
     assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
+
+
+def test_only_unanswerable_queries_have_hits():
+    """Every answer is wrong, and the error is how sure it was."""
+    found = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
+    assert found.auroc == {"foreign": 0.0}
+    assert found.calibration_error == {"all": pytest.approx(0.8)}
 
 
 def test_only_queries_with_a_relevant_document_are_answerable():

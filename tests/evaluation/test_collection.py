@@ -172,6 +172,13 @@ def test_half_a_surrogate_pair_in_a_text_is_replaced(write):
     assert found.negatives == (JudgedQuery("n1", "cut \ufffd", "\ufffd"),)
 
 
+def test_missing_texts_that_are_not_needed_are_empty(write):
+    found = load_collection(
+        write(corpus_jsonl='{"_id": "pdf", "name": "p", "body": null}\n{"_id": "csv", "name": "c"}')
+    )
+    assert found.documents == (JudgedDocument("pdf", "p", ""), JudgedDocument("csv", "c", ""))
+
+
 def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
     """Unjudged, or judged 0 and below: neither is measured, nor are its other lines kept."""
     queries = FILES["queries.jsonl"] + '{"_id": "q3", "text": "c"}\n'
@@ -207,6 +214,7 @@ LINES = {
     "no object": ("corpus.jsonl", "[1, 2]", 1, ["[1, 2]", "not an object like"]),
     "no id": ("corpus.jsonl", '{"name": "a"}', 1, ['"_id" is missing; it must be']),
     "id a fraction": ("corpus.jsonl", '{"_id": 1.5, "name": "a"}', 1, ['"_id" is 1.5']),
+    "id a switch": ("corpus.jsonl", '{"_id": true, "name": "a"}', 1, ['"_id" is True']),
     "id with a tab": ("corpus.jsonl", '{"_id": "a\\tb", "name": "a"}', 1, ["'a\\tb'", "control"]),
     "id half a pair": ("queries.jsonl", '{"_id": "\\ud83d", "text": "a"}', 1, ["'\\ud83d'"]),
     "id twice": ("corpus.jsonl", FILES["corpus.jsonl"] * 2, 3, ["'pdf'", "corpus.jsonl:1 has it"]),
@@ -217,12 +225,20 @@ LINES = {
         ["'q2'", "queries.jsonl:2 has it too; rename or remove one"],
     ),
     "no name": ("corpus.jsonl", '{"_id": "a", "description": "b"}', 1, ['"name" is missing']),
+    "blank name": ("corpus.jsonl", '{"_id": "a", "name": ""}', 1, ["\"name\" is ''"]),
+    "null name": ("corpus.jsonl", '{"_id": "a", "name": null, "text": "b"}', 1, ['"name" is miss']),
     "body a list": ("corpus.jsonl", '{"_id": "a", "name": "b", "body": []}', 1, ['"body" is []']),
     "examples a text": (
         "corpus.jsonl",
         '{"_id": "a", "name": "b", "examples": "c"}',
         1,
         ["\"examples\" is 'c'; it must be a list of texts"],
+    ),
+    "examples with a number": (
+        "corpus.jsonl",
+        '{"_id": "a", "name": "b", "examples": ["c", 1]}',
+        1,
+        ["it must be a list of texts"],
     ),
     "no text": ("queries.jsonl", '{"_id": "a"}', 1, ['"text" is missing']),
     "blank text": ("queries.jsonl", '{"_id": "a", "text": "\\n "}', 1, ["not blank"]),
@@ -233,7 +249,9 @@ LINES = {
         ["'q1\\tpdf\\t1'", "query-id<TAB>corpus-id<TAB>"],
     ),
     "header of another file": ("ignore.tsv", FILES["qrels.tsv"], 1, ["query-id<TAB>corpus-id."]),
+    "empty judgments": ("qrels.tsv", "", 1, ["is not the header"]),
     "blanks for tabs": ("qrels.tsv", FILES["qrels.tsv"] + "q1 csv 1", 5, ["1 column ", "not 3"]),
+    "a column more": ("ignore.tsv", FILES["ignore.tsv"] + "q1\tpdf\t1", 3, ["3 columns", "not 2"]),
     "unknown query": ("qrels.tsv", FILES["qrels.tsv"] + "q9\tpdf\t1", 5, ["'q9'", "queries.jsonl"]),
     "unknown document": (
         "qrels.tsv",
@@ -248,6 +266,7 @@ LINES = {
         ["'pd'", "(nearest: 'pdf')"],
     ),
     "a fraction": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t0.5", 5, ["'0.5'", "integer"]),
+    "other digits": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t\u0661", 5, ["integer"]),
     "a huge score": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t10000", 5, ["to 9999"]),
     "two scores": ("qrels.tsv", FILES["qrels.tsv"] + "q2\tcsv\t1", 5, ["'q2'", "'csv'", "line 3"]),
 }
@@ -391,6 +410,12 @@ def test_an_id_that_could_not_be_read_again_is_not_saved(write, tmp_path, key):
     with pytest.raises(EvaluationError, match="control character; rename it"):
         save_collection(collection, tmp_path / "saved")
     assert not (tmp_path / "saved").exists()
+
+
+def test_half_a_surrogate_pair_is_saved_as_a_question_mark(write, tmp_path):
+    collection = replace(load_collection(write()), negatives=(JudgedQuery("n", "cut \ud83d"),))
+    save_collection(collection, tmp_path / "saved")
+    assert load_collection(tmp_path / "saved").negatives[0].text == "cut ?"
 
 
 def test_the_digest_is_of_ids_and_texts():

@@ -39,6 +39,13 @@ def test_the_interval_is_that_of_scipy(size):
     assert interval(values, seed=5) == pytest.approx((expected.low, expected.high), abs=1e-12)
 
 
+def test_the_interval_depends_on_the_seed_alone():
+    """Not on the run, and not on how much memory a block takes."""
+    values = random_values(100)
+    assert interval(values) == interval(values)
+    assert interval(values) != interval(values, seed=1)
+
+
 def test_the_interval_is_the_same_in_small_blocks():
     """One row at a time, where even a row is more than a block."""
     values = random_values(100)
@@ -160,6 +167,13 @@ def test_all_are_compared_with_the_first_and_corrected_together():
         (name, "a", measure) for name in ("b", "c") for measure in ("R@5", "RR@10")
     ]
     assert [one.p_holm for one in found] == holm([one.p_value for one in found])
+
+
+def test_queries_are_paired_by_id():
+    base = {"R@5": {"x": 1.0, "y": 0.0}}
+    other = {"R@5": {"y": 0.0, "x": 1.0}}
+    (found,) = compare([("a", base), ("b", other)])
+    assert (found.ties, found.p_value, found.interval) == (2, 1.0, (0.0, 0.0))
 
 
 def test_one_system_is_compared_with_none():

@@ -128,6 +128,20 @@ def test_any_relevant_document_in_front_is_no_theft():
     assert find([("hot", ["coffee", "tea"])], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
 
 
+def test_a_query_is_stolen_from_each_of_its_documents():
+    found = find([("hot", ["coffee", "tea"]), ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
+    assert [(item.loser, item.share) for item in found] == [("coffee", 1.0), ("tea", 0.5)]
+
+
+def test_a_document_can_lose_to_several():
+    """Each thief has its own count, and its own share of all."""
+    found = find([("x", ["coffee"]), ("y", ["coffee"])], [[("tea", 1.0)], [("kite", 1.0)]])
+    assert [(item.winner, item.queries, item.share) for item in found] == [
+        ("kite", 1, 0.5),
+        ("tea", 1, 0.5),
+    ]
+
+
 def test_copies_are_one_document():
     documents = (
         *DOCUMENTS,

@@ -155,6 +155,7 @@ def test_two_files_of_one_name_are_refused(saved):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
+        ({"systems": None}, "systems: Input should be an object"),
         ({"systems": {"hybrid": {"nDCG@10": 1.5}}}, "less than or equal to 1"),
         ({"systems": {"hybrid": {"nDCG@10": float("nan")}}}, "finite|less than or equal|greater"),
         (
@@ -163,7 +164,11 @@ def test_two_files_of_one_name_are_refused(saved):
         ),
         ({"intervals": {}}, "lacks figures of 'hybrid'; its systems: 'hybrid'"),
         ({"queries": 10**400}, "queries: Input should be less than"),
+        ({"queries": 0}, "queries: Input should be greater than or equal to 1"),
+        ({"unanswerable": {}}, "lacks figures of 'foreign'"),
+        ({"made": "yesterday"}, "made: Input should be a valid datetime"),
         ({"made": "2026-01-01T00:00:00"}, "made: Input should have timezone info"),
+        ({"collections": {}}, "collections: Input should be a valid array"),
         ({"collections": []}, "No collection is in two of the files"),
         ({"per_query": {"hybrid": {"nDCG@10": {"q1": "high"}}}}, "per_query.hybrid.nDCG@10.q1"),
     ],

@@ -137,6 +137,14 @@ def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
     assert "keys" in ids(systems[1].answers["q3"])
 
 
+def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
+    everything = dict.fromkeys(TEXTS, 1)
+    qrels = {**COLLECTION.qrels, "q1": everything}
+    collection = Collection("all", COLLECTION.documents, COLLECTION.queries, qrels)
+    (system,) = answer("dense", collection=collection, drop_gold=True).systems
+    assert list(system.unanswerable["dropped gold"]) == ["q2", "q3"]
+
+
 def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
     queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems

@@ -171,3 +171,8 @@ def test_no_query_is_an_error_with_a_cure():
         collect([])
     with pytest.raises(EvaluationError):
         collect([make("coffee")], {"coffee": {"evals.json": trigger(no=["make tea"])}})
+
+
+def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
+    with pytest.raises(EvaluationError, match="'triggers'; choose from: trigger, task"):
+        collect([make("coffee")], kinds=["triggers"])

@@ -106,6 +106,10 @@ def test_the_first_system_is_held_against_what_it_must_reach():
     assert found == ("bad has a mean Success@1 of 0, less than the 0.5 asked for",)
 
 
+def test_a_sum_that_is_rounded_down_is_no_shortfall():
+    assert shortfalls([outcome(GOOD)], [("RR@10", 5 / 6 + 1e-12)]) == ()
+
+
 def test_of_several_collections_the_mean_counts():
     """One may be below, if another makes up for it."""
     outcomes = [outcome(GOOD), outcome(system("good", t1="a", h1="b", t2="a"))]

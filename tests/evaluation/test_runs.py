@@ -98,8 +98,12 @@ def test_an_id_with_percent_signs_is_taken_as_it_stands_first(read):
 
 LINES = {
     "a column less": ("q1 Q0 a 1 0.5", ["'q1 Q0 a 1 0.5' has 5 columns, not 6", "rank score tag"]),
+    "a column more": ("q1 Q0 a b 1 0.5 x", ["has 7 columns, not 6"]),
+    "judgments": ("q1\t0\ta\t1", ["has 4 columns"]),
     "no number": ("q1 Q0 a 1 high x", ["the score is 'high'", "must be a number"]),
     "nan": ("q1 Q0 a 1 nan x", ["'nan'"]),
+    "infinite": ("q1 Q0 a 1 -inf x", ["'-inf'"]),
+    "beyond all floats": ("q1 Q0 a 1 1e999 x", ["'1e999'"]),
     "beyond 32 bits": ("q1 Q0 a 1 1e39 x", ["'1e39'", "3.4e38"]),
     "unknown query": (
         "q9 Q0 a 1 1 x",
@@ -109,8 +113,10 @@ LINES = {
         "q1 Q0 Z 1 1 x",
         ["'Z' is not an _id in corpus.jsonl", "of another collection"],
     ),
+    "unknown decoded": ("q1 Q0 %5A 1 1 x", ["'%5A' is not an _id"]),
     "a document twice": ("q1 Q0 d 1 9 x", ["'d'", "'q1'", "remove one of the two"]),
     "not UTF-8": (b"q1 Q0 \xff 1 1 x", ["UTF-8"]),
+    "NUL": ("q1 Q0 a\0 1 1 x", ["'a\\x00' is not an _id"]),
     "a long word": ("q1 Q0 " + "a" * 100_000 + " 1 1 x", ["is not an _id"]),
 }
 

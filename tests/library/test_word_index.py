@@ -84,6 +84,11 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
     assert scan([root], first).about == first.about
 
 
+def test_without_skills_nothing_is_found(tmp_path):
+    (found,) = words_of(tmp_path).answer(["tea"], SearchOptions())
+    assert (found.hits, found.abstained, found.words_only) == ((), True, True)
+
+
 def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):
     for folder, about in (("a", "Steep green tea."), ("b", "Steep green tea."), ("c", "Hot tea.")):
         make_skill(tmp_path / folder, "steep-tea", about)

@@ -53,6 +53,11 @@ def test_frequencies_of_the_version_before_are_known(index, memory):
     assert View.open(memory, "skills") is not None
 
 
+def test_a_small_index_is_read_whole(index, memory):
+    memory.nearest = None
+    assert index.search("steep green tea")[0].name == "steep-tea"
+
+
 def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, memory):
     for number in range(60):
         make_skill(tmp_path / "many", f"skill-{number}", f"Sort parcel {number}.", "Sort by size.")

@@ -84,6 +84,7 @@ def test_redirects_end(server):
     [
         ("file:///etc/passwd", "is not a usable URL"),
         ("ftp://x.org/a.zip", "has the scheme 'ftp'"),
+        ("data://x/y", "has the scheme 'data'"),
         ("http://user:secret@x.org/", "contains a user name or password"),
         ("http://[::1", "is not a usable URL"),
     ],
@@ -140,8 +141,10 @@ def test_https_stays_https(target, is_fine):
     [
         ("ftp://x.org/a", "has the scheme 'ftp'; only https and http are supported"),
         ("https://u@x.org/a", "contains a user name or password, which would be sent and stored"),
+        ("https://:p@x.org/a", "contains a user name or password"),
         ("https:///a", "is not a usable URL"),
         ("https://x.org:0/a", "is not a usable URL"),
+        ("https://x.org:99999/a", "is not a usable URL"),
         ("https://x.org/a b", "is not a usable URL"),
         ("https://x.org/ä", "is not a usable URL"),
         ("https://x.org/\r\nX: y", "is not a usable URL"),

@@ -55,6 +55,8 @@ def test_a_folder_named_like_an_archive_is_a_folder(tmp_path):
         ("HTTPS://x.org/A.zip?b=1", "https://x.org/A.zip?b=1"),
         ("file:///srv/a%20b.zip", "/srv/a b.zip"),
         ("file://localhost/srv/skills", "/srv/skills"),
+        ("FILE:///srv/a.zip", "/srv/a.zip"),
+        ("/srv/a.zip", "/srv/a.zip"),
     ],
 )
 def test_a_root_has_one_way_to_be_written(root, source):
@@ -87,6 +89,8 @@ def test_a_file_of_another_machine_is_refused(url):
         ("https://x.org/packs/drinks.tgz?key=1", "drinks"),
         ("https://x.org/o/r/zip/refs/heads/main", "main"),
         ("https://x.org/skills/steep-tea/SKILL.md", "steep-tea"),
+        ("https://x.org/SKILL.md", "skills"),
+        ("https://x.org", "skills"),
         ("https://x.org/%2e%2e%2fetc.zip", "etc"),
         ("https://x.org/a%00b%0a.zip", "a-b"),
         ("https://[x", "skills"),

@@ -56,6 +56,7 @@ def refusal(unpack, *members, **kwargs):
         ("./a/./b.md", "a/b.md"),
         ("a//b/", "a/b"),
         ("a b/ä.md", "a b/ä.md"),
+        ("...", "..."),
         ("%2e%2e/a", "%2e%2e/a"),
     ],
 )
@@ -123,8 +124,10 @@ def test_permissions_are_masked(unpack, mode, kept):
     ("first", "second", "reason"),
     [
         (a_file("a"), a_file("a"), "occurs twice"),
+        (a_file("a"), a_file("./a"), "occurs twice"),
         (a_file("a"), a_file("a/b"), "makes 'a' both a file and a folder"),
         (a_file("a/b"), a_file("a"), "makes 'a' both a file and a folder"),
+        (a_folder("a"), a_file("a"), "makes 'a' both a file and a folder"),
         (a_file("a"), a_folder("a"), "makes 'a' both a file and a folder"),
     ],
 )

@@ -27,12 +27,15 @@ def make_measured(dense, hybrid, queries=100):
 @pytest.mark.parametrize(
     ("dense", "hybrid", "expected"),
     [
+        ((0.1, 0.001), (0.05, 0.01), True),
         ((0.1, 0.001), (0.01, 0.6), True),
+        ((0.1, 0.001), (0.0, 1.0), True),
         ((0.1, 0.001), (-0.008, 0.6), True),
         ((0.1, 0.001), (-0.008, 0.01), False),
         ((0.1, 0.001), (-0.012, 0.6), False),
         ((0.1, 0.2), (0.05, 0.2), False),
         ((-0.1, 0.001), (0.01, 0.6), False),
+        ((-0.1, 0.001), (-0.1, 0.001), False),
     ],
 )
 def test_a_model_is_better_where_something_is_beyond_chance_and_the_hybrid_hardly_lower(

@@ -98,6 +98,11 @@ def test_a_plan_has_a_batch_for_each_step_and_no_skill_twice_in_one(skills, near
         )
 
 
+def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
+    few = make_plan(skills[:10], neighbours(np.eye(10, dtype=np.float32)), SETTINGS)
+    assert {len(batch) for batch in few} == {10}
+
+
 def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, near):
     """A quarter of sixteen is four; each is paired with a field of the chosen skill."""
     judged = [Asked(f"where does parcel {row} go", (row,)) for row in range(20)]
