@@ -3,7 +3,6 @@
 import json
 import random
 import sys
-import unicodedata
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +10,6 @@ import numpy as np
 import pytest
 
 import skillsearch
-from skillsearch.embedders.embedder import load_embedder
-from skillsearch.embedders.embedding import embed
-from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.skills.parser import read_skill
@@ -202,92 +198,6 @@ def test_a_copy_of_everything_in_a_later_root_changes_nothing(probes, ground, se
         assert effect.after.tolist() == effect.before.tolist()
 
 
-def test_half_of_the_honest_skills_may_be_in_a_second_root(probes, ground, setting):
-    """Requests for these are measured, and find as much as before."""
-    (effect,) = probes.split_honest(ground, setting.asked, ["unset"], random.Random(0))
-    assert 0 < len(effect.before) < len(setting.asked)
-    assert effect.after.mean() >= 0.95
-
-
-@pytest.fixture(scope="module")
-def known(texts):
-    """Six requests that attackers know, by the packaged embedder."""
-    model = load_embedder("onnx")
-    rows = [line.split("|") for line in MADE.strip().splitlines()[:6]]
-    golds = [texts.Text(name, f"{about}. Say when.", f"# {name}\n") for name, about, _ in rows]
-    requests = [request for *_, request in rows]
-    vectors = embed(model, requests, role="query")
-    return texts.Known(requests, golds, lambda some: embed(model, some), vectors)
-
-
-@pytest.fixture
-def few_steps(texts, import_script, monkeypatch):
-    """Have attackers climb less far."""
-    monkeypatch.setattr(texts, "CLIMB_STEPS", 12)
-    monkeypatch.setattr(import_script("attack_adaptive"), "ROUNDS", 1)
-
-
-@pytest.mark.usefixtures("few_steps")
-def test_attackers_keep_what_stands_highest(import_script, known, grounds, tmp_path):
-    """Of what they have, and variants of other sentences that they know."""
-    ground = grounds.Ground(tmp_path, {one.name: one for one in known.golds}, reader="off")
-    found = import_script("attack_adaptive").adaptive(known, ground, 3, random.Random(0))
-    assert len({one.name for one in found}) == len(found) == 3
-    asked = [grounds.Asked(request, {"repot-orchids": 1}) for request in known.requests]
-    assert ground.measure(asked, found).first.sum() >= 3
-
-
-@pytest.mark.usefixtures("few_steps")
-def test_each_kind_is_the_same_for_a_seed_and_has_names_of_its_own(texts, known):
-    for kind, write in texts.KINDS.items():
-        found = write(known, 7, random.Random(1))
-        assert found == write(known, 7, random.Random(1))
-        assert len({one.name.casefold() for one in found}) == len(found)
-        assert len(found) == (6 if kind == "same-name" else 7)
-        assert all(len(one.description) <= 1024 for one in found if kind != "hidden")
-
-
-def test_stuffed_words_stand_in_four_places(texts, known):
-    """Description, body, headings and tags, of 8 kB at most."""
-    about, body, headings, tags = texts.stuffing(known, 4, random.Random(0))
-    words = set(texts.words_of(known.requests))
-    assert set(about.description.split()) == words
-    assert set(body.body.split()) <= words
-    assert headings.body.count("## ") == 300
-    assert 7_500 < len(" ".join(tags.tags)) <= 8_000
-
-
-def test_hidden_orders_are_there_but_not_seen(texts, known):
-    """As tag characters, between characters without width, backwards, or in a comment."""
-    tags, zero_width, bidi, comment = texts.hidden(known, 4, random.Random(0))
-    seen = [c for c in tags.description if unicodedata.category(c) != "Cf"]
-    assert "".join(seen).strip() == comment.description == "Keeps short notes in a folder."
-    asked = [one[1:].rstrip("?") for one in known.requests]
-    spread = zero_width.description
-    assert spread.count("\u200b") > 100
-    assert any(one in spread.replace("\u200b", "") and one not in spread for one in asked)
-    assert any(one[::-1] in bidi.description for one in asked)
-    assert "<!-- " in comment.body
-
-
-@pytest.mark.usefixtures("few_steps")
-def test_an_embedder_is_climbed(texts, known):
-    """Descriptions end nearer to their requests than any gold is."""
-    found = texts.embedder(known, 3, random.Random(0))
-    reached = known.embed([f"{one.name}\n{one.description}" for one in found])
-    golds = known.embed([f"{one.name}\n{one.description}" for one in known.golds])
-    centre = known.vectors.mean(axis=0)
-    assert (reached @ centre).mean() > (golds @ centre).max()
-
-
-def test_clones_differ_in_a_few_words(texts):
-    victim = texts.Text("mow-lawns", " ".join(map(str, range(50))), "mowing " * 50)
-    for clone in texts.clones(victim, 5, random.Random(0)):
-        pairs = zip(clone.description.split(), victim.description.split(), strict=True)
-        assert 0 < sum(one != other for one, other in pairs) <= texts.EXCHANGED
-        assert clone.name != victim.name
-
-
 def hit(path, *duplicates):
     """Make a hit."""
     return Hit(1, "n", "d", 0.5, path, "r", "id", duplicates)
@@ -323,21 +233,6 @@ def test_ordinary_skills_are_held_out_of_the_background(script):
     }
     assert (len(setting.known), len(setting.measured), len(setting.asked)) == (2, 3, 6)
     assert not {a.text for a in setting.known} & {a.text for a in setting.measured}
-
-
-def test_ordinary_skills_of_a_file_are_not_honest_ones(script, texts, tmp_path):
-    """Whatever has a name or body of these is left out."""
-    one = make_collection("one", 6)
-    lines = [{"name": text.name, "description": "d"} for text in one.documents]
-    lines += [{"name": f"new-{at}", "description": "d", "body": str(at)} for at in range(2)]
-    file = tmp_path / "skills.jsonl"
-    file.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    pool = script.read_texts(file)
-    sizes = {"queries": 5, "rng": random.Random(0)}
-    setting = script.make_setting([one], [], pool, attackers=2, **sizes)
-    assert {text.name for text in setting.ordinary} == {"new-0", "new-1"}
-    with pytest.raises(EvaluationError, match=r"2 ordinary skills .* not 3; name a larger --back"):
-        script.make_setting([one], [], pool, attackers=3, **sizes)
 
 
 def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch, capsys):
@@ -384,9 +279,9 @@ def run_victims(script, tmp_path, monkeypatch):
     """Attack the victims of a few skills by some kinds; return the rows by kind and place."""
 
     def run(*kinds):
-        save_collection(bodied("one", 6), tmp_path / "one")
+        save_collection(bodied("one", 3), tmp_path / "one")
         file = tmp_path / "numbers.json"
-        options = ["--kinds", *kinds, "--attackers", "0", "--queries", "12", "--reader", "off"]
+        options = ["--kinds", *kinds, "--attackers", "0", "--queries", "6", "--reader", "off"]
         command = ["attack.py", str(tmp_path / "one"), *options, "--json", str(file)]
         monkeypatch.setattr(sys, "argv", command)
         script.main()
@@ -396,15 +291,22 @@ def run_victims(script, tmp_path, monkeypatch):
     return run
 
 
-def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys):
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("capture", "split"),
+        pytest.param(("version", "bridge", "paraphrase"), marks=pytest.mark.slow),
+    ],
+    ids=", ".join,
+)
+def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys, kinds):
     """By a copy with triggers, a version, halves; those outside a family take places at most."""
-    kinds = ("capture", "version", "split", "bridge", "paraphrase")
     rows = run_victims(*kinds)
     assert {kind for kind, _ in rows} == set(kinds)
-    assert all(row["five_before"] == 1.0 and row["victims"] == 6 for row in rows.values())
+    assert all(row["five_before"] == 1.0 and row["victims"] == 3 for row in rows.values())
     assert [place for place, row in rows.items() if row["lost"]] == []
-    assert rows["capture", "same root"]["five_after"] == 1.0
-    assert "| capture | same root | " in capsys.readouterr().out
+    assert "capture" not in kinds or rows["capture", "same root"]["five_after"] == 1.0
+    assert f"| {kinds[0]} | same root | " in capsys.readouterr().out
 
 
 def test_a_lost_victim_is_a_failure(run_victims, import_script, monkeypatch, capsys):
@@ -414,4 +316,4 @@ def test_a_lost_victim_is_a_failure(run_victims, import_script, monkeypatch, cap
     monkeypatch.setattr(import_script("attack_victims"), "_standings", found)
     with pytest.raises(SystemExit, match="Victims of capture are lost"):
         run_victims("capture")
-    assert "6 of 6" in capsys.readouterr().out
+    assert "3 of 3" in capsys.readouterr().out

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import sys
 
 import numpy as np
 import pytest
@@ -47,28 +46,12 @@ def test_skills_are_written_as_folders_that_every_parser_reads(compare, collecti
     assert ids["brew-tea"] == "a"
 
 
-def test_adapters_read_what_was_written(compare, collection, tmp_path, monkeypatch):
-    monkeypatch.syspath_prepend(str(compare.DRIVE.parent))
-    import adapters
-
-    ids = compare.write_skills(collection, tmp_path)
-    found = {ids[at]: (name, about) for at, name, about, _ in adapters.read(tmp_path)}
-    assert found == {one.doc_id: (one.name, one.description) for one in collection.documents}
-    for name in compare.PEERS:
-        assert callable(getattr(adapters, compare.adapter_of(name)))
-
-
 def test_a_threshold_passes_no_more_wrong_answers_than_allowed_and_keeps_what_is_above(compare):
     wrong = np.arange(40.0)  # two of forty are 5 %: 38 and 39 pass, so the threshold is 37
     right = np.array([-np.inf, 5.0, 37.0, 37.5, 38.0, 50.0])
     kept, low, high = compare.keep(right, wrong)
     assert kept == 3 / 6
     assert 0 <= low <= kept <= high <= 1
-
-
-def test_a_peer_that_finds_nothing_keeps_nothing_however_few_negatives_it_answers(compare):
-    nothing = np.full(10, -np.inf)
-    assert compare.keep(nothing, nothing) == (0, 0, 0)
 
 
 def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare, collection):
@@ -93,32 +76,6 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare
     assert judged["blind"]["p_holm"] <= 1
 
 
-def test_a_peer_that_cannot_be_installed_is_a_row_that_says_why(
-    compare, tmp_path, monkeypatch, capsys
-):
-    peers = {"skillsearch": compare.Peer((), "skillsearch", python="0.0")}
-    monkeypatch.setattr(compare, "PEERS", peers)
-    report = compare.compare([compare.EXAMPLE], peers, tmp_path, fresh=False, resume=False)
-    row = report["collections"]["example"]["skillsearch"]
-    assert row["failed"] == "not installed: python0.0: No such file or directory"
-    compare.show(report)
-    assert row["failed"] in capsys.readouterr().out
-
-
-def test_a_command_that_fails_is_told_in_one_line(compare):
-    code = "import sys; sys.exit('first\\nlast |  line\\n---\\n')"
-    with pytest.raises(compare.PeerError, match=r"^last / line$"):
-        compare.call([sys.executable, "-c", code])
-    with pytest.raises(compare.PeerError, match="no answer within"):
-        compare.call([sys.executable, "-c", "import time; time.sleep(9)"], timeout=0.2)
-
-
-def test_names_beside_a_plot_are_apart_and_stay_in_order(import_script):
-    spread = import_script("compare_plot").spread
-    found = spread([0.1, 0.1, 0.5, 0.98, 0.99], 0.1)
-    assert found == pytest.approx([0.1, 0.2, 0.5, 0.9, 1.0])
-
-
 def test_a_mutant_differs_in_one_place_and_numbers_of_docstrings_and_modules_stay(import_script):
     mutate = import_script("mutate")
     body = '    """Less than 3."""\n    return n < 5 and n > 0\n'
@@ -133,13 +90,6 @@ def test_a_mutant_differs_in_one_place_and_numbers_of_docstrings_and_modules_sta
         "6: n > 0 -> n >= 0",
     ]
     assert all(text != tree and text.startswith("LIMIT = 3\n") for text, _ in made)
-
-
-def test_numbers_of_a_report_are_found_by_their_place(import_script):
-    nightly = import_script("nightly")
-    report = {"p50": {"search": 1.23456}, "errors": 0, "said": ["x"], "sizes": [3, None]}
-    found = {"p50.search": 1.2346, "errors": 0.0, "sizes.0": 3.0}
-    assert dict(nightly.figures(report)) == found
 
 
 @pytest.mark.parametrize(("low", "is_fault"), [(0.25, True), (0.15, False)])

@@ -134,7 +134,6 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
     [
         ("n", float("inf"), "must be a whole number from 1 to 1000"),
         ("threshold", 10**400, "must be a number from 0 to 1"),
-        ("threshold", "high", "must be a number from 0 to 1"),
         ("n", 0, "must be a whole number from 1 to 1000"),
         ("n", 1001, "must be a whole number from 1 to 1000"),
         ("n", 2.5, "must be a whole number from 1 to 1000"),
@@ -146,7 +145,6 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("languages", "english, korean", "must be 'auto', 'english' or 'all'"),
         ("languages", True, "must be 'auto', 'english' or 'all'"),
         ("device", "gpu", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
-        ("device", "cuda:", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
         ("device", 1, "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
         ("model", " ", "must be a text"),
         ("refresh", "maybe", "must be true or false"),
@@ -157,7 +155,6 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("environments", ["x"], "must be the path of a folder"),
         ("environment", "", f"must be {AN_ENVIRONMENT}"),
         ("environment", "../up", f"must be {AN_ENVIRONMENT}"),
-        ("environment", ["work"], f"must be {AN_ENVIRONMENT}"),
     ],
 )
 def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
@@ -289,9 +286,7 @@ def test_a_project_file_cannot_reach_outside_its_folder(project, text):
             "must be LEVEL or ROOT=LEVEL, each LEVEL one of vetted, project or fetched",
         ),
         ('["=vetted"]', "must be LEVEL or ROOT=LEVEL"),
-        ('["a="]', "must be LEVEL or ROOT=LEVEL"),
         ("[1]", "must be LEVEL or ROOT=LEVEL"),
-        ("1", "must be LEVEL or ROOT=LEVEL"),
     ],
 )
 def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expected):
@@ -321,14 +316,6 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
     monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:7")
     assert load_settings().device == "cuda:7"
     assert load_settings(device=device).device == device
-
-
-def test_a_project_file_may_choose_the_languages(project, monkeypatch):
-    project("index_dir = 'i'\nlanguages = 'all'\n")
-    assert load_settings().languages == "all"
-    monkeypatch.setenv("SKILLSEARCH_LANGUAGES", "english")
-    assert load_settings().languages == "english"
-    assert load_settings(languages="auto").languages == "auto"
 
 
 @pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])

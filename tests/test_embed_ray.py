@@ -156,15 +156,3 @@ def test_what_a_dying_worker_had_is_done_again(many, index_dir, tmp_path, count_
     assert (report["skills"], report["embedded"], report["deaths"]) == (600, 600, 1)
     after = index(many, index_dir, "hashing")
     assert (after.indexed, after.embedded) == (600, 0)
-
-
-@needs_ray
-def test_run_again_after_a_kill_it_does_only_what_lacks(many, index_dir, count_saved):
-    """Finished shards are kept; a third run finds nothing to do."""
-    options = (many, "--index-dir", index_dir, "--model", "hashing", "--shard", 32)
-    with started(*options) as process:
-        wait_for_vectors(process, count_saved)
-        process.kill()
-    again, _ = run(*options)
-    assert 0 < again["embedded"] < 600
-    assert index(many, index_dir, "hashing").embedded == 0

@@ -112,17 +112,6 @@ def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
     assert list(found.values()) == pytest.approx([*truth, -1.0], abs=0.2)
 
 
-def test_given_coefficients_are_held(fusion):
-    """Evidence is left out by 0; the rest makes the best of it."""
-    random = np.random.default_rng(8)
-    rows = random.random((20_000, len(EVIDENCE)))
-    outcomes = outcomes_of(rows, np.full(len(EVIDENCE), 2.0), -float(len(EVIDENCE)), random)
-    held = {"name": 2.5, "lead": 0.0, "distrust": -1.0, "intercept": -12.25}
-    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), held=held)
-    assert {name: found[name] for name in held} == pytest.approx(held, rel=1e-9)
-    assert all(found[name] > 0.5 for name in SUPPORTING if name not in held)
-
-
 def test_signs_hold_where_the_data_say_otherwise(fusion):
     """Evidence for a skill, and a reader, never count against it; the rest may."""
     random = np.random.default_rng(6)
@@ -132,15 +121,6 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
     found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
     assert all(found[name] == 0 for name in (*SUPPORTING, READER))
     assert all(found[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
-
-
-def test_evidence_that_never_varies_counts_nothing(fusion):
-    random = np.random.default_rng(9)
-    rows = np.c_[random.random(2_000), np.zeros(2_000)]
-    outcomes = outcomes_of(rows, np.array([4.0, 0.0]), -2.0, random)
-    found = fusion.fit_logistic(rows, outcomes, np.ones(2_000), ("name", "stand_out"))
-    assert found["stand_out"] == 0
-    assert found["name"] > 3
 
 
 @pytest.fixture
@@ -214,16 +194,6 @@ def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make
     assert relevant[0, :3].tolist() == [False, True, False]
 
 
-def test_hits_that_were_not_read_keep_their_places(fusion, make_answers):
-    """Those of illegible metadata among the first, and all behind them."""
-    logits = [[0.0, np.nan, 3.0, 1.0]]
-    answers = make_answers([[0.0] * 6], [[6, 5, 4, 3, 2, 1]], [[False] * 6], logits)
-    assert answers.reordered(1.0).tolist() == [[2, 1, 0, 3, 4, 5, 6, 7, 8, 9]]
-    assert answers.reordered(1.6).tolist() == [[2, 1, 0, 3, 4, 5, 6, 7, 8, 9]]
-    assert answers.reordered(4.0).tolist() == [[2, 1, 3, 0, 4, 5, 6, 7, 8, 9]]
-    assert answers.reordered(0.0).tolist() == [list(range(10))]
-
-
 def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sample, make_answers):
     """It has to make up for 1 with a logit of 0.55: from 1.9 on, in steps of 0.1."""
     sample = make_sample(np.zeros((2, len(FEATURES))), [1])
@@ -267,18 +237,6 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
-def test_a_score_is_the_share_of_first_hits_that_are_right(fusion, make_sample, make_answers):
-    """Hits behind them are wrong more often than their evidence says, and count little."""
-    random = np.random.default_rng(12)
-    size = 4_000
-    sample = make_sample(np.zeros((2, len(FEATURES))), [0])
-    relevant = random.random((size, 2)) < [0.8, 0.2]
-    answers = make_answers(random.random((size, 2)), [[2.0, 1.0]] * size, relevant)
-    found = fusion.fit_confidence([sample] * size, answers, np.ones(size, bool)).alone
-    odds = found["intercept"] + found["name"] / 2
-    assert 1 / (1 + np.exp(-odds)) == pytest.approx((0.8 + 0.03 * 0.2) / 1.03, abs=0.02)
-
-
 def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     """A factor and a shift, by Platt; they never turn evidence round."""
     random = np.random.default_rng(12)
@@ -288,25 +246,6 @@ def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     assert fusion.fit_scale(odds, outcomes, weights) == pytest.approx((0.5, 1), abs=0.06)
     slope, _ = fusion.fit_scale(odds, 1 - outcomes, weights)
     assert 0 < slope < 0.1
-
-
-def test_wrong_hits_count_less_where_siblings_are_not_judged(fusion, make_sample, make_answers):
-    """They teach less about what the evidence says; the scale is that of all hits."""
-    random = np.random.default_rng(13)
-    size = 4_000
-    names = random.random((size, 1))
-    # Half of the hits that fit were not judged.
-    fits = random.random((size, 1)) < 1 / (1 + np.exp(-(6 * names - 3)))
-    relevant = fits & (random.random((size, 1)) < 0.5)
-    answers = make_answers(names, [[1.0]] * size, relevant)
-    known, found = np.ones(size, bool), {}
-    for collection in ("tools", "requests-0"):
-        sample = replace(make_sample(np.zeros((1, len(FEATURES))), [0]), collection=collection)
-        found[collection] = fusion.fit_confidence([sample] * size, answers, known).alone
-    for one in found.values():
-        shares = 1 / (1 + np.exp(-(one["name"] * names + one["intercept"])))
-        assert shares.mean() == pytest.approx(relevant.mean(), abs=0.02)
-    assert found["tools"]["intercept"] != found["requests-0"]["intercept"]
 
 
 def predicted(fusion, tops, relevant=None):
@@ -335,29 +274,6 @@ def test_the_threshold_is_the_lowest_with_few_false_answers(
     assert fusion.choose_threshold(samples, predicted(fusion, foreign + twins)) == expected
 
 
-def test_each_kind_of_request_is_told_from_its_twins(fusion, make_sample, capsys):
-    """Short ones by their score, tasks by nothing; odd ones are too few to say."""
-    plain = make_sample([[0.0] * len(FEATURES)], [0])
-    samples, tops = [], []
-    for kind, size, gap in (("short", 20, 0.5), ("task", 20, 0.0), ("odd", 9, 0.5)):
-        for place in range(size):
-            asked = JudgedQuery(f"{kind}{place}", f"boil kettle {place}", kind)
-            twin = replace(asked, query_id=f"x{kind}{place}", twin_of=asked.query_id)
-            samples.append(replace(plain, asked=asked))
-            samples.append(replace(plain, asked=twin, kind="twin"))
-            tops += [0.3 + gap, 0.3]
-    fusion.print_kinds(samples, predicted(fusion, tops))
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line]
-    assert rows[0][-4:] == ["auroc", "twin", "style", "twin"]
-    assert [row[:2] for row in rows[1:]] == [["short", "1.000"], ["task", "0.500"]]
-    assert all(0 <= float(row[2]) <= 1 for row in rows[1:])
-
-
-def test_means_are_over_the_collections_that_have_a_measure(fusion):
-    table = {"one": {"a": 1.0, "b": None, "c": None}, "other": {"a": 2.0, "b": 4.0, "c": None}}
-    assert fusion.means(table) == {"a": 1.5, "b": 4.0}
-
-
 def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample):
     """One with four queries as one with forty; variants do not count."""
     sample = replace(make_sample([[0.0] * len(FEATURES)], []), kind="foreign")
@@ -365,59 +281,6 @@ def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample)
     tops = [0.5, *[0.1] * 3, *[0.1] * 40, *[0.9] * 9]
     samples = [sample] * 4 + [other] * 40 + [lines] * 9
     assert fusion.choose_threshold(samples, predicted(fusion, tops)) == 0.51
-
-
-def test_unseen_are_the_queries_of_whole_collections_or_of_every_other_repository(fusion):
-    """Counted from the given one, in the order of their names."""
-    homes = ("b", "a", "d", "c", "e")
-    documents = tuple(JudgedDocument(f"{home}/x/{n}", "n", "d") for home in homes for n in range(2))
-    queries = tuple(JudgedQuery(f"{home}/q", "text") for home in homes)
-    one = Collection("one", documents, queries, {f"{h}/q": {f"{h}/x/0": 1} for h in homes})
-    collections = [one, replace(one, name="other"), replace(one, name="third")]
-    found = fusion.unseen_queries(collections, ["one:0", "third", "absent"])
-    assert found == {
-        "one": {"a/q", "c/q", "e/q"},
-        "third": {"a/q", "b/q", "c/q", "d/q", "e/q"},
-    }
-    assert fusion.unseen_queries([one], ["one:1"]) == {"one": {"b/q", "d/q"}}
-
-
-def test_variants_keep_queries_answerable(scripts):
-    """One line a skill; fewer skills with those queries whose answer is left."""
-    samples = scripts[1]
-    documents = tuple(
-        JudgedDocument(f"d{i}", f"n{i}", f"First {i}. Second.", "body") for i in range(40)
-    )
-    queries = tuple(JudgedQuery(f"q{i}", f"text {i}") for i in range(30))
-    qrels = {f"q{i}": {f"d{i}": 1} for i in range(30)}
-    collection = Collection("c", documents, queries, qrels)
-    lines = samples.one_line(collection)
-    assert (lines.documents[3].description, lines.documents[3].body) == ("First 3.", "")
-    few = samples.fewer(10)(collection)
-    kept = {document.doc_id for document in few.documents}
-    assert len(kept) == 10
-    assert {q.query_id for q in few.queries} == set(few.qrels)
-    assert {f"q{i}" for i in range(30) if f"d{i}" in kept} == set(few.qrels)
-    assert len(samples.fewer(100)(collection).documents) == 40
-
-
-@pytest.mark.parametrize(
-    ("source", "collection", "expected"),
-    [
-        ("nvidia", "swe", True),
-        ("swe", "swe", False),
-        ("salesforce", "salesforce-variants", False),
-        ("translated", "swe", False),
-        ("nvidia", "skill-evals", False),
-        ("skill-evals", "nvidia", True),
-        ("nvidia-cross", "nvidia", False),
-        ("spanish", "metatool-cross", False),
-        ("salesforce-cross", "korean", True),
-        ("new", "newer", True),
-    ],
-)
-def test_foreign_is_what_no_document_of_a_collection_answers(scripts, source, collection, expected):
-    assert scripts[1].is_foreign(source, collection) is expected
 
 
 FIRST = Calibration(
@@ -485,32 +348,6 @@ def test_clues_tell_english_queries_from_others(fusion):
     assert p_english("send this report to all of the customers", 0.9) > 0.9
     assert p_english("envía este informe a todos los clientes", 0.3) < 0.1
     assert p_english("把报告发给所有客户", 0.0) < 0.1
-
-
-@pytest.mark.parametrize("language", ["en", "es", ""])
-def test_clues_need_queries_in_english_and_others(fusion, language):
-    queries = [(JudgedQuery("1", "tea", language=language), 0.5)] if language else []
-    with pytest.raises(SystemExit, match="lang is en, and with others"):
-        fusion.fit_clues(queries)
-
-
-def test_queries_in_other_languages_are_asked_of_the_collection_of_their_folder(scripts, tmp_path):
-    """A folder without documents belongs to the collection of its name, if that is given."""
-    documents = (JudgedDocument("tea", "tea", "Makes tea."), JudgedDocument("pie", "pie", "Bakes."))
-    kitchen = Collection("kitchen", documents, (JudgedQuery("q", "tea"),), {"q": {"tea": 1}})
-    garage = replace(kitchen, name="garage")
-    save_collection(garage, tmp_path / "garage")
-    for name in ("kitchen", "absent"):
-        folder = tmp_path / name
-        folder.mkdir()
-        query = '{"_id": "es-1", "text": "prepara un té", "lang": "es"}\n'
-        (folder / "queries.jsonl").write_text(query, encoding="utf-8")
-        (folder / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nes-1\ttea\t1\n")
-    whole, over = scripts[1].cross_language(tmp_path, [kitchen])
-    assert (whole.name, over.name) == ("garage", "kitchen-cross")
-    assert over.documents == documents
-    assert [(q.text, q.language) for q in over.queries] == [("prepara un té", "es")]
-    assert over.qrels == {"es-1": {"tea": 1}}
 
 
 def test_the_committed_queries_can_be_read(scripts):
@@ -583,38 +420,3 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert b'"garage": {' in first
     fusion.main()
     assert output.read_bytes() == first
-
-
-@pytest.mark.parametrize("argv", [[], ["collection", "--packaged"]])
-def test_either_collections_or_the_packaged_ones_are_fitted_on(fusion, argv, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", *argv])
-    with pytest.raises(SystemExit):
-        fusion.parsed_arguments()
-    assert "give collections, or --packaged and none" in capsys.readouterr().err
-
-
-def test_the_packaged_collections_hold_the_numbers_of_the_second_channel(fusion, monkeypatch):
-    monkeypatch.setattr(sys, "argv", ["fit_fusion.py", "--packaged"])
-    args = fusion.parsed_arguments()
-    assert [path.name for path in args.collections] == ["example", "written"]
-    assert all((path / "qrels.tsv").is_file() for path in args.collections)
-    assert (args.keep_second, args.keep_first, args.examples_alone) == (True, False, False)
-
-
-def test_only_what_is_free_is_fitted(fusion, make_sample, make_answers):
-    random = np.random.default_rng(14)
-    samples = []
-    for _ in range(40):
-        features = 0.1 * random.random((20, len(FEATURES)))
-        features[5, list(FEATURES).index("name")] = 0.5
-        samples.append(make_sample(features, [5]))
-    weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST, ["name"])
-    moved = {name for name, w in zip(FEATURES, weights, strict=True) if w != FIRST.weights[name]}
-    assert moved == {"name"}
-    answers = make_answers(random.random((400, 1)), [[1.0]] * 400, [[True], [False]] * 200)
-    samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 400
-    every = np.ones(400, bool)
-    fitted = fusion.fit_confidence(samples, answers, every, (), FIRST, ["name"])
-    held = {name: value for name, value in FIRST.alone.items() if name != "name"}
-    assert {name: fitted.alone[name] for name in held} == pytest.approx(held)
-    assert fitted.read == {**FIRST.read, "name": fitted.alone["name"]}

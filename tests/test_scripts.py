@@ -191,10 +191,9 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path):
     """`one`, `found`, `asked` and `place` are rare in the code."""
     counting = import_script("vague_names")
     counting.main(["--list"])
-    lines = capsys.readouterr().out.splitlines()
-    shares = counting.per_ten_thousand(counting.PACKAGE)
-    assert lines[-1].startswith(f"{sum(shares.values()):.1f} of 10,000 names say nothing: one ")
-    assert sum(shares.values()) <= MOST_VAGUE_NAMES
+    share, _, said = capsys.readouterr().out.splitlines()[-1].partition(" ")
+    assert said.startswith("of 10,000 names say nothing: one ")
+    assert float(share) <= MOST_VAGUE_NAMES
     (tmp_path / "examples").mkdir()
     (tmp_path / "examples" / "skill.py").write_text("one = found = 1", encoding="utf-8")
     (tmp_path / "a.py").write_text(
@@ -254,10 +253,10 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
 
     corpus, vectors = import_script("bench_corpus"), import_script("bench_vectors")
     originals = import_script("bench").read_skills(None, 12)
-    root, index_dir = vectors.make_corpus(originals, 400, tmp_path)
+    root, index_dir = vectors.make_corpus(originals, 120, tmp_path)
     index = SkillIndex.from_roots(root, index_dir=index_dir, languages="english")
-    assert len(index) == 400
-    assert sum(len(family) - 1 for family in index.families()) <= 4
+    assert len(index) == 120
+    assert sum(len(family) - 1 for family in index.families()) <= 2
     made = list(corpus.mixtures(originals, 400))
     assert len({each.text.description for each in made}) == 400
     assert [each.sources[0] for each in made[:13]] == [*range(12), 0]

@@ -87,32 +87,3 @@ def test_an_answer_of_another_state_is_a_fault(states, skills, index):
     assert states.search_faults(older, newer, doc_id) == []
     assert states.search_faults(older, newest, doc_id) != []
     assert states.absence_faults(older, [skills.text(3, 2)]) != []
-
-
-def test_a_description_of_another_name_or_version_does_not_prove_itself(states, skills):
-    """The checksum is over the name, the version and every word."""
-    text = skills.text(3, 2)
-    assert states.proves_itself(text.name, text.description)
-    assert not states.proves_itself(skills.text(4, 2).name, text.description)
-    assert not states.proves_itself(text.name, text.description.replace("version 2", "version 1"))
-    assert not states.proves_itself(text.name, f"more {text.description}")
-
-
-def test_a_command_names_every_changed_skill(states, skills, tmp_path):
-    """A word with a path stands for one word for each."""
-    template = "index --index-dir {index} --only={path}"
-    words = states.command_of(template, skills, tmp_path / "index", {4, 2})
-    assert words == [
-        "index",
-        "--index-dir",
-        f"{tmp_path}/index",
-        f"--only={skills.path(2)}",
-        f"--only={skills.path(4)}",
-    ]
-
-
-def test_no_skill_says_by_chance_what_it_is_not_for(states, skills):
-    """Number 19486 would: its words held "not for", and its checksum was in no index."""
-    about = skills.text(19486, 1).description
-    assert states.split_description(about) == (about, "")
-    assert states.split_request(about) == (about, "")

@@ -209,18 +209,6 @@ def test_the_json_of_abstention():
     assert found["second"]["calibration_error"] == {}
 
 
-def test_the_json_of_an_example():
-    """The query, what is right, and what won."""
-    worst = report_dict(full_report())["examples"]["first"]["worst"][0]
-    assert worst == {
-        "query_id": "q3",
-        "text": "query 3",
-        "value": 0.0,
-        "relevant": ["d3"],
-        "top": [{"doc_id": "d9", "name": "skill-9", "score": 0.9, "is_relevant": False}],
-    }
-
-
 def test_the_json_is_plain():
     """It survives a strict round trip: no tuple, no key but text, no number that JSON lacks."""
     found = report_dict(full_report())
@@ -249,9 +237,3 @@ def test_means_over_collections_count_each_once():
     assert list(found) == ["first"]
     assert found["first"]["Success@1"] == pytest.approx((2 / 4 + 1) / 2)
     assert set(found["first"]) == set(MEASURES)
-
-
-def test_the_mean_of_one_collection_is_its_own_and_of_none_is_none():
-    report = assess(collection(), [FIRST])
-    assert mean_systems([report]) == {"first": report.systems[0].means}
-    assert mean_systems([]) == {}

@@ -51,11 +51,6 @@ FOUR = answered(
 FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
 
 
-def test_auroc_by_hand():
-    """Of six pairs three are in order and two tied."""
-    assert auroc([0.9, 0.5, 0.1], [0.5, 0.1]) == pytest.approx((2 + 1.5 + 0.5) / 6)
-
-
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
     """Pair by pair, and as scikit-learn has it."""
@@ -178,14 +173,6 @@ def test_equal_scores_have_one_threshold():
     assert found.auroc == {"foreign": 0.5}
     assert found.curve == (point,)
     assert found.keeping == {0.9: point, 0.95: point}
-
-
-def test_the_threshold_that_keeps_nine_in_ten():
-    found = answered(*([("a", score / 100)] for score in range(1, 21)))
-    missed = {f"m{number}": (("x", 0.9),) for number in range(5)}
-    keeping = assess_abstention(system(found | missed), qrels_of(found | missed)).keeping
-    assert keeping[0.9] == OperatingPoint(0.03, 18 / 25, {}, 18 / 23)
-    assert keeping[0.95] == OperatingPoint(0.02, 19 / 25, {}, 19 / 24)
 
 
 @given(st.lists(HITS, min_size=1, max_size=12))

@@ -1,8 +1,6 @@
 """Who steals whose queries, and by which words."""
 
-import json
 import math
-from dataclasses import asdict
 
 import pytest
 
@@ -197,20 +195,3 @@ def test_skills_that_steal_one_query_are_not_worth_telling():
     collection = Collection("drinks", DOCUMENTS, queries, qrels)
     (pair,) = confusables(collection, {f"{n}": (("coffee", 0.5),) for n in range(3)})
     assert (pair.loser, pair.winner, pair.queries) == ("tea", "coffee", 2)
-
-
-def test_nothing_stolen_is_nothing_found():
-    assert find([("x", ["coffee"])], [[("coffee", 1.0)]]) == ()
-    assert find([("x", ["coffee"])], []) == ()
-
-
-def test_the_json_form_can_be_written():
-    (found,) = find([("hot water", ["coffee"])], [[("tea", 0.9), ("coffee", 0.4)]])
-    record = json.loads(json.dumps(asdict(found)))
-    assert record["loser"] == "coffee"
-    assert record["words"][0] == {
-        "text": "water",
-        "queries": 1,
-        "documents": 1,
-        "in_loser": "nowhere",
-    }

@@ -15,7 +15,7 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.history import read_history
 from skillsearch.evaluation.page import render_page
-from skillsearch.evaluation.report import Outcome, report_dict
+from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.tables import outcome_blocks
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
@@ -227,16 +227,6 @@ def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
     assert html.rindex("<svg ") < html.index("<table")
     assert '<th scope="col"><bdi>run</bdi></th>' in html
     assert "office-skills over time" in html
-
-
-def test_the_json_of_a_history_is_that_of_a_report(saved):
-    (found,) = read_history(saved)
-    record = json.loads(json.dumps(report_dict(found)))
-    assert list(record["systems"]) == [run.name for run in found.systems]
-    assert (
-        record["intervals"]["2026-06-01 new"]["kept"][0]
-        < record["systems"]["2026-06-01 new"]["kept"]
-    )
 
 
 @pytest.mark.slow

@@ -1,7 +1,5 @@
 """From folders of collections to outcomes, run files and a page."""
 
-import json
-
 import pytest
 
 from skillsearch.errors import EvaluationError
@@ -158,16 +156,3 @@ def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
     assert list(path.parent.iterdir()) == [path]
     with pytest.raises(EvaluationError, match="out cannot be written: Is a directory"):
         save_page(outcomes, tmp_path / "out", made="", version="")
-
-
-def test_a_page_has_the_kinds_of_queries_behind_the_whole(run, make_skill, tmp_path):
-    root = tmp_path / "mine"
-    body = "## Dialing espresso grind size\n"
-    path = make_skill(root, "brew-coffee", "Brew coffee.", body=body)
-    (path.parent / "evals.json").write_text(json.dumps([{"prompt": "wake me up"}]))
-    make_skill(root, "steep-tea", "Steep tea.")
-    outcomes = run([make_own_job([root], ["task", "heading"])], "bm25")
-    save_page(outcomes, tmp_path / "page.html", made="", version="")
-    html = (tmp_path / "page.html").read_text(encoding="utf-8")
-    places = [html.index(f">{name}<") for name in ("own skills", "own skills: task")]
-    assert places == sorted(places)

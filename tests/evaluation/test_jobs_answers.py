@@ -190,15 +190,6 @@ def test_a_refused_query_counts_as_one_without_an_answer(answer):
     )
 
 
-def test_notes_of_an_index_are_told_once(answer):
-    documents = (*COLLECTION.documents, JudgedDocument("odd", "\x01", ""))
-    collection = Collection("odd", documents, COLLECTION.queries, COLLECTION.qrels)
-    notes = answer("hybrid", "dense", collection=collection).notes
-    assert [note.split(":")[0] for note in notes] == [
-        "Documents that could not be indexed and count as never found"
-    ]
-
-
 def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tmp_path):
     """Negatives that are in it count; ignored documents do not."""
     (own,) = answer("dense").systems

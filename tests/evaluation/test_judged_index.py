@@ -12,7 +12,6 @@ from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.types import Collection, JudgedDocument, SystemSpec
-from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.example_requests import digest_of_skill, user_file
@@ -158,23 +157,6 @@ def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):
         write_skills(collect(), tmp_path / "file")
 
 
-@pytest.mark.usefixtures("default_reader")
-def test_answers_equal_those_of_the_index(open_index, tmp_path):
-    """Hit by hit, under the ids of the collection; copies follow with the score of their hit."""
-    judged = open_index()
-    (folder,) = (tmp_path / "work").glob("*/index-*")
-    index = SkillIndex.open(folder)
-    ids = {f"documents:{n:05}": one.doc_id for n, one in enumerate(DOCUMENTS)}
-    for system in ("hybrid", "bm25", "dense", "rrf"):
-        ranking, seconds = judged.rank("green tea, please", SearchOptions(50, system=system))
-        result = index.search("green tea, please", 50, 0.0, system=system)
-        assert [pair for pair in ranking if pair[0] != "tea/2"] == [
-            (ids[hit.doc_id], hit.score) for hit in result
-        ]
-        assert ranking[:2] == (("tea", result[0].score), ("tea/2", result[0].score))
-        assert seconds > 0
-
-
 def test_hidden_documents_are_not_in_an_answer(open_index):
     """Nor are their copies, if asked for; unknown ids are ignored."""
     judged = open_index()
@@ -186,20 +168,6 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
     assert "tea/2" in dict(judged.rank(text, SearchOptions(9, system="dense", exclude=alone))[0])
     left = dict(judged.rank(text, SearchOptions(9, system="dense", exclude=everything))[0])
     assert not {"tea", "tea/2"} & left.keys()
-
-
-def test_another_calibration_gives_other_scores(open_index):
-    judged = open_index()
-    alone = default_calibration().alone
-    higher = replace(default_calibration(), alone={**alone, "intercept": alone["intercept"] + 1})
-
-    def best(index):
-        return index.rank("green tea", SearchOptions(5, system="hybrid", reader="off"))[0][0]
-
-    before = best(judged)
-    after = best(judged.with_calibration(higher))
-    assert (after[0], best(judged)) == (before[0], before)
-    assert after[1] > before[1]
 
 
 def test_an_index_is_used_again(open_index, tmp_path):

@@ -78,17 +78,6 @@ def test_each_model_is_loaded_once():
         embedders["nothing"]
 
 
-def test_what_all_embedders_saved_is_told_together():
-    """A query may be embedded by several models, and its answer waits for all of them."""
-    embedders = Embedders()
-    both = [embedders[model] for model in ("hashing", "onnx")]
-    for embedder in both * 2:
-        list(embedder.embed_stream(["brew coffee"], role="query"))
-    each = [embedder.saved_seconds for embedder in both]
-    assert all(each)
-    assert embedders.saved_seconds() == sum(each)
-
-
 needs_multilingual = pytest.mark.skipif(
     not multilingual_is_installed(), reason="needs the extra multilingual"
 )

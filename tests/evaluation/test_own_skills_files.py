@@ -7,7 +7,6 @@ from functools import partial
 
 import pytest
 
-from skillsearch.errors import EvaluationError, RootError
 from skillsearch.evaluation.own_skills import (
     own_collection,
     read_evals,
@@ -73,13 +72,6 @@ def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
     assert [(one.code, one.path) for one in diagnostics] == [("shadowed", str(path))]
     collection, _ = read_own_collection([tmp_path / "theirs", root])
     assert asked(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
-
-
-def test_only_the_wanted_kinds_are_made(root):
-    collection, _ = read_own_collection([root], ["heading"])
-    assert list(asked(collection)) == ["Dialing espresso grind size"]
-    with pytest.raises(EvaluationError, match="choose from: trigger, task, example, heading"):
-        read_own_collection([root], ["headings"])
 
 
 def test_evals_in_yaml_are_read(root):
@@ -152,8 +144,3 @@ def test_a_skill_that_goes_away_meanwhile_is_reported(root):
     assert [(found.code, found.path) for found in problems] == [
         ("eval-unreadable", str(root / "steep-tea"))
     ]
-
-
-def test_a_missing_root_is_an_error(tmp_path):
-    with pytest.raises(RootError, match="nowhere"):
-        read_own_collection([tmp_path / "nowhere"])

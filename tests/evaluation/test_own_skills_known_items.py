@@ -49,7 +49,6 @@ def test_phrases_in_quotes_are_examples(description):
     "description",
     [
         'Do NOT use for "making green tea now".',
-        "Don't use it for 'making green tea now'.",
         'Use for beans, not for "making green tea now" or "making black tea now".',
         'Nicht für "grünen Tee jetzt kochen".',
         "不要用于「今天下午泡绿茶」。",
@@ -90,9 +89,7 @@ def test_a_list_below_a_line_about_when_to_use_holds_requests(line):
         "## When NOT to use",
         "**Do not use when:**",
         "## 不适用场景",
-        "## Overview",
         "## Examples",
-        "When called by make:",
     ],
 )
 def test_other_lists_hold_no_requests(line):
@@ -127,9 +124,7 @@ def test_an_item_goes_on_in_indented_lines():
     "item",
     [
         "Run `grind --fine beans`",
-        "/grind these beans now",
         "Grind [kind of beans] very fine",
-        "Grind <beans> very fine",
         "See https://example.com for more",
         "two words",
         "磨豆",
@@ -158,7 +153,6 @@ def test_a_fence_that_nobody_closed_goes_on_to_the_end():
 @pytest.mark.parametrize(
     ("line", "heading"),
     [
-        ("## Dialing in espresso grind size", "Dialing in espresso grind size"),
         ("### Step 3: Dial espresso grind size ##", "Dial espresso grind size"),
         ("## 1.2 Dial espresso grind size", "Dial espresso grind size"),
         ("## 🎯 Dial **espresso** grind size:", "Dial espresso grind size"),
@@ -200,7 +194,6 @@ def test_a_heading_of_several_skills_tells_none_from_another():
     ("name", "text"),
     [
         ("brew-coffee", "how to Brew Coffee slowly"),
-        ("brew_coffee", "the brew-coffee way of life"),
         ("pdf", "fill this pdf form"),
         ("周报", "帮我写一份周报吧"),
     ],

@@ -183,16 +183,6 @@ def test_equal_values_give_equal_plots(system_report):
     assert first == [svg.replace('"two', '"one').replace("#two", "#one") for svg in second]
 
 
-def test_plotting_leaves_no_trace(system_report):
-    """Neither pyplot with its open windows is used, nor are settings changed."""
-    import matplotlib as mpl
-
-    before = mpl.rcParams.copy()
-    plot_reliability(system_report("hybrid"), prefix="p")
-    assert mpl.rcParams.copy() == before
-    assert "matplotlib.pyplot" not in sys.modules
-
-
 def test_settings_of_the_user_change_nothing(system_report):
     """A matplotlibrc of one's own may hold anything."""
     import matplotlib as mpl
@@ -200,27 +190,6 @@ def test_settings_of_the_user_change_nothing(system_report):
     expected = plots_of_hybrid(system_report, "one")
     with mpl.rc_context({"font.size": 40, "svg.fonttype": "path", "axes.facecolor": "black"}):
         assert plot_thresholds(system_report("hybrid"), prefix="oned") == expected[3]
-
-
-def test_all_text_is_text_of_at_least_nine_points(system_report):
-    """Nothing is drawn as outlines, and nothing is too small to read."""
-    for svg in plots_of_hybrid(system_report, "one"):
-        sizes = [
-            float(style(element, "font-size").removesuffix("px"))
-            for element in ElementTree.fromstring(svg).iter("text")
-        ]
-        assert min(sizes) >= 9
-
-
-def test_six_systems_have_colours_of_their_own_that_print_well():
-    """Each stands out from white paper at least three to one, as WCAG asks of graphics."""
-    systems = [make_system(name, {"R@5": 0.5}) for name in SIX]
-    root = ElementTree.fromstring(plot_measures(systems, prefix="p"))
-    colours = {style(dot, "fill") for dot in root.iter("use")} - {None}
-    markers = {path.get("d") for path in root.iter("path") if "fill" not in path.get("style", "")}
-    assert len(colours) == 6
-    assert min(map(contrast, colours)) >= 3
-    assert len(markers) >= 6
 
 
 @pytest.mark.parametrize("count", [1, 6])

@@ -50,12 +50,6 @@ def test_topics_tell_nothing_about_twins():
     assert style_auroc(answerable, twins) == pytest.approx(0.5, abs=0.02)
 
 
-def test_the_number_is_the_same_each_time():
-    """Nothing is drawn, and hashes do not depend on the process."""
-    first = style_auroc(requests(40, "q", 1), requests(30, "n", 2, ending=" you"))
-    assert first == style_auroc(requests(40, "q", 1), requests(30, "n", 2, ending=" you"))
-
-
 def test_twins_stay_with_their_originals_in_parts_of_equal_sorts():
     """Each part has its share of requests with a twin, without one, and of other negatives."""
     answerable = requests(50, "q", seed=1)

@@ -126,12 +126,6 @@ def test_a_terminal_shows_differences_on_two_measures(measured, fields, row):
     ]
 
 
-def test_a_single_system_is_compared_with_nothing(measured):
-    made = measured()
-    alone = replace(made, systems=made.systems[:1], comparisons=())
-    assert "Differences" not in "\n".join(printed(report_blocks, alone))
-
-
 def test_each_threshold_has_a_row_of_false_answers(report):
     made = report()
     lines = printed(report_blocks, made, 120)
@@ -165,13 +159,6 @@ def test_the_states_at_the_default_threshold_have_a_table(report):
         ["of", "them", "task", "42.0"],
         ["foreign", *said],
     ]
-
-
-def test_without_unanswerable_queries_there_are_no_false_answers(report, system_report):
-    """How far scores are from probabilities is measured all the same."""
-    lines = printed(report_blocks, report(system_report("hybrid", sources=())))
-    assert not [line for line in lines if "false answers" in line]
-    assert [line for line in lines if line.startswith("calibration error") and "0.061" in line]
 
 
 def test_the_worst_queries_of_the_best_system_are_shown(measured):

@@ -10,7 +10,15 @@ from skillsearch.hosts import scan
 from skillsearch.hosts.entries import HOSTS
 from skillsearch.hosts.table import folder_of, hidden_folders, hosts, with_key
 
-PATIENT = "from skillsearch.cli import hook, main; hook.run.__defaults__ = (120,); main()"
+RUN = """
+import json, sys
+from click.testing import CliRunner
+from skillsearch.cli.app import app
+for words, stdin in json.load(sys.stdin):
+    done = CliRunner().invoke(app, words, input=stdin, obj=120.0 if words[0] == "hook" else None)
+    print(json.dumps([done.stdout, done.stderr]))
+"""
+"""Runs commands in one process."""
 ROW = """
 [quill]
 title = "Quill Agent"
@@ -56,37 +64,48 @@ def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
         "SKILLSEARCH_DAEMON": "off",
     }
 
-    def run(*args, stdin=""):
-        done = subprocess.run(
-            [sys.executable, "-c", PATIENT, *args],
-            input=stdin,
-            capture_output=True,
-            text=True,
-            env=variables,
-            cwd=home,
-            timeout=60,
-        )
-        assert done.stdout, (args, done.stderr)
-        return done.stdout if "--help" in args else json.loads(done.stdout)
+    event = json.dumps({"prompt": "mend a quill", "session_id": "1", "cwd": str(home)})
+    commands = {
+        "index": (),
+        "setup": ("--yes",),
+        "hook": ("--client", "quill"),
+        "budget": ("--host", "quill"),
+        "doctor": (),
+        "validate": ("--for", "quill", str(skill_md)),
+        "mcp-config": ("--help",),
+    }
+    form = {"hook": [], "mcp-config": []}
+    words = [[name, *more, *form.get(name, ["--json"])] for name, more in commands.items()]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN],
+        input=json.dumps([[one, event if one[0] == "hook" else None] for one in words]),
+        capture_output=True,
+        text=True,
+        env=variables,
+        cwd=home,
+        timeout=120,
+    )
+    printed = [json.loads(line) for line in done.stdout.splitlines()]
+    assert all(stdout for stdout, _ in printed), (printed, done.stderr)
+    *texts, usage = (stdout for stdout, _ in printed)
+    found = dict(zip(commands, map(json.loads, texts), strict=False))
 
-    assert run("index", "--json")["indexed"] == 1
-    (row,) = (row for row in run("setup", "--yes", "--json")["hosts"] if row["client"] == "quill")
+    assert found["index"]["indexed"] == 1
+    (row,) = (row for row in found["setup"]["hosts"] if row["client"] == "quill")
     assert row["state"] == "changed"
     written = json.loads((home / "moved" / "quill.json").read_text("utf-8"))
     assert "skillsearch" in written["mcpServers"]
     assert "BeforeWriting" in written["hooks"]
-    event = json.dumps({"prompt": "mend a quill", "session_id": "1", "cwd": str(home)})
-    output = run("hook", "--client", "quill", stdin=event)["hookSpecificOutput"]
+    output = found["hook"]["hookSpecificOutput"]
     assert output["hookEventName"] == "BeforeWriting"
     assert "mend-quills" in output["additionalContext"]
-    (listing,) = run("budget", "--host", "quill", "--json")["hosts"]
+    (listing,) = found["budget"]["hosts"]
     assert listing["shortened"] == ["mend-quills"]
-    checks = json.dumps(run("doctor", "--json"))
-    assert "abilities" in checks
-    problems = run("validate", "--for", "quill", str(skill_md), "--json")["diagnostics"]
+    assert "abilities" in json.dumps(found["doctor"])
+    problems = found["validate"]["diagnostics"]
     (severity,) = (each["severity"] for each in problems if "quill-mode" in each["message"])
     assert severity == "note"
-    assert "or quill" in " ".join(run("mcp-config", "--help").split())
+    assert "or quill" in " ".join(usage.split())
 
 
 def test_what_the_hook_reads_of_the_table_is_what_is_parsed():

@@ -79,15 +79,6 @@ def test_a_search_before_the_first_index_raises(library, later):
     assert library.get("steep-tea").name == "steep-tea"
 
 
-def test_the_index_is_searched_once_it_is_made(library, later):
-    """The call that finds it made takes it."""
-    with pytest.raises(IndexingError):
-        library.search("tea")
-    later.work()
-    assert best(library) == "steep-tea"
-    assert not library.is_indexing
-
-
 @pytest.fixture
 def make_slowly(drinks, index_dir):
     """Return what tells of two texts of twelve, waits to be told to go on, and gives an index."""
@@ -280,16 +271,6 @@ def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
     indexer.index_of([], make)
     assert len(made) == 2
     assert not indexer.is_busy
-
-
-def test_a_real_executor_makes_it_in_its_thread(drinks, index_dir):
-    with ThreadPoolExecutor(1) as executor:
-        library = SkillLibrary.from_roots(
-            drinks, index_dir=index_dir, model="hashing", executor=executor
-        )
-        with pytest.raises(IndexingError):
-            library.search("tea")
-    assert best(library) == "steep-tea"
 
 
 def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir, extra):

@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.errors import QueryError
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.options import SearchOptions
@@ -88,11 +87,6 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
 def test_without_skills_nothing_is_found(tmp_path):
     (found,) = words_of(tmp_path).answer(["tea"], SearchOptions())
     assert (found.hits, found.abstained, found.words_only) == ((), True, True)
-
-
-def test_a_query_is_checked_as_that_of_an_index(words):
-    with pytest.raises(QueryError, match="The query is empty"):
-        words.answer([" "], SearchOptions())
 
 
 def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):

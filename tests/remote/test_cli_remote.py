@@ -33,15 +33,6 @@ def test_what_was_indexed_is_found(run, root):
 
 
 @pytest.mark.milvus
-def test_the_output_for_people_is_that_of_the_local_index(run, root):
-    assert "5 skills in the index: 5 read" in run("index", root, "--model", "hashing").stdout
-    found = run("query", "brew filter coffee").stdout
-    assert found.startswith("1\t")
-    assert "\tbrew-coffee\t" in found
-    assert "indexed\t5" in run("status").stdout
-
-
-@pytest.mark.milvus
 def test_the_trust_of_a_root_is_kept_there_too(run, root):
     """Another one embeds nothing, and each hit tells it."""
     run("index", root, "--model", "hashing", "--trust", "fetched")
@@ -131,17 +122,6 @@ def test_the_backend_needs_an_address(cli):
 def test_an_address_alone_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_URI", "http://127.0.0.1:1")
     assert config.load_settings(tmp_path).backend == "local"
-
-
-def test_backend_address_and_name_are_settings(tmp_path):
-    variables = {
-        "SKILLSEARCH_BACKEND": "milvus",
-        "SKILLSEARCH_URI": "http://127.0.0.1:19530",
-        "SKILLSEARCH_COLLECTION": "ours",
-    }
-    settings = config.load_settings(tmp_path, variables=variables)
-    found = (settings.backend, settings.uri, settings.collection)
-    assert found == ("milvus", "http://127.0.0.1:19530", "ours")
 
 
 @pytest.mark.parametrize("line", ['backend = "milvus"', 'uri = "http://evil.example:19530"'])

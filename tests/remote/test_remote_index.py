@@ -29,11 +29,6 @@ def shared(module_home, milvus, kitchen):
         yield index
 
 
-def test_a_skill_is_found_by_what_it_is_for(shared):
-    assert names(shared.search("grind beans to brew coffee")) == ["brew-coffee"]
-    assert shared.search("repair the gearbox of a lorry").abstained
-
-
 def test_the_first_indexing_sends_every_skill(build, root):
     index, report = build()
     assert (report.indexed, report.embedded, report.reused, report.removed) == (5, 5, 0, 0)
@@ -118,12 +113,6 @@ def test_an_explanation_names_the_matched_terms(shared):
     assert result[0].name == "bake-bread"
     assert set(result[0].explain.matched_terms["body"]) == {"knead", "dough"}
     assert [vote.channel for vote in result.channels] == ["bm25", "hashing"]
-
-
-@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
-def test_every_system_ranks(shared, system):
-    """The best is the same by each of them."""
-    assert names(shared.search("steep green tea", system=system))[0] == "steep-tea"
 
 
 def test_copies_take_one_place(build, root, tmp_path):
@@ -270,8 +259,3 @@ def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, 
     server.close()
     with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):
         index.search("tea")
-
-
-def test_a_long_query_is_searched(shared):
-    text = "sourdough bread " + " ".join(f"word{number}" for number in range(6_000))
-    assert "bake-bread" in names(shared.search(text, threshold=0.0))

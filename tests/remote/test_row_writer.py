@@ -1,23 +1,22 @@
 """Tests of what readers see of an index in Milvus while it is written, and after a cut-off run."""
 
 import threading
-import time
 from itertools import count
 
 import numpy as np
 import pytest
 
 from skillsearch.embedders.embedder import load_embedder
-from skillsearch.errors import IndexNotFoundError, LockTimeoutError
+from skillsearch.errors import IndexNotFoundError
 from skillsearch.index.lexical.postings import average_idf
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
-from skillsearch.remote.generations import EXPIRES_S, Claim, find_current
+from skillsearch.remote.generations import find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.row_writer import BATCH_SKILLS
-from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at, note_row
+from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at
 from skillsearch.remote.view import View
 from skillsearch.text.tokenizer import term_hash
 
@@ -312,41 +311,6 @@ def test_a_reader_finds_the_frequencies_of_its_version_while_the_next_is_written
     build()
     metadata, _ = View.open(server, collection, ["brew"]).frequencies[term_hash("brew")]
     assert metadata == before[term_hash("brew")][0] + 1
-
-
-def test_two_writers_do_not_meet(build, server, collection, root, make_skill):
-    """The second is told who is there, and how long that can last at most."""
-    build()
-    make_skill(root, "iron-shirts", "Iron shirts.")
-    generation = find_current(server, collection).generation
-    with (
-        Claim(server, generation),
-        pytest.raises(LockTimeoutError, match=r"Another process is writing.*expires in 1[12]\d s"),
-    ):
-        build()
-    _, report = build()
-    assert report.indexed == 6
-
-
-def test_the_claim_of_a_writer_that_was_killed_runs_out(
-    build, server, collection, root, make_skill
-):
-    build()
-    generation = find_current(server, collection).generation
-    long_ago = int(time.time()) - EXPIRES_S - 1
-    server.upsert(generation.terms, [note_row("claim-killed", CLAIM, long_ago)])
-    make_skill(root, "iron-shirts", "Iron shirts.")
-    assert build()[1].indexed == 6
-    assert server.query(generation.terms, "kind == 2", ["version"], 10) == []
-
-
-def test_a_writer_whose_claim_was_taken_stops(build, server, collection):
-    build()
-    generation = find_current(server, collection).generation
-    with Claim(server, generation) as claim:
-        server.delete(generation.terms, [claim._id])
-        with pytest.raises(LockTimeoutError, match="run the command again"):
-            claim.check()
 
 
 def test_what_is_shadowed_follows_the_roots_and_their_skills(build, root, tmp_path, make_skill):

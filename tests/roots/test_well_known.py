@@ -29,11 +29,6 @@ def to_loopback(server):
     server.redirect(WELL_KNOWN, f"http://localhost:{server.address.partition(':')[2]}/x")
 
 
-def in_a_circle(server):
-    """Send whoever asks for the index there again."""
-    server.redirect(WELL_KNOWN, WELL_KNOWN)
-
-
 def dying(server):
     """Break off in the middle of the index."""
     server.page(WELL_KNOWN, b'{"skills": [', content_length="1000")
@@ -42,11 +37,7 @@ def dying(server):
 ATTACKS = {
     "other digest": (lambda server, host: host({"a": "x"}, other_digest), "has the digest sha256:"),
     "redirect": (lambda server, host: to_loopback(server), "lies on this machine or its network"),
-    "circle": (lambda server, host: in_a_circle(server), "redirects more than"),
     "dying": (lambda server, host: dying(server), "cannot be downloaded"),
-    "page": (lambda server, host: server.page(WELL_KNOWN, b"<html>"), "is not an index of skills"),
-    "missing": (lambda server, host: server.page(WELL_KNOWN, b"", 404), "answered 404"),
-    "failing": (lambda server, host: server.page(WELL_KNOWN, b"", 503), "is failing"),
     "huge": (
         lambda server, host: server.page(WELL_KNOWN, b" " * (well_known.MAX_INDEX_BYTES + 9)),
         "is larger than",

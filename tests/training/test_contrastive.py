@@ -243,22 +243,3 @@ def test_a_teacher_is_followed(make_bert, vectors):
     cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
     expected = (np.eye(len(QUERIES)) @ wanted.T).argmax(axis=1)
     assert (cosines.argmax(axis=1) == expected).all()
-
-
-def test_nothing_is_printed(make_bert, vectors, capfd):
-    train(make_bert(), make_plan(2), SETTINGS, vectors=vectors)
-    assert capfd.readouterr() == ("", "")
-
-
-def test_half_precision_learns_too(make_bert, vectors):
-    settings = replace(SETTINGS, precision="bfloat16")
-    trained = train(make_bert(), make_plan(40), settings, vectors=vectors).weights
-    assert {one.dtype for one in trained.tensors.values()} == {np.dtype(np.float32)}
-    encoder = load_encoder(trained, SETTINGS)
-    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
-    assert (np.diag(cosines) > cosines.mean(axis=1) + 0.05).all()
-
-
-def test_a_device_that_is_not_there_is_refused(make_bert, vectors):
-    with pytest.raises(TrainingError, match="'xpu:7'"):
-        train(make_bert(), make_plan(2), replace(SETTINGS, device="xpu:7"), vectors=vectors)

@@ -147,11 +147,8 @@ def test_queries_for_skills_that_are_not_here_are_counted(log):
     "line",
     [
         "{",
-        "[" * 5_000,
-        "[1]",
         '{"query": "tea"}',
         '{"skill": "steep-tea"}',
-        '{"query": 3, "skill": "steep-tea"}',
         '{"query": "tea", "skill": ["steep-tea", 3]}',
         '{"query": "  ", "skill": "steep-tea"}',
         json.dumps({"query": "tea " * 40_000, "skill": "steep-tea"}),

@@ -60,23 +60,3 @@ def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, mo
         "duckdb",
     )
     assert list(twins.of(asked("a letter to the redis team", {"2": 2}))) == []
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Go, go.", {"go"}),
-        ("a go-to place, main.go, @go, cargo, go/no-go", set()),
-        ("Ruby on rails", {"ruby"}),
-    ],
-)
-def test_a_name_is_a_word_by_itself(near, text, found):
-    assert near.Names((("go", "ruby"),)).of(text) == found
-
-
-def test_the_kinds_are_read(near):
-    """Every kind has several names, none twice in one."""
-    kinds = near.Names.load().kinds
-    assert len(kinds) > 50
-    assert all(len(set(kind)) == len(kind) > 2 for kind in kinds)
-    assert near.Names.load().kind_of["cassandra"] == near.Names.load().kind_of["redis"]

@@ -43,12 +43,6 @@ def near():
     return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 
 
-def test_skills_that_differ_keep_their_order(skills):
-    kept, rows = distinct_skills(skills, LATIN)
-    assert kept == skills
-    assert rows == {place: place for place in range(40)}
-
-
 @pytest.mark.parametrize("field", ["about", "body"])
 def test_a_copy_has_the_row_of_the_first(field):
     """The same description or body, white space and case aside, is the same skill."""

@@ -89,14 +89,3 @@ def test_no_document_of_a_cluster_helps_with_the_request_of_another(script):
         for row, grades in answered:
             assert grades[row] == max(grades.values())
             assert [other for other in rows if other in grades] == [row]
-
-
-def test_requests_make_the_rest_of_each_batch(script, monkeypatch):
-    """The pairs from texts stay; the seed decides."""
-    monkeypatch.setattr(script, "REQUESTS", 3)
-    clusters = [[script.Request(f"{number}", tuple(range(8)), {number: 2})] for number in range(8)]
-    plan = [((0, "pair"),), ((1, "pair"),)]
-    found = script.with_requests(plan, clusters, SKILLS)
-    assert [batch[0] for batch in found] == [(0, "pair"), (1, "pair")]
-    assert [len(batch) for batch in found] == [4, 4]
-    assert found == script.with_requests(plan, clusters, SKILLS)
