@@ -19,7 +19,6 @@ import skillsearch
 from skillsearch.files.locks import locked
 from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.opening import open_index
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library import user_examples as kept_module
 from skillsearch.skills.example_requests import digest_of_skill, user_file
 
@@ -337,17 +336,6 @@ def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, mon
 
 
 @pytest.mark.slow
-def test_processes_at_once_lose_nothing(indexed, index_dir):
-    program = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir)]
-    running = []
-    for name, texts in GOOD.items():
-        Path(name).write_text(lines_of({name: texts}), "utf-8")
-        running.append(subprocess.Popen([*program, "--accept", name, "--yes"]))
-    assert [one.wait() for one in running] == [0] * len(GOOD)
-    assert kept() == GOOD
-
-
-@pytest.mark.slow
 def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, indexed, writer):
     program = WRITER + "\nimport time\nsys.stdout.flush()\ntime.sleep(60)\n"
     words = [sys.executable, "-m", "skillsearch", "enrich", "--index-dir", str(index_dir), "--yes"]
@@ -409,13 +397,6 @@ def test_skills_that_nobody_vouches_for_are_shown_to_no_writer(cli, drinks, inde
         cli("enrich", *place, "--pending", "--json", "--include-unvetted", "-n", "2").stdout
     )
     assert (len(record["skills"]), record["more"], record["unvetted"]) == (2, 1, 0)
-
-
-def test_an_index_has_the_examples_of_the_user(indexed, index_dir):
-    indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
-    indexed("query", "tea")
-    (document,) = (one for one in SkillIndex.open(index_dir).documents() if "tea" in one.name)
-    assert [one.text for one in document.examples] == GOOD["steep-tea"]
 
 
 def test_the_skill_of_the_plugin_says_only_what_the_command_takes(indexed):

@@ -129,13 +129,6 @@ def test_the_client_text_may_give_the_mere_prompt(cli, here, given):
     assert (told.stdout, "stdin is not" in told.stderr) == ("", True)
 
 
-def test_what_only_may_fit_is_not_offered(hook, monkeypatch):
-    """A prompt is given only what fits."""
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
-    result = hook("brew filter coffee")
-    assert (result.stdout, result.stderr) == ("", "")
-
-
 def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch):
     for number in range(5):
         make_skill(drinks, f"coffee-{number}", f"Brew filter coffee number {number}.")
