@@ -18,7 +18,6 @@ from rich.text import Text
 from skillsearch.budget.costs import report_budget
 from skillsearch.budget.tables import levels
 from skillsearch.cli import tables
-from skillsearch.cli.app import COMMANDS
 from skillsearch.cli.tables import print_hits
 from skillsearch.types import Family, Hit, Relative, SearchResult
 
@@ -29,7 +28,6 @@ SHOWN = "Red [31m]0;title gnp.exe [bold]loud[/bold] next"
 
 
 def test_list_prints_name_root_and_description(indexed):
-    """One skill a line, in the order of their ids."""
     rows = [line.split("\t") for line in indexed("list").stdout.splitlines()]
     assert [row[:2] for row in rows] == [
         ["brew-coffee", "drinks"],
@@ -40,7 +38,6 @@ def test_list_prints_name_root_and_description(indexed):
 
 
 def test_list_as_json_is_one_object(indexed, drinks):
-    """It counts the skills and gives path, root and id of each."""
     record = json.loads(indexed("list", "--json").stdout)
     assert record["count"] == len(record["skills"]) == 3
     assert record["skills"][0] == {
@@ -58,7 +55,6 @@ def test_list_as_json_is_one_object(indexed, drinks):
 
 
 def test_an_empty_index_lists_nothing_and_says_so(cli, tmp_path):
-    """Stdout is empty, the word goes to stderr."""
     (tmp_path / "none").mkdir()
     cli("index", tmp_path / "none", "--index-dir", "i", "--model", "hashing")
     result = cli("list", "--index-dir", "i")
@@ -77,7 +73,6 @@ def test_show_gives_an_overview(indexed, drinks):
 
 
 def test_show_as_json_holds_frontmatter_and_files(indexed):
-    """The body comes only when it is asked for."""
     record = json.loads(indexed("show", "brew-coffee", "--json").stdout)
     assert record["frontmatter"]["license"] == "MIT"
     assert (record["files"], record["files_truncated"], record["stale"]) == ([], False, False)
@@ -101,7 +96,6 @@ def test_show_file_prints_a_text_as_it_is(indexed, drinks):
 
 @pytest.mark.parametrize("data", [b"\x89PNG\x00\x01", b"caf\xe9"])
 def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
-    """A terminal gets a message with the size; JSON gets the bytes as base64."""
     (drinks / "steep-tea" / "logo.png").write_bytes(data)
     result = indexed("show", "steep-tea", "--file", "logo.png")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -114,7 +108,6 @@ def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
     "path", ["../brew-coffee/SKILL.md", "/etc/passwd", "a/../../x", "link", ""]
 )
 def test_show_file_never_leaves_the_skill(indexed, drinks, path):
-    """Climbing, absolute paths and links are refused."""
     (drinks / "steep-tea" / "link").symlink_to("/etc/passwd")
     result = indexed("show", "steep-tea", "--file", path)
     assert (result.exit_code, result.stdout) == (1, "")
@@ -146,7 +139,6 @@ def chunked(indexed, drinks, make_skill):
 
 
 def test_show_lists_the_chunks_of_a_skill(chunked):
-    """Id and description; a skill without chunks has no such rows or key."""
     rows = [line.split("\t") for line in chunked("show", "steep-tea").stdout.splitlines()]
     chunks = [row for row in rows if row[0] == "chunk"]
     assert chunks == [["chunk", "green: How long green tea takes"], ["chunk", "black"]]
@@ -160,7 +152,6 @@ def test_show_lists_the_chunks_of_a_skill(chunked):
 
 
 def test_show_body_leaves_chunks_out(chunked):
-    """As `load_skill` does; stderr names them, and the whole is the file itself."""
     done = chunked("show", "steep-tea", "--body")
     assert "minutes." not in done.stdout
     assert "the chunks green, black are left out (--chunk ID prints one" in done.stderr
@@ -171,7 +162,6 @@ def test_show_body_leaves_chunks_out(chunked):
 
 
 def test_show_chunk_prints_one_chunk(chunked):
-    """Its text alone, without what is hidden; JSON has the description too."""
     assert chunked("show", "steep-tea", "--chunk", "green").stdout == "Two minutes.\n"
     assert chunked("show", "steep-tea", "--chunk", "black").stdout == "Four [31mminutes.\n"
     record = json.loads(chunked("show", "steep-tea", "--chunk", "black", "--json").stdout)
@@ -224,7 +214,6 @@ def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
     ("refresh", "said"), [("true", "No skill is named"), ("false", "cannot be read")]
 )
 def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks, monkeypatch, refresh, said):
-    """One line says that there is none, or that the file cannot be read."""
     monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     result = indexed("show", "steep-tea")
@@ -259,14 +248,12 @@ def hostile(cli, tmp_path, make_skill):
     "command", [["list"], ["show", "red-ink"], ["query", "red-ink", "--explain"]]
 )
 def test_plain_text_is_harmless(hostile, command):
-    """No escape, no turning of direction, nothing hidden, no second line; markup stays text."""
     text = hostile(*command).stdout
     assert "[bold]loud[/bold] next" in text
     assert not set("\x1b\x07\u202e\u202c\u200b\U000e0041") & set(text)
 
 
 def test_a_printed_body_keeps_its_lines_only(hostile):
-    """Line feeds and tabs stay; escapes and hidden characters do not."""
     text = hostile("show", "red-ink", "--body").stdout
     assert text.startswith("# Top\n") or text.startswith("\n# Top\n")
     assert "\n\ttail\n" in text
@@ -321,7 +308,6 @@ LEVELS = [
 
 @pytest.mark.parametrize("name", ["a" * 64, "表" * 32])
 def test_one_long_word_takes_no_room_that_others_need(name):
-    """It is broken, and the words beside it are not."""
     heads = levels(report_budget([], n=5, window=None)).heads
     lines = printed_at(80, [(*LEVELS[0][:-1], name), LEVELS[1]], heads)
     assert max(map(cell_len, lines)) <= 80
@@ -362,7 +348,6 @@ def test_a_list_keeps_its_columns_whatever_is_in_it(
     st.integers(40, 120),
 )
 def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
-    """In any number of lines, none wider than the terminal."""
     rows = [[" ".join(word[:9] for word in cell.split()) for cell in row] for row in rows]
     lines = printed_at(width, rows)
     assert all(cell_len(line) <= width for line in lines)
@@ -387,7 +372,6 @@ def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
     ],
 )
 def test_a_line_ends_at_the_best_place_there_is(text, width, lines):
-    """Behind a word, else behind a folder, else behind a part of a name, else anywhere."""
     assert tables.wrapped(Text(text), width).plain.split("\n") == lines
 
 
@@ -399,7 +383,6 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
 
 
 def test_hits_of_one_name_are_told_apart():
-    """By what `show` takes; a name that stands alone needs nothing."""
     found = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
     places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
     hits = [
@@ -413,15 +396,7 @@ def test_hits_of_one_name_are_told_apart():
     assert lines == [["r:a/pdf"], ["s:pdf"], ["tea"]]
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, ""])
-def test_help_fits_eighty_columns(cli, name):
-    """A terminal would break the longer lines within their words."""
-    text = cli(*filter(None, [name]), "--help").stdout
-    assert max(map(len, text.splitlines())) <= 80
-
-
 def test_a_long_description_is_cut_to_three_lines():
-    """The cut is marked, and the path follows."""
     file = io.StringIO()
     result = make_result(1, description="lorem ipsum " * 100)
     print_hits(result, Console(file=file, width=60, highlight=False))
@@ -431,7 +406,6 @@ def test_a_long_description_is_cut_to_three_lines():
 
 
 def test_a_chunk_is_named_below_the_description():
-    """Harmless as all else; a hit without one has no such line."""
     file = io.StringIO()
     result = make_result(1, description="Tea.", chunk="gre\x1ben [bold]")
     print_hits(result, Console(file=file, highlight=False))
@@ -443,7 +417,6 @@ def test_a_chunk_is_named_below_the_description():
 
 
 def test_a_family_is_told_below_the_hit():
-    """How many near-copies, in how many roots, and in what the first of them differ."""
     file = io.StringIO()
     members = [
         Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body"), f"s:{n}") for n in range(3)
@@ -456,7 +429,6 @@ def test_a_family_is_told_below_the_hit():
 
 
 def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):
-    """Namesakes by their ids, in the list of skills and in that of families."""
     for folder in ("a", "b"):
         make_skill(tmp_path / "r" / folder, "pdf", "Fills forms.", body="Fill. " * 60)
     cli("index", str(tmp_path / "r"), "--model", "hashing")
@@ -468,7 +440,6 @@ def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):
 
 
 def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
-    """With the skill that stands for each, in JSON as a hit has them."""
     body = "Steep it, wait, pour it and enjoy it slowly. " * 8
     for name in ("a", "b", "c"):
         make_skill(tmp_path / "drinks", f"tea-{name}", "Makes tea.", body)

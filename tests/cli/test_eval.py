@@ -90,7 +90,6 @@ def own(tmp_path, make_skill):
 
 @pytest.mark.usefixtures("default_reader")
 def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_collection):
-    """Collection, queries, and the measures of the three systems by name."""
     before = datetime.now(UTC).replace(microsecond=0)
     found = parsed(drinks_collection)
     assert (found["collection"], found["queries"], found["documents"]) == ("drinks", 6, 6)
@@ -106,7 +105,6 @@ def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_coll
 
 
 def test_json_of_several_collections_has_each_and_their_mean(parsed, drinks_collection, metals):
-    """In the order given; the mean counts every collection once."""
     found = parsed(drinks_collection, metals, "--system", "dense", "--confusables")
     assert found.keys() == {"collections", "made", "mean", "version"}
     assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
@@ -116,7 +114,6 @@ def test_json_of_several_collections_has_each_and_their_mean(parsed, drinks_coll
 
 
 def test_rows_for_other_programs_are_parted_by_tabs(evaluate, drinks_collection):
-    """Collection, system, measure, value and interval; notes go to stderr."""
     with (drinks_collection / "queries.jsonl").open("a") as file:
         file.write('{"_id": "extra", "text": "nobody judged this"}\n')
     result = evaluate(drinks_collection, "--system", "bm25")
@@ -129,7 +126,6 @@ def test_rows_for_other_programs_are_parted_by_tabs(evaluate, drinks_collection)
 
 
 def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, terminal):
-    """Every report, what is confusable, and at the end a summary."""
     terminal()
     result = evaluate(drinks_collection, metals, "--confusables")
     assert result.stdout.count("Means in percent") == 2
@@ -153,7 +149,6 @@ def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
 
 
 def test_foreign_queries_and_dropped_gold_are_counted(parsed, drinks_collection, metals):
-    """By their source, and a collection is not foreign to itself."""
     found = parsed(
         drinks_collection, "--foreign", metals, "--foreign", drinks_collection, "--drop-gold"
     )
@@ -162,7 +157,6 @@ def test_foreign_queries_and_dropped_gold_are_counted(parsed, drinks_collection,
 
 
 def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_path):
-    """A run read back equals the system that it came from."""
     runs = tmp_path / "deep" / "runs"
     first = parsed(drinks_collection, "--save-runs", runs)
     found = parsed(drinks_collection, "--system", f"x=@{runs / 'drinks.dense.trec'}")
@@ -192,7 +186,6 @@ def saved(evaluate, drinks_collection, metals, tmp_path):
 
 
 def test_saved_results_are_shown_side_by_side(cli, saved, tmp_path, terminal):
-    """The oldest first: on a terminal, as rows, as JSON and as a page, all of the same figures."""
     page = tmp_path / "page.html"
     rows = cli("eval", "--compare", *saved, "--system", "bm25", "--html", page).stdout
     assert rows.startswith("drinks\t2026-05-03 early\tnDCG@10\t1.000000\t")
@@ -210,7 +203,6 @@ def test_saved_results_are_shown_side_by_side(cli, saved, tmp_path, terminal):
 
 
 def test_what_cannot_be_compared_is_named(cli, saved, tmp_path):
-    """With the file, what is wrong, and what to do."""
     bad = tmp_path / "bad.json"
     bad.write_text('{"a": 1}', encoding="utf-8")
     result = cli("eval", "--compare", saved[0], bad)
@@ -227,7 +219,6 @@ def test_what_cannot_be_compared_is_named(cli, saved, tmp_path):
     [(["nDCG@10=1"], 0), (["R@5=0.5", "Success@1=1.0"], 0), (["nDCG@10=1", "Judged@10=0.9"], 1)],
 )
 def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, code):
-    """The results are printed in either case."""
     given = [part for text in minima for part in ("--min", text)]
     result = evaluate(drinks_collection, "--system", "bm25", "--system", "dense", *given)
     assert result.exit_code == code
@@ -253,7 +244,6 @@ def test_own_skills_are_judged_by_kind(parsed, own):
 
 
 def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, terminal):
-    """The kind stands behind the name of the collection."""
     result = evaluate("--self", own, "--system", "bm25")
     names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
     assert names == ["own skills", "own skills: trigger", "own skills: heading"]
@@ -298,7 +288,6 @@ def test_own_skills_are_those_of_the_settings_or_of_the_index(parsed, cli, own, 
 
 
 def test_a_collection_of_own_skills_can_be_saved(parsed, own, tmp_path):
-    """And be evaluated like any other, with the same answers."""
     place = tmp_path / "saved"
     first = parsed("--self", own, "--save-collection", place, "--system", "dense")
     second = parsed(place, "--system", "dense")
@@ -322,7 +311,6 @@ def _times(index):
 
 
 def test_a_second_run_embeds_no_document(evaluate, drinks_collection, tmp_path):
-    """Its index is that of the first, of which no file is written again."""
     evaluate(drinks_collection, "--system", "hybrid")
     (index,) = (tmp_path / "evaluations").glob("drinks-*/index-*")
     files = _times(index)
@@ -457,7 +445,6 @@ def chores(tmp_path):
 
 
 def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, terminal):
-    """The language stands behind the name of the collection."""
     result = evaluate(chores, drinks_collection, "--system", "bm25")
     names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
     groups = ("en", "es", "ja", "ko", "zh", "same language", "cross-language")
@@ -485,7 +472,6 @@ def test_a_pool_lets_the_documents_of_all_collections_compete(
 
 @pytest.mark.usefixtures("default_reader")
 def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, tmp_path):
-    """The languages of an index are shown with its settings."""
     found = parsed(chores, "--system", "before=languages:english", "--system", "hybrid")
     assert found["settings"] == {
         "before": "hybrid, model hashing, fields full, languages english",
@@ -517,7 +503,6 @@ def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, ch
 
 @pytest.mark.slow
 def test_the_example_is_evaluated_by_the_real_model(cli, tmp_path):
-    """As a new user would: the systems side by side, the hybrid one good at English at least."""
     result = cli("eval", "--example", "--work", tmp_path, "--min", "Success@5=0.6", "--json")
     assert result.exit_code == 0, result.stderr
     found = json.loads(result.stdout)

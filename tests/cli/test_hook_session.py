@@ -199,7 +199,6 @@ def test_a_skill_that_changed_is_offered_again(hook, transcript, drinks, make_sk
 
 @pytest.mark.parametrize(("host", "mark"), MARKS)
 def test_all_is_offered_again_once_the_host_has_dropped_our_text(hook, transcript, host, mark):
-    """By the mark of it in its transcript; a text that quotes the mark is none."""
     event, turn, _ = HOSTS[host]
     append(transcript, turn("hello there"))
     first = hook(event("brew filter coffee", transcript))
@@ -327,7 +326,6 @@ def remember_often(session, keys):
 
 
 def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
-    """At every moment; what others remember meanwhile may be forgotten, and is offered twice."""
     keys = [[f"{n}:x@{i}" for i in range(40)] for n in range(4)]
     started = [multiprocessing.Process(target=remember_often, args=("one", mine)) for mine in keys]
     for process in started:
@@ -425,7 +423,6 @@ def test_a_prompt_that_stands_alone_is_searched_alone(hook, transcript):
 def test_a_prompt_that_needs_nothing_is_not_searched(
     hook, transcript, drinks, make_skill, monkeypatch, prompt
 ):
-    """Even if a skill has just these words, and anything would fit."""
     make_skill(drinks, "answers", f"{prompt} {prompt}")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     append(transcript, claude_turn("brew filter coffee"))
@@ -461,7 +458,6 @@ def test_only_a_plain_file_is_read(transcript, tmp_path, kind):
 
 
 def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
-    """The line in which it begins may be cut."""
     append(transcript, claude_turn("squeeze a lemon"))
     append(transcript, [{"type": "progress", "data": "x" * hook_session.TAIL_BYTES}])
     event = claude_event("the same for guests", transcript)

@@ -51,7 +51,6 @@ def test_json_is_one_object_with_the_keys_of_the_contract(index, drinks, cli, in
 
 
 def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, index_dir):
-    """Nothing is written there; hidden files do not count, and an index is taken up again."""
     index_dir.mkdir()
     (index_dir / ".gitkeep").touch()
     assert index(drinks)[0] == 0
@@ -66,7 +65,6 @@ def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, in
 
 
 def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
-    """The generation stays; ``--verify`` hashes every file and finds all unchanged."""
     first = index(drinks)[1]
     for args in ((drinks,), (drinks, "--verify")):
         _, report = index(*args)
@@ -75,7 +73,6 @@ def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
 
 
 def test_a_person_reads_one_line_on_stdout_and_problems_on_stderr(cli, drinks, make_skill):
-    """Counts go to stdout; what is wrong with a file goes to stderr with its path."""
     bad = make_skill(drinks, "no-description", description="")
     result = cli("index", drinks, "--index-dir", "i", "--model", "hashing")
     assert result.exit_code == 0
@@ -84,7 +81,6 @@ def test_a_person_reads_one_line_on_stdout_and_problems_on_stderr(cli, drinks, m
 
 
 def test_many_problems_are_summed_up(cli, tmp_path, make_skill):
-    """Ten are shown in full, the others counted by code."""
     for number in range(15):
         make_skill(tmp_path / "r", f"empty-{number}", description="")
     stderr = cli("index", tmp_path / "r", "--index-dir", "i", "--model", "hashing").stderr
@@ -134,7 +130,6 @@ def found(cli, index_dir):
 
 
 def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_of, found):
-    """In the order in which they came; a bare ``index`` takes all of them."""
     first, second, third = skills("first", "second", "third")
     index(second)
     index(first, third)
@@ -153,7 +148,6 @@ def test_what_was_indexed_is_known_without_the_request_too(index, skills, index_
 
 
 def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
-    """Whoever tried them first does not have them before their own."""
     first, second = skills("first", "second")
     index("--examples")
     index(first)
@@ -173,7 +167,6 @@ def test_after_the_examples_the_usual_places_are_still_found(index, home, make_s
 def test_roots_of_the_settings_come_first(
     cli, skills, tmp_path, home, monkeypatch, source, index_dir
 ):
-    """Those of the file or variable that also names the index, or of one closer than that."""
     skills("set", "before", "new")
     place = own_folder(index_dir, cache_dir()) if source == "project" else index_dir
     files = {"project": tmp_path / "skillsearch.toml"}
@@ -241,7 +234,6 @@ def test_replace_holds_exactly_the_roots_named_and_says_what_left(index, skills,
 
 
 def test_a_skill_that_another_root_still_holds_has_not_left(index, tmp_path, make_skill):
-    """As where the root becomes a larger or a smaller one."""
     make_skill(tmp_path / "outer" / "inner", "inner-skill")
     make_skill(tmp_path / "outer", "outer-skill")
     index(tmp_path / "outer")
@@ -375,7 +367,6 @@ def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir)
 
 
 def test_nothing_to_index_says_what_to_do(cli):
-    """Without any folder the answer is a usage error with three ways on."""
     result = cli("index")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "skillsearch index FOLDER" in result.stderr
@@ -390,7 +381,6 @@ def test_a_file_as_index_folder_is_refused(cli, drinks):
 
 @NEEDS_ORDINARY_USER
 def test_an_unreadable_root_is_refused(index, drinks):
-    """The permissions are named as the cause."""
     drinks.chmod(0)
     code, message = index(drinks)
     drinks.chmod(0o700)
@@ -399,7 +389,6 @@ def test_an_unreadable_root_is_refused(index, drinks):
 
 
 def test_a_model_that_nothing_is_called_exits_with_1(cli, drinks):
-    """The message lists what can be used."""
     result = cli("index", drinks, "--index-dir", "i", "--model", "nonsense")
     assert (result.exit_code, result.stdout) == (1, "")
     assert "'nonsense'; use one of: onnx, minilm, hashing" in result.stderr
@@ -457,7 +446,6 @@ def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_di
 
 
 def test_remove_takes_roots_out_and_says_what_left(index, cli, skills, roots_of, index_dir):
-    """Also one whose folder is gone; the others stay as they are."""
     first, second, third = skills("first", "second", "third")
     index(first, second, third)
     first.rename(first.with_name("away"))
@@ -469,7 +457,6 @@ def test_remove_takes_roots_out_and_says_what_left(index, cli, skills, roots_of,
 
 
 def test_removing_too_much_or_nothing_is_refused(index, skills, roots_of):
-    """The message says what there is, or what to do instead."""
     first, second, third = skills("first", "second", "third")
     index(first, second)
     for args, part in [
@@ -533,7 +520,6 @@ def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_
 
 
 def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
-    """When it is indexed, shown, and indexed again since what it leads to has changed."""
     one, other = tmp_path / "one" / "tea", tmp_path / "other"
     one.mkdir(parents=True)
     other.mkdir()

@@ -43,7 +43,6 @@ def names(result):
 
 
 def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
-    """The hit carries rank, name, description, score, path and root as they are."""
     assert ask("brew filter coffee")["threshold"] == default_calibration().threshold
     none = ask("assemble a bookshelf")
     assert (none["hits"], none["perhaps"], none["abstained"]) == ([], [], True)
@@ -64,7 +63,6 @@ def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
 
 
 def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
-    """Rank, score, name, description and path, parted by tabs."""
     result = indexed("query", "brew filter coffee", "-n", "1", "--threshold", "0")
     (line,) = result.stdout.splitlines()
     rank, score, name, description, path = line.split("\t")
@@ -77,7 +75,6 @@ def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
 
 
 def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
-    """As a last column, and under its own key; other hits have neither."""
     body = "<chunk id=green description='How long green tea takes'>Two minutes.</chunk>"
     make_skill(drinks, "steep-tea", "Steep green tea.", body)
     query = ("how long does green tea take", "--threshold", "0")
@@ -94,12 +91,10 @@ def test_words_need_no_quotes(ask):
 
 
 def test_a_dash_reads_the_query_from_stdin(ask):
-    """Blanks around it do not matter, and broken UTF-8 does not stop it."""
     assert names(ask("-", stdin=b"  brew filter coffee \xff\n"))[0] == "brew-coffee"
 
 
 def test_no_hit_is_an_answer_with_exit_code_0(indexed):
-    """Stdout stays empty; stderr says the threshold and the ways on."""
     result = indexed("query", "assemble a bookshelf")
     assert (result.exit_code, result.stdout) == (0, "")
     threshold = default_calibration().threshold
@@ -122,7 +117,6 @@ def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_fr
 
 
 def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatch, fits_from):
-    """Below what fits, or instead; cut to the width."""
     terminal()
     monkeypatch.setenv("COLUMNS", "50")
     cut = between(indexed)
@@ -165,7 +159,6 @@ def test_exit_code_turns_no_hit_into_1(indexed):
 
 
 def test_explain_gives_features_terms_and_section(ask, indexed):
-    """JSON has all numbers, plain text the same in words below the hit."""
     explain = ask("grind coffee beans", "--explain", "--threshold", "0")["hits"][0]["explain"]
     assert set(explain["features"]) == set(explain["contributions"])
     assert "coffe" in explain["matched_terms"]["metadata"]
@@ -217,7 +210,6 @@ def test_the_packaged_model_understands_other_words(cli, drinks):
 
 
 def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
-    """The new skill is found at once; stderr counts what came, changed and went."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
     (drinks / "squeeze-lemons" / "SKILL.md").unlink()
@@ -229,7 +221,6 @@ def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make
 
 @pytest.mark.parametrize("way", ["flag", "setting"])
 def test_refreshing_can_be_turned_off(indexed, drinks, make_skill, monkeypatch, way):
-    """By ``--no-refresh`` or by setting; then the index is searched as it is."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     if way == "setting":
         monkeypatch.setenv("SKILLSEARCH_REFRESH", "false")
@@ -400,7 +391,6 @@ def lines(*records):
 
 
 def test_a_batch_answers_a_line_for_each_line(indexed, tmp_path):
-    """The results carry the ids of their queries, in order; empty lines are passed over."""
     queries = [{"_id": "a", "text": "brew filter coffee"}, {"_id": 7, "text": "a bookshelf"}]
     path = tmp_path / "queries.jsonl"
     path.write_text(lines(*queries) + "\n\n", encoding="utf-8")
@@ -441,7 +431,6 @@ def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
     ids=["no JSON", "list", "no id", "bool id", "blank", "number", "long", "deep", "not UTF-8"],
 )
 def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
-    """File and line number stand in the message; the exit code says that not all was asked."""
     first, last = ({"_id": key, "text": "brew filter coffee"} for key in (0, 3))
     bad = line if isinstance(line, bytes) else line.encode()
     data = lines(first).encode() + bad + b"\n" + lines(last).encode()
@@ -486,7 +475,6 @@ def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
     ],
 )
 def test_a_bad_value_is_a_usage_error_that_names_it(indexed, args, message):
-    """Exit code 2, the value and what would do, and nothing on stdout."""
     result = indexed("query", *args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in " ".join(result.stderr.split())
@@ -502,7 +490,6 @@ def test_a_query_of_a_megabyte_is_refused(indexed):
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
 def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, model):
-    """Stop words, punctuation, broken and invisible characters have a defined answer."""
     cli("index", drinks, "--index-dir", model, "--model", model)
     for text in ("the of and is", "?!", "\udcff", "\x00\x1b[2J", "\u202e"):
         result = cli("query", text, "--index-dir", model, "--json")
@@ -511,7 +498,6 @@ def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, mode
 
 
 def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
-    """On stderr and in JSON; a request in words, or a word that is like no name, gets none."""
     done = indexed("query", "stepp-tea", "--threshold", "0.99")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "Skills with a similar name: steep-tea (skillsearch show NAME)" in done.stderr

@@ -72,7 +72,6 @@ def workspaces(home):
     ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)],
 )
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
-    """To a file of the user; of a run that went well nothing else is told."""
     reasons = {each.name: each.reason for each in executor_statuses()}
     if reasons[executor]:
         pytest.skip(reasons[executor])
@@ -183,7 +182,6 @@ def test_wrong_usage_exits_with_2(cli, index, options, words):
 
 
 def test_json_is_one_object_with_all_that_is_known(local):
-    """The result as the tool gives it, with what is in the files; they are kept as well."""
     result = local("echo hi; echo 1 > out/a.txt; exit 3", "--output", "out/*", "--json")
     record = json.loads(result.stdout)
     assert (record["stdout"], record["exit_code"], record["executor"]) == ("hi\n", 3, "local")
@@ -204,7 +202,6 @@ def test_files_are_kept_byte_for_byte_under_their_paths(local):
 
 
 def test_a_file_that_is_there_is_not_written_over(local):
-    """Unless that is asked for; the others are kept, and the exit code tells."""
     Path("out").mkdir()
     Path("out/a").write_text("mine")
     command = "printf new > out/a; printf new > out/b"
@@ -219,7 +216,6 @@ def test_a_file_that_is_there_is_not_written_over(local):
 @pytest.mark.parametrize("is_forced", [False, True])
 @pytest.mark.parametrize("link", ["out", "out/a"])
 def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
-    """Neither a folder nor a file of that name leads elsewhere."""
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "a").write_text("mine")
@@ -234,7 +230,6 @@ def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
 
 @pytest.mark.parametrize("is_forced", [False, True])
 def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
-    """On a full disk nothing of the new file is left, and the old one is unchanged."""
     old = {"a": b"old"} if is_forced else {}
     keep_files(old, tmp_path, force=False)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -274,7 +269,6 @@ LOCAL = Capabilities("none", True, True, True, True, (), ())
 def test_what_a_command_failed_for_is_explained_where_it_is_known(
     tmp_path, code, stderr, capabilities, words
 ):
-    """By what it wrote last: how it was run, and what to do about it."""
     request = RunRequest("python-math", tmp_path, ("python3", "scripts/fib.py"))
     result = RunResult("", stderr, code, False, 1, "namespace")
     told = find_hints(result, request, capabilities)
@@ -327,7 +321,6 @@ def test_a_command_that_failed_keeps_its_own_exit_code(local):
 
 
 def test_files_that_are_not_kept_are_told_of(local):
-    """With the option that keeps them, which hidden ones are not among."""
     result = local("echo 1 > out/a.txt; touch out/.b")
     assert result.stderr.splitlines() == [
         "not kept: out/a.txt (text/plain, 2 bytes)",
@@ -398,7 +391,6 @@ def test_the_original_of_an_input_is_out_of_reach(local):
 
 
 def test_variables_and_folder_are_passed_on(local):
-    """A value may hold further signs of equality."""
     result = local('echo "$A $B"; basename "$PWD"', "--env", "A=1=2", "--env", "B=", "--cwd", "out")
     assert result.stdout == "1=2 \nout\n"
 
@@ -453,7 +445,6 @@ def test_the_first_root_wins(cli, skills, tmp_path, make_skill):
 
 
 def test_the_executors_of_this_machine_are_told(cli):
-    """Each with what it does not isolate; a row for each, parted by tabs."""
     result = cli("run", "--list-executors")
     assert result.exit_code == 0
     rows = [line.split("\t") for line in result.stdout.splitlines()]

@@ -48,13 +48,11 @@ def test_a_started_daemon_answers(start, names):
 
 
 def test_starting_twice_is_starting_once(start):
-    """The second finds the first at work."""
     first = start()
     assert start() == first
 
 
 def test_of_many_starts_at_once_one_daemon_remains(runtime):
-    """None of them fails, and all clients meet the same one."""
     command = [sys.executable, "-P", "-m", "skillsearch.daemon.server", "60"]
     starts = [subprocess.Popen(command, cwd="/") for _ in range(5)]
     try:
@@ -67,7 +65,6 @@ def test_of_many_starts_at_once_one_daemon_remains(runtime):
 
 
 def test_it_is_detached_from_whoever_started_it(start):
-    """No session, no folder and no stream of theirs is held."""
     process = start()
     assert os.getsid(process) != os.getsid(0)
     if Path("/proc/self").exists():
@@ -95,7 +92,6 @@ def test_it_ends_when_idle(start, runtime):
 
 
 def test_a_killed_daemon_is_replaced(start, names, runtime):
-    """Its leftovers do not get in the way; a client finds no daemon."""
     process = start()
     os.kill(process, signal.SIGKILL)
     wait_until(lambda: not lives(process))
