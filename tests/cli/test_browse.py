@@ -114,14 +114,6 @@ def test_show_file_never_leaves_the_skill(indexed, drinks, path):
     assert "ask for a file inside the skill folder" in result.stderr
 
 
-def test_show_file_names_files_that_come_near(indexed, drinks):
-    """A slip of the finger is answered with the right name."""
-    (drinks / "steep-tea" / "notes.md").write_text("x")
-    result = indexed("show", "steep-tea", "--file", "note.md")
-    assert result.exit_code == 1
-    assert "Did you mean: notes.md?" in result.stderr
-
-
 CHUNKED = """# Tea
 
 <chunk id="green" description="How long green tea takes">

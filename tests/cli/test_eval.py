@@ -243,19 +243,6 @@ def test_own_skills_are_judged_by_kind(parsed, own):
     assert parsed("--self", own, "--kinds", "trigger, task")["queries"] == 3
 
 
-def test_own_skills_have_rows_and_tables_by_kind(evaluate, own, terminal):
-    result = evaluate("--self", own, "--system", "bm25")
-    names = list(dict.fromkeys(line.split("\t")[0] for line in result.stdout.splitlines()))
-    assert names == ["own skills", "own skills: trigger", "own skills: heading"]
-    terminal()
-    table = evaluate("--self", own, "--system", "bm25").stdout
-    lines = table[table.index("By kind of query") :].splitlines()
-    assert [line.split()[:3] for line in lines[2:4]] == [
-        ["trigger", "3", "bm25"],
-        ["heading", "2", "bm25"],
-    ]
-
-
 def test_confusable_skills_are_told(parsed, evaluate, own, terminal):
     arguments = ("--self", own, "--system", "bm25", "--confusables", "--kinds", "trigger")
     (pair,) = parsed(*arguments)["confusables"]

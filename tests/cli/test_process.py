@@ -135,11 +135,8 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
     ("args", "kept"),
     [
         (["--help"], ""),
-        (["validate", "drinks"], ""),
-        (["status"], ""),
         (["list", "--json"], ""),
         (["query", "-"], ""),
-        (["doctor"], ""),
         (["index", "drinks", "--verify"], "; embedded texts are kept"),
         (["run", "steep-tea", "--", "sleep", "0.3"], "; the command was stopped"),
     ],

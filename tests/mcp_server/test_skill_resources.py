@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import json
-import os
 from typing import Any
 
 import jsonschema
@@ -345,16 +344,6 @@ def test_what_is_not_served_is_an_invalid_parameter(server, talk, root, method):
         assert str(root.parent) not in f"{error.message} {error.data}"
 
 
-def test_a_skill_that_is_too_large_is_found_but_not_served(refusal, ask, root):
-    os.truncate(root / "steep-tea" / "assets" / "pot.png", 17 << 20)
-    assert [skill["uri"] for skill in ask("skills/list")["skills"]] == [f"{CUP}/SKILL.md"]
-    error = refusal("skills/get", uri=f"{TEA}/SKILL.md")
-    assert "16,777,216 are allowed" in error.message
-    for name in range(600):
-        (root / "cups" / "warm-cup" / str(name)).touch()
-    assert "more than 512 files" in refusal("skills/get", uri=f"{CUP}/SKILL.md").message
-
-
 @pytest.fixture
 def many(make_server, make_skill, tmp_path):
     """Make a server over 205 skills."""
@@ -377,21 +366,6 @@ def test_pages_of_a_hundred_hold_every_skill_once(many, talk):
     assert [skill["uri"] for page in skills for skill in page] == expected
     assert [r["uri"] for page in resources for r in page] == [INDEX_URI, *expected]
     assert [skill["url"] for skill in json.loads(index)["skills"]] == expected
-
-
-def test_a_list_goes_on_where_skills_came_and_went(many, talk, tmp_path, make_skill):
-    """The cursor stands for a place, not for a number."""
-
-    async def say(client):
-        first = await send(client, "skills/list")
-        for number in range(101):
-            (tmp_path / "many" / f"skill-{number:03}" / "SKILL.md").unlink()
-        make_skill(tmp_path / "many", "a-new-one", "New.")
-        await many.thread.run(many.served.refresh)
-        return await pages(client, "skills/list", "skills", cursor=first["nextCursor"])
-
-    uris = [skill["uri"] for page in talk(many, say) for skill in page]
-    assert uris == [f"skill://many/skill-{number:03}/SKILL.md" for number in range(101, 205)]
 
 
 def test_a_large_directory_comes_in_pages(server, talk, root):

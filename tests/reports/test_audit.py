@@ -149,7 +149,8 @@ def test_keywords_instead_of_sentences_are_a_warning_but_a_list_is_not(root, fin
     body += f"\n\n| {' | '.join(KEYWORDS)} |\n\n```\n{' '.join(KEYWORDS)}\n```\n"
     make_skill(root, "list", "Makes cocoa.", body=body, tags=KEYWORDS[:20])
     expected = {("stuffing", "warning", f"stuffed-{number}") for number in range(len(stuffed))}
-    assert {found[:3] for found in findings()} == expected
+    found = {item[:3] for item in findings() if item[0] == "stuffing"}
+    assert found == expected
 
 
 def test_what_the_metadata_tells_the_agent_is_found(root, findings, make_skill):
