@@ -123,6 +123,17 @@ def package_copy(tmp_path):
     return copy
 
 
+@pytest.fixture(scope="session", autouse=True)
+def no_fsync():
+    """Do not wait for the disk: no test cuts the power, and an index syncs forty files.
+
+    Tests of failing disks patch ``os.fsync`` themselves, in this process or in one of their own.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda _handle: None)
+        yield
+
+
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory):
     """Make the folder of all homes; `mktemp` lists its own to count on, thousands in the end."""

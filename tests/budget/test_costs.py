@@ -27,7 +27,6 @@ def sized(name, overview, body, documents=0, *, xml=0, hidden=False):
 
 
 def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
-    """A line of the overview, the same as XML, and the body; documents come measured."""
     skill = measure_skill(
         ListedSkill("tea", "Times tea & more.", path="/r/tea/SKILL.md"),
         "Use 80 C.",
@@ -46,7 +45,6 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
 
 
 def test_a_long_description_is_cut_in_a_summary_alone():
-    """To the length that the summary of a manager has."""
     long = ListedSkill("tea", "Tea " * 250)
     skill = measure_skill(long, "Body.", Size(), count=count_words)
     assert skill.overview.characters == len("- tea: ") + 999
@@ -61,7 +59,6 @@ def test_a_hidden_skill_has_no_overview():
 
 
 def test_levels_add_up():
-    """Totals, shares of all, medians and the largest of each level."""
     skills = [sized("a", 4, 30), sized("b", 6, 50, 100), sized("c", 0, 20, hidden=True)]
     overview, bodies, everything = measure_levels(skills)
     assert (overview.total, overview.share) == (Size(100, 10), 0.05)
@@ -76,7 +73,6 @@ def test_levels_add_up():
 
 
 def test_a_search_costs_the_average_overview_of_its_hits_and_one_body():
-    """Of three skills on offer two are listed; the body is the median."""
     skills = [
         sized("a", 4, 30),
         sized("b", 6, 50),

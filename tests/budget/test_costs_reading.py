@@ -47,7 +47,6 @@ def test_skills_come_by_root_and_then_by_name(tmp_path, make_skill):
 
 
 def test_an_index_gives_the_same_skills_as_its_roots(tmp_path, drinks):
-    """Read from the disk as they are now."""
     index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     from_index = costs.measure(costs.sources_of_index(index), count_words)
     assert from_index == costs.measure(costs.sources_of_roots([drinks])[0], count_words)
@@ -61,15 +60,7 @@ def test_a_location_in_the_home_folder_is_short(home, make_skill):
     assert skill.root == str(home)
 
 
-def test_a_description_is_one_line(tmp_path, make_skill):
-    make_skill(tmp_path, "tea", "Times\n  tea.\n", **{"when_to_use": "At\nfour."})
-    skills, _ = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
-    skill = skills[0].skill
-    assert (skill.description, skill.when_to_use) == ("Times tea.", "At four.")
-
-
 def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
-    """A file without frontmatter, a root that is none, a document that leads out of the skill."""
     good = make_skill(tmp_path / "root", "tea", body="Steep.").parent
     (tmp_path / "root" / "bad").mkdir()
     (tmp_path / "root" / "bad" / "SKILL.md").write_text("# Nothing")
@@ -87,7 +78,6 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
 
 
 def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill):
-    """A folder of more files than anybody would read is measured in part."""
     folder = make_skill(tmp_path, "tea").parent
     for number in range(MAX_LISTED_FILES + 1):
         (folder / f"{number}.md").write_text("one")
@@ -112,13 +102,6 @@ def test_bytes_that_are_no_text_are_measured_all_the_same(tmp_path, make_skill):
     (folder / "latin.md").write_bytes("é à".encode("latin-1"))
     skills, problems = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     assert (skills[0].documents, problems) == (Size(3, 2), ())
-
-
-def test_reading_tells_how_far_it_is(drinks):
-    seen = []
-    sources, _ = costs.sources_of_roots([drinks])
-    costs.measure(sources, count_words, lambda *step: seen.append(step))
-    assert seen == [("read", 1, 3), ("read", 2, 3), ("read", 3, 3)]
 
 
 def test_the_packaged_examples_fit_where_they_should():

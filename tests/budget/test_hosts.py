@@ -37,7 +37,6 @@ def test_claude_code_keeps_every_name_and_the_descriptions_that_fit():
 
 
 def test_claude_code_keeps_the_names_even_where_they_do_not_fit():
-    """The list then is longer than its budget."""
     listing = list_in("claude-code", [listed("ab", "cdef"), listed("gh", "i")], 25)
     assert (listing.limit, fates(listing)) == (1, {"name only": ["ab", "gh"]})
 
@@ -89,15 +88,7 @@ def test_codex_shortens_evenly_then_omits_the_last(limit, kept):
     assert codex_kept(TWO, "characters", limit) == (42, kept)
 
 
-def test_codex_rounds_each_line_up_to_tokens_of_four_bytes():
-    """19 bytes are 5 tokens; an umlaut is two bytes, so that "äö" brings the line to 24."""
-    skill = ListedSkill("ab", "äö", path="/r/a", root="/r")
-    assert codex_kept([skill], "tokens", 6) == (6, [2])
-    assert codex_kept([skill], "tokens", 5) == (6, [0])
-
-
 def test_codex_caps_a_description_before_it_deals():
-    """Of 1,025 characters 1,021 are kept, and three dots."""
     skills = [listed("long", "d" * 1025), listed("just", "d" * 1024)]
     listing = list_in("codex", skills, None)
     assert codex_kept(skills, "characters", 8000)[1] == [1021, 1024]
@@ -170,7 +161,6 @@ def openclaw_length(skills, chars):
 
 
 def test_openclaw_lists_the_first_150_by_name():
-    """Those beyond are omitted, however short all are; a hidden one takes no place."""
     skills = [listed(f"s{number:03}", "d", root="") for number in reversed(range(151))]
     listing = list_in("openclaw", [listed("a", "d", hidden=True), *skills], None)
     assert listing.limit == 18_000
@@ -179,7 +169,6 @@ def test_openclaw_lists_the_first_150_by_name():
 
 
 def test_openclaw_cuts_all_descriptions_alike():
-    """To the greatest length at which the listing fits, here counted on the text itself."""
     skills = [listed(f"s{number:03}", "<" + "d" * 149) for number in range(100)]
     skills.append(listed("s100", "short"))
     chars = max(n for n in range(4, 221) if openclaw_length(skills, n) <= 18_000)
@@ -191,7 +180,6 @@ def test_openclaw_cuts_all_descriptions_alike():
 
 
 def test_openclaw_drops_descriptions_and_then_skills():
-    """With a location of 300 characters, 48 bare entries fit, and no description with them."""
     skills = [listed(f"s{n:02}", "d" * 50, "/" + "x" * 285) for n in range(60)]
     bare = 65 + 3 + len(skills[0].short_path)
     fit = (18_000 - 370 - 130) // bare
@@ -217,7 +205,6 @@ def test_hosts_without_a_budget_cut_long_descriptions_only(host):
     st.sampled_from(sorted(HOSTS)),
 )
 def test_every_skill_has_one_fate(skills, window, host):
-    """Whatever the texts and the window; and the JSON form counts the same."""
     given_skills = [listed(name, text, hidden=hidden) for name, text, hidden in skills]
     listing = list_in(host, given_skills, window)
     names = [name for found in listing.fates.values() for name in found]

@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.text import Text
 
 from skillsearch.budget.costs import report_budget
-from skillsearch.budget.tables import levels, listings
+from skillsearch.budget.tables import levels
 from skillsearch.cli import tables
-from skillsearch.cli.app import COMMANDS
 from skillsearch.cli.tables import print_hits
 from skillsearch.types import Family, Hit, Relative, SearchResult
 
@@ -29,7 +28,6 @@ SHOWN = "Red [31m]0;title gnp.exe [bold]loud[/bold] next"
 
 
 def test_list_prints_name_root_and_description(indexed):
-    """One skill a line, in the order of their ids."""
     rows = [line.split("\t") for line in indexed("list").stdout.splitlines()]
     assert [row[:2] for row in rows] == [
         ["brew-coffee", "drinks"],
@@ -40,7 +38,6 @@ def test_list_prints_name_root_and_description(indexed):
 
 
 def test_list_as_json_is_one_object(indexed, drinks):
-    """It counts the skills and gives path, root and id of each."""
     record = json.loads(indexed("list", "--json").stdout)
     assert record["count"] == len(record["skills"]) == 3
     assert record["skills"][0] == {
@@ -58,18 +55,11 @@ def test_list_as_json_is_one_object(indexed, drinks):
 
 
 def test_an_empty_index_lists_nothing_and_says_so(cli, tmp_path):
-    """Stdout is empty, the word goes to stderr."""
     (tmp_path / "none").mkdir()
     cli("index", tmp_path / "none", "--index-dir", "i", "--model", "hashing")
     result = cli("list", "--index-dir", "i")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "holds no skill" in result.stderr
-
-
-@pytest.mark.parametrize("command", [["list"], ["show", "x"], ["status"], ["query", "x"]])
-def test_every_command_on_an_index_exits_with_4_without_one(cli, command):
-    result = cli(*command, "--index-dir", "nowhere")
-    assert (result.exit_code, result.stdout) == (4, "")
 
 
 def test_show_gives_an_overview(indexed, drinks):
@@ -83,7 +73,6 @@ def test_show_gives_an_overview(indexed, drinks):
 
 
 def test_show_as_json_holds_frontmatter_and_files(indexed):
-    """The body comes only when it is asked for."""
     record = json.loads(indexed("show", "brew-coffee", "--json").stdout)
     assert record["frontmatter"]["license"] == "MIT"
     assert (record["files"], record["files_truncated"], record["stale"]) == ([], False, False)
@@ -107,7 +96,6 @@ def test_show_file_prints_a_text_as_it_is(indexed, drinks):
 
 @pytest.mark.parametrize("data", [b"\x89PNG\x00\x01", b"caf\xe9"])
 def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
-    """A terminal gets a message with the size; JSON gets the bytes as base64."""
     (drinks / "steep-tea" / "logo.png").write_bytes(data)
     result = indexed("show", "steep-tea", "--file", "logo.png")
     assert (result.exit_code, result.stdout) == (1, "")
@@ -120,26 +108,10 @@ def test_show_file_refuses_what_is_no_text(indexed, drinks, data):
     "path", ["../brew-coffee/SKILL.md", "/etc/passwd", "a/../../x", "link", ""]
 )
 def test_show_file_never_leaves_the_skill(indexed, drinks, path):
-    """Climbing, absolute paths and links are refused."""
     (drinks / "steep-tea" / "link").symlink_to("/etc/passwd")
     result = indexed("show", "steep-tea", "--file", path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "ask for a file inside the skill folder" in result.stderr
-
-
-def test_show_file_names_files_that_come_near(indexed, drinks):
-    """A slip of the finger is answered with the right name."""
-    (drinks / "steep-tea" / "notes.md").write_text("x")
-    result = indexed("show", "steep-tea", "--file", "note.md")
-    assert result.exit_code == 1
-    assert "Did you mean: notes.md?" in result.stderr
-
-
-def test_show_takes_one_part_at_a_time(indexed):
-    """Two parts at once are a usage error."""
-    result = indexed("show", "steep-tea", "--body", "--file", "notes.md")
-    assert result.exit_code == 2
-    assert "--body and --file" in result.stderr
 
 
 CHUNKED = """# Tea
@@ -159,7 +131,6 @@ def chunked(indexed, drinks, make_skill):
 
 
 def test_show_lists_the_chunks_of_a_skill(chunked):
-    """Id and description; a skill without chunks has no such rows or key."""
     rows = [line.split("\t") for line in chunked("show", "steep-tea").stdout.splitlines()]
     chunks = [row for row in rows if row[0] == "chunk"]
     assert chunks == [["chunk", "green: How long green tea takes"], ["chunk", "black"]]
@@ -173,7 +144,6 @@ def test_show_lists_the_chunks_of_a_skill(chunked):
 
 
 def test_show_body_leaves_chunks_out(chunked):
-    """As `load_skill` does; stderr names them, and the whole is the file itself."""
     done = chunked("show", "steep-tea", "--body")
     assert "minutes." not in done.stdout
     assert "the chunks green, black are left out (--chunk ID prints one" in done.stderr
@@ -184,7 +154,6 @@ def test_show_body_leaves_chunks_out(chunked):
 
 
 def test_show_chunk_prints_one_chunk(chunked):
-    """Its text alone, without what is hidden; JSON has the description too."""
     assert chunked("show", "steep-tea", "--chunk", "green").stdout == "Two minutes.\n"
     assert chunked("show", "steep-tea", "--chunk", "black").stdout == "Four [31mminutes.\n"
     record = json.loads(chunked("show", "steep-tea", "--chunk", "black", "--json").stdout)
@@ -221,17 +190,6 @@ def test_an_unknown_name_exits_with_1_and_gets_the_nearest(indexed):
     assert "No skill is named 'brew-cofee'. Did you mean: brew-coffee" in result.stderr
 
 
-def test_a_name_in_two_roots_is_told_apart(cli, drinks, tmp_path, make_skill):
-    """The first root wins; ``root:name`` asks for the other."""
-    make_skill(tmp_path / "pub", "steep-tea", "Pour iced tea.")
-    cli("index", drinks, tmp_path / "pub", "--index-dir", "i", "--model", "hashing")
-
-    def root_of(name):
-        return json.loads(cli("show", name, "--index-dir", "i", "--json").stdout)["alias"]
-
-    assert [root_of("steep-tea"), root_of("pub:steep-tea")] == ["drinks", "pub"]
-
-
 @pytest.mark.parametrize("refresh", ["true", "false"])
 def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
     indexed, drinks, make_skill, monkeypatch, refresh
@@ -248,19 +206,11 @@ def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
     ("refresh", "said"), [("true", "No skill is named"), ("false", "cannot be read")]
 )
 def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks, monkeypatch, refresh, said):
-    """One line says that there is none, or that the file cannot be read."""
     monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     result = indexed("show", "steep-tea")
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
-
-
-def test_a_list_has_what_came_since(indexed, drinks, make_skill):
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    result = indexed("list")
-    assert "mix-cocktails" in result.stdout
-    assert result.stderr == "index refreshed: 1 added, 0 changed, 0 removed\n"
 
 
 # What a skill wrote does not reach the terminal as it is.
@@ -290,14 +240,12 @@ def hostile(cli, tmp_path, make_skill):
     "command", [["list"], ["show", "red-ink"], ["query", "red-ink", "--explain"]]
 )
 def test_plain_text_is_harmless(hostile, command):
-    """No escape, no turning of direction, nothing hidden, no second line; markup stays text."""
     text = hostile(*command).stdout
     assert "[bold]loud[/bold] next" in text
     assert not set("\x1b\x07\u202e\u202c\u200b\U000e0041") & set(text)
 
 
 def test_a_printed_body_keeps_its_lines_only(hostile):
-    """Line feeds and tabs stay; escapes and hidden characters do not."""
     text = hostile("show", "red-ink", "--body").stdout
     assert text.startswith("# Top\n") or text.startswith("\n# Top\n")
     assert "\n\ttail\n" in text
@@ -344,41 +292,22 @@ def printed_at(width, rows, headers=()):
     return [line.rstrip() for line in file.getvalue().splitlines()]
 
 
-_EMPTY = report_budget([], n=5, window=None)
-HEADS = {"level": levels(_EMPTY).heads, "host": listings(_EMPTY).heads}
-HOSTS = [
-    ("claude-code", "8,000", "characters", "975,853", "0", "0", "2,935", "0", "36"),
-    ("hermes", "1,024", "characters each", "1,893", "2,955", "16", "0", "0", "0"),
-]
 LEVELS = [
     ("bodies", "25,980,907", "7,415,330", "43 %", "1,740", "27,005", "azure-machine-learning"),
     ("search: one body", "6,241", "1,740", "0 %", "", "", ""),
 ]
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
-@pytest.mark.parametrize(("kind", "rows"), [("host", HOSTS), ("level", LEVELS)])
-def test_no_word_of_a_table_is_broken(width, kind, rows):
-    """Nor of its heads, where the least that the columns need has room."""
-    heads = HEADS[kind]
-    lines = printed_at(width, rows, heads)
-    assert max(map(cell_len, lines)) <= width
-    shown = set(" ".join(lines).split())
-    assert {word for row in (heads, *rows) for cell in row for word in cell.split()} <= shown
-
-
-@pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("name", ["a" * 64, "表" * 32])
-def test_one_long_word_takes_no_room_that_others_need(width, name):
-    """It is broken, and the words beside it are not."""
-    heads = HEADS["level"]
-    lines = printed_at(width, [(*LEVELS[0][:-1], name), LEVELS[1]], heads)
-    assert max(map(cell_len, lines)) <= width
+def test_one_long_word_takes_no_room_that_others_need(name):
+    heads = levels(report_budget([], n=5, window=None)).heads
+    lines = printed_at(80, [(*LEVELS[0][:-1], name), LEVELS[1]], heads)
+    assert max(map(cell_len, lines)) <= 80
     assert {*" ".join(heads).split(), *LEVELS[0][1:3]} <= set(" ".join(lines).split())
     assert "".join(lines).count(name[0]) >= len(name)
 
 
-@pytest.mark.parametrize("width", [80, 100, 120])
+@pytest.mark.parametrize("width", [80, 120])
 def test_a_list_keeps_its_columns_whatever_is_in_it(
     width, cli, tmp_path, make_skill, terminal, monkeypatch
 ):
@@ -411,7 +340,6 @@ def test_a_list_keeps_its_columns_whatever_is_in_it(
     st.integers(40, 120),
 )
 def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
-    """In any number of lines, none wider than the terminal."""
     rows = [[" ".join(word[:9] for word in cell.split()) for cell in row] for row in rows]
     lines = printed_at(width, rows)
     assert all(cell_len(line) <= width for line in lines)
@@ -436,7 +364,6 @@ def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
     ],
 )
 def test_a_line_ends_at_the_best_place_there_is(text, width, lines):
-    """Behind a word, else behind a folder, else behind a part of a name, else anywhere."""
     assert tables.wrapped(Text(text), width).plain.split("\n") == lines
 
 
@@ -448,7 +375,6 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
 
 
 def test_hits_of_one_name_are_told_apart():
-    """By what `show` takes; a name that stands alone needs nothing."""
     found = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
     places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
     hits = [
@@ -462,15 +388,7 @@ def test_hits_of_one_name_are_told_apart():
     assert lines == [["r:a/pdf"], ["s:pdf"], ["tea"]]
 
 
-@pytest.mark.parametrize("name", [*COMMANDS, ""])
-def test_help_fits_eighty_columns(cli, name):
-    """A terminal would break the longer lines within their words."""
-    text = cli(*filter(None, [name]), "--help").stdout
-    assert max(map(len, text.splitlines())) <= 80
-
-
 def test_a_long_description_is_cut_to_three_lines():
-    """The cut is marked, and the path follows."""
     file = io.StringIO()
     result = make_result(1, description="lorem ipsum " * 100)
     print_hits(result, Console(file=file, width=60, highlight=False))
@@ -480,7 +398,6 @@ def test_a_long_description_is_cut_to_three_lines():
 
 
 def test_a_chunk_is_named_below_the_description():
-    """Harmless as all else; a hit without one has no such line."""
     file = io.StringIO()
     result = make_result(1, description="Tea.", chunk="gre\x1ben [bold]")
     print_hits(result, Console(file=file, highlight=False))
@@ -492,7 +409,6 @@ def test_a_chunk_is_named_below_the_description():
 
 
 def test_a_family_is_told_below_the_hit():
-    """How many near-copies, in how many roots, and in what the first of them differ."""
     file = io.StringIO()
     members = [
         Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body"), f"s:{n}") for n in range(3)
@@ -505,7 +421,6 @@ def test_a_family_is_told_below_the_hit():
 
 
 def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):
-    """Namesakes by their ids, in the list of skills and in that of families."""
     for folder in ("a", "b"):
         make_skill(tmp_path / "r" / folder, "pdf", "Fills forms.", body="Fill. " * 60)
     cli("index", str(tmp_path / "r"), "--model", "hashing")
@@ -517,7 +432,6 @@ def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):
 
 
 def test_families_are_listed_the_largest_first(cli, tmp_path, make_skill):
-    """With the skill that stands for each, in JSON as a hit has them."""
     body = "Steep it, wait, pour it and enjoy it slowly. " * 8
     for name in ("a", "b", "c"):
         make_skill(tmp_path / "drinks", f"tea-{name}", "Makes tea.", body)

@@ -79,7 +79,6 @@ def everything(folder):
 
 
 def test_an_empty_cache_is_shown(cli, cache):
-    """Before anything was indexed there is not even a folder."""
     assert cache() == {
         "folder": str(cache_dir().resolve()),
         "bytes": 0,
@@ -91,7 +90,6 @@ def test_an_empty_cache_is_shown(cli, cache):
 
 
 def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp_path, drinks):
-    """Each entry with its size; a hard link counts once."""
     index(pack("tea.zip"))
     index(pack("tea.zip"), "--index-dir", tmp_path / "elsewhere")
     index(drinks, "--index-dir", index_dir_for([drinks], "hashing"))
@@ -146,7 +144,6 @@ def test_rows_are_for_programs_and_tables_for_people(
 
 @pytest.mark.parametrize(("days", "is_kept"), [(29.9, True), (30.1, False)])
 def test_what_nothing_needs_is_pruned_after_thirty_days(cache, pack, drinks, index, days, is_kept):
-    """An archive, an index of other roots, its vectors, a model, a collection, a library's."""
     local_root(pack("tea.zip"))
     other = index_dir_for([drinks], "hashing")
     index(drinks, "--index-dir", other)
@@ -161,7 +158,6 @@ def test_what_nothing_needs_is_pruned_after_thirty_days(cache, pack, drinks, ind
 
 
 def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path, drinks):
-    """One that an index is over stays readable for ever, wherever that index lies."""
     needed, left = pack("needed.zip"), pack("left.zip")
     elsewhere = ("--index-dir", tmp_path / "elsewhere")
     index(needed, *elsewhere)
@@ -197,7 +193,6 @@ def test_a_library_over_an_archive_keeps_it(cache, pack):
 
 
 def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, monkeypatch):
-    """The default index and the one in the settings; an archive goes with its index."""
     tea, coffee = pack("tea.zip"), pack("coffee.zip")
     mine, other = cache_dir() / "mine", index_dir_for([folder_of(coffee)], "hashing")
     index(drinks)
@@ -278,7 +273,6 @@ def test_a_removal_that_is_interrupted_leaves_nothing_half(cache, pack, monkeypa
 
 @pytest.mark.parametrize("name", ["plain", "a\nb\tc", "\x1b[31mred", "\udcff", "x" * 200])
 def test_links_are_not_followed_and_odd_names_are_shown(cli, cache, tmp_path, name):
-    """Whatever lies in the cache, nothing outside of it is touched, nor taken for ours."""
     outside = write(tmp_path / "outside" / "file").parent
     write(outside / "generations" / "x")
     roots, folder = cache_dir() / "roots", cache_dir() / name

@@ -153,13 +153,11 @@ def test_what_is_left_out_is_not_listed(find):
     assert at.end() == (130, "")
 
 
-@pytest.mark.parametrize("key", [ESCAPE, INTERRUPT, signal.SIGINT])
-def test_leaving_prints_nothing(key, find):
+def test_leaving_prints_nothing(find):
     at = find("coffee")
     at.wait("matches: ")
-    if isinstance(key, str):
-        at.type(key)
-    assert at.end(None if isinstance(key, str) else key) == (130, "")
+    at.type(INTERRUPT)
+    assert at.end() == (130, "")
 
 
 @pytest.mark.parametrize("key", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, ESCAPE, "\r"])
@@ -309,12 +307,10 @@ def slow(keys, pauses):
     ("keys", "name"), [("", "a"), (DOWN, "b"), (DOWN * 9, "c"), (DOWN * 2 + UP, "b"), (UP, "a")]
 )
 def test_arrows_choose_within_the_list(keys, name, by_keys):
-    """From what fits to what may, and no further than its ends."""
     assert by_keys(answer, slow(["x", *([keys] if keys else []), "\r"], 0.3)).name == name
 
 
 def test_enter_waits_for_the_answer_to_what_was_typed(by_keys):
-    """Whoever types fast gets what they asked for, by a search that runs once."""
     asked = []
 
     def search(text):
@@ -383,7 +379,6 @@ def test_a_bug_ends_the_picker_with_its_error(by_keys):
 
 @pytest.mark.slow
 def test_what_skills_say_moves_no_cursor_and_hides_nothing(cli, tmp_path, make_skill, monkeypatch):
-    """Escapes, controls and marks of direction are gone from the screen."""
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u200b\x9b31m"
     path = make_skill(tmp_path / "s", "tea", f"Steep tea {evil}", body=f"# Tea {evil}\n\ttab\n")
     monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))

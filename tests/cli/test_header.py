@@ -24,7 +24,6 @@ ROWS = {
 
 @pytest.mark.parametrize("name", sorted(SAID.keys() - {"cache", "eval"}))
 def test_the_columns_are_those_of_the_page(name, indexed):
-    """The header changes no row but for cells that are empty at its end."""
     args = ROWS.get(name, (name,))
     plain = indexed(*args).stdout.splitlines()
     head, *rows = indexed(*args, "--header").stdout.splitlines()
@@ -49,7 +48,6 @@ def test_the_cache_and_an_evaluation_have_a_header(cli, indexed, tmp_path):
 
 
 def test_tabs_and_line_ends_in_values_are_single_blanks(cli, tmp_path, make_skill):
-    """A cell never looks like two, nor a row."""
     make_skill(tmp_path / "skills", "tabbed", "one\ttwo\n\nthree\u2028four \x1b[31mred")
     place = ("--index-dir", tmp_path / "index")
     cli("index", tmp_path / "skills", *place, "--model", "hashing")

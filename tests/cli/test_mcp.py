@@ -75,7 +75,6 @@ def test_a_file_without_a_token_is_refused(tmp_path, content):
 @pytest.mark.skipif(os.name != "posix", reason="files have no such modes")
 @pytest.mark.parametrize("mode", [0o644, 0o640, 0o604, 0o620, 0o602, 0o777])
 def test_a_token_that_others_can_read_or_write_is_refused(tmp_path, mode):
-    """The message has the command that closes the file, which is then taken."""
     file = tmp_path / "my token"
     file.write_text("correct-horse-battery-staple")
     file.chmod(mode)

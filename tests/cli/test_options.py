@@ -77,7 +77,6 @@ def test_only_the_options_that_were_used_override_settings(home, tmp_path):
     ],
 )
 def test_a_misspelt_option_does_not_pass_mypy(tmp_path, right, wrong):
-    """Neither a parameter, nor a setting, nor the flag that overrides it."""
     text = (
         "import click\n"
         "from skillsearch.cli import options\n\n\n"

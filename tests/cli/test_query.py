@@ -1,7 +1,6 @@
 """Tests of ``skillsearch query``: answers, refreshing, batches, and answers to bad input."""
 
 import json
-import math
 import os
 import re
 import shutil
@@ -15,7 +14,7 @@ from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import SYSTEMS, Explanation
+from skillsearch.types import Explanation
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"
@@ -44,9 +43,10 @@ def names(result):
 
 
 def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
-    """The hit carries rank, name, description, score, path and root as they are."""
     assert ask("brew filter coffee")["threshold"] == default_calibration().threshold
-    result = ask("brew filter coffee", "--threshold", "0.1")
+    none = ask("assemble a bookshelf")
+    assert (none["hits"], none["perhaps"], none["abstained"]) == ([], [], True)
+    result = ask("brew filter coffee", "--threshold", "0.1", "--system", "bm25")
     assert result.keys() >= RESULT_KEYS
     assert (result["query"], result["threshold"], result["abstained"]) == (
         "brew filter coffee",
@@ -63,7 +63,6 @@ def test_json_is_one_object_with_the_keys_of_the_contract(ask, drinks):
 
 
 def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
-    """Rank, score, name, description and path, parted by tabs."""
     result = indexed("query", "brew filter coffee", "-n", "1", "--threshold", "0")
     (line,) = result.stdout.splitlines()
     rank, score, name, description, path = line.split("\t")
@@ -76,7 +75,6 @@ def test_plain_text_is_a_line_of_columns_for_each_hit(indexed, drinks):
 
 
 def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
-    """As a last column, and under its own key; other hits have neither."""
     body = "<chunk id=green description='How long green tea takes'>Two minutes.</chunk>"
     make_skill(drinks, "steep-tea", "Steep green tea.", body)
     query = ("how long does green tea take", "--threshold", "0")
@@ -93,12 +91,10 @@ def test_words_need_no_quotes(ask):
 
 
 def test_a_dash_reads_the_query_from_stdin(ask):
-    """Blanks around it do not matter, and broken UTF-8 does not stop it."""
     assert names(ask("-", stdin=b"  brew filter coffee \xff\n"))[0] == "brew-coffee"
 
 
 def test_no_hit_is_an_answer_with_exit_code_0(indexed):
-    """Stdout stays empty; stderr says the threshold and the ways on."""
     result = indexed("query", "assemble a bookshelf")
     assert (result.exit_code, result.stdout) == (0, "")
     threshold = default_calibration().threshold
@@ -107,12 +103,6 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
     lowered = indexed("query", "qqqq", "--threshold", "0.1").stderr
     assert "Rephrase the request, or look" in lowered
     assert "skillsearch list" in result.stderr
-
-
-def test_no_hit_in_json_is_an_empty_list(ask):
-    """``abstained`` says that none reached the threshold."""
-    result = ask("assemble a bookshelf")
-    assert (result["hits"], result["perhaps"], result["abstained"]) == ([], [], True)
 
 
 def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
@@ -126,17 +116,7 @@ def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_fr
     assert batch["perhaps"] == result["perhaps"]
 
 
-def test_below_a_threshold_that_was_given_nothing_is_told(indexed, ask):
-    """Neither as hit nor as what may fit, however near it is."""
-    above, below = ask(TWO, "--threshold", "0")["hits"][:2]
-    cut = str((above["score"] + below["score"]) / 2)
-    result = ask(TWO, "--threshold", cut)
-    assert ([hit["name"] for hit in result["hits"]], result["perhaps"]) == ([above["name"]], [])
-    assert "May fit" not in indexed("query", TWO, "--threshold", cut).stderr
-
-
 def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatch, fits_from):
-    """Below what fits, or instead; cut to the width."""
     terminal()
     monkeypatch.setenv("COLUMNS", "50")
     cut = between(indexed)
@@ -178,23 +158,7 @@ def test_exit_code_turns_no_hit_into_1(indexed):
     assert indexed("query", "brew filter coffee", "--exit-code").exit_code == 0
 
 
-def test_n_and_threshold_are_honoured(ask):
-    """At threshold 0 all three come, best first; n cuts the list."""
-    everything = ask("brew filter coffee", "--threshold", "0")
-    scores = [hit["score"] for hit in everything["hits"]]
-    assert scores == sorted(scores, reverse=True)
-    assert [hit["rank"] for hit in everything["hits"]] == [1, 2, 3][: len(scores)]
-    assert names(ask("brew filter coffee", "--threshold", "0", "-n", "1")) == ["brew-coffee"]
-    assert names(ask("brew filter coffee", "--threshold", "1")) == []
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-def test_every_system_finds_the_obvious_skill(ask, system):
-    assert names(ask("brew filter coffee", "--system", system))[0] == "brew-coffee"
-
-
 def test_explain_gives_features_terms_and_section(ask, indexed):
-    """JSON has all numbers, plain text the same in words below the hit."""
     explain = ask("grind coffee beans", "--explain", "--threshold", "0")["hits"][0]["explain"]
     assert set(explain["features"]) == set(explain["contributions"])
     assert "coffe" in explain["matched_terms"]["metadata"]
@@ -210,19 +174,6 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
     for name, value in explain["confidence"].items():
         assert (f"{name} {value:+.2f}" in parts["confidence"]) == bool(round(value, 2))
     assert "\tsection\tGrind: Grind the beans" in plain.stdout
-
-
-def test_explain_gives_each_hit_its_own_confidence(ask):
-    """What it adds up to is the log-odds of its own score, which the hit before may cut down."""
-    hits = ask("brew coffee or steep tea", "--explain", "--threshold", "0")["hits"]
-    assert len(hits) > 1
-    for hit in hits:
-        explain = hit["explain"]
-        own = explain["own_score"]
-        assert sum(explain["confidence"].values()) == pytest.approx(math.log(own / (1 - own)))
-        assert hit["score"] <= own
-        assert bool(explain["cut_by"]) == (hit["score"] < own)
-    assert hits[0]["explain"]["cut_by"] == ""
 
 
 EXPLAINED = Explanation(
@@ -246,19 +197,6 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
     ]
 
 
-def test_an_explanation_without_evidence_tells_no_confidence():
-    (line,) = replace(EXPLAINED, confidence={}).summary
-    assert line[0] == "why"
-
-
-def test_settings_give_what_flags_leave_open(cli, indexed, monkeypatch):
-    """The environment counts where no flag is given, and a flag beats it."""
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.9")
-    assert json.loads(indexed("query", "x", "--json").stdout)["threshold"] == 0.9
-    flag = indexed("query", "x", "--json", "--threshold", "0.2")
-    assert json.loads(flag.stdout)["threshold"] == 0.2
-
-
 def test_the_packaged_model_understands_other_words(cli, drinks):
     """A request that shares no word with the skill still finds it."""
     cli("index", drinks, "--index-dir", "i")
@@ -272,7 +210,6 @@ def test_the_packaged_model_understands_other_words(cli, drinks):
 
 
 def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
-    """The new skill is found at once; stderr counts what came, changed and went."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
     (drinks / "squeeze-lemons" / "SKILL.md").unlink()
@@ -284,7 +221,6 @@ def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make
 
 @pytest.mark.parametrize("way", ["flag", "setting"])
 def test_refreshing_can_be_turned_off(indexed, drinks, make_skill, monkeypatch, way):
-    """By ``--no-refresh`` or by setting; then the index is searched as it is."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     if way == "setting":
         monkeypatch.setenv("SKILLSEARCH_REFRESH", "false")
@@ -300,14 +236,6 @@ def test_much_change_is_warned_of_and_the_old_index_searched(indexed, drinks, ma
     result = indexed("query", "brew filter coffee", "--json")
     assert "much has changed (33 added, 0 changed, 0 removed)" in result.stderr
     assert "skillsearch index" in result.stderr
-    assert names(json.loads(result.stdout))[0] == "brew-coffee"
-
-
-def test_a_gone_root_is_warned_of_and_the_old_index_searched(indexed, drinks):
-    """An unmounted disk must not empty the index."""
-    drinks.rename(drinks.with_name("elsewhere"))
-    result = indexed("query", "brew filter coffee", "--json")
-    assert f"the folder {drinks} is gone" in result.stderr
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
@@ -331,12 +259,6 @@ def test_a_query_does_not_wait_for_another_writer(indexed, drinks, make_skill, i
         result = indexed("query", "brew filter coffee", "--json")
     assert "another process is writing the index" in result.stderr
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
-
-
-def test_a_touched_file_is_no_change(indexed, drinks):
-    """A new time with the same bytes is told to nobody."""
-    (drinks / "steep-tea" / "SKILL.md").touch()
-    assert indexed("query", "steep tea", "--json").stderr == ""
 
 
 # Indexes that cannot be used.
@@ -469,7 +391,6 @@ def lines(*records):
 
 
 def test_a_batch_answers_a_line_for_each_line(indexed, tmp_path):
-    """The results carry the ids of their queries, in order; empty lines are passed over."""
     queries = [{"_id": "a", "text": "brew filter coffee"}, {"_id": 7, "text": "a bookshelf"}]
     path = tmp_path / "queries.jsonl"
     path.write_text(lines(*queries) + "\n\n", encoding="utf-8")
@@ -479,14 +400,6 @@ def test_a_batch_answers_a_line_for_each_line(indexed, tmp_path):
     assert all(answer.keys() >= RESULT_KEYS for answer in answers)
     assert [names(answer)[:1] for answer in answers] == [["brew-coffee"], []]
     assert result.stderr == ""
-
-
-def test_a_batch_equals_single_queries(indexed, ask):
-    """Asking together changes no hit and no score."""
-    texts = ["brew filter coffee", "steep green tea", "lemons"]
-    records = [{"_id": text, "text": text} for text in texts]
-    together = indexed("query", "--batch", "-", stdin=lines(*records)).stdout.splitlines()
-    assert [json.loads(line)["hits"] for line in together] == [ask(text)["hits"] for text in texts]
 
 
 def test_an_empty_batch_has_no_answers(indexed):
@@ -518,7 +431,6 @@ def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
     ids=["no JSON", "list", "no id", "bool id", "blank", "number", "long", "deep", "not UTF-8"],
 )
 def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
-    """File and line number stand in the message; the exit code says that not all was asked."""
     first, last = ({"_id": key, "text": "brew filter coffee"} for key in (0, 3))
     bad = line if isinstance(line, bytes) else line.encode()
     data = lines(first).encode() + bad + b"\n" + lines(last).encode()
@@ -545,12 +457,6 @@ def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
     assert 'has to be an object like {"_id": "1", "text": "what is to be done"}' in result.stderr
 
 
-def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
-    result = indexed("query", "--batch", tmp_path / "none.jsonl")
-    assert result.exit_code == 2
-    assert "none.jsonl" in result.stderr
-
-
 # Bad input.
 
 
@@ -558,23 +464,17 @@ def test_a_missing_batch_file_is_a_usage_error(indexed, tmp_path):
     ("args", "message"),
     [
         ([""], "The query is empty"),
-        (["  \t "], "The query is empty"),
         ([], "Say what to do"),
         (["tea", "--batch", "-"], "not both"),
         (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
-        (["tea", "-n", "1001"], "1001 is not in the range"),
         (["tea", "-n", "two"], "'two' is not a whole number, such as 5"),
-        (["tea", "-n", "1e9"], "'1e9' is not a whole number, such as 5"),
         (["tea", "--threshold", "nan"], "--threshold nan must be a number from 0 to 1"),
-        (["tea", "--threshold", "inf"], "--threshold inf must be a number from 0 to 1"),
-        (["tea", "--threshold", "-0.1"], "--threshold -0.1 must be a number from 0 to 1"),
         (["tea", "--threshold", "high"], "'high' is not a valid float"),
         (["tea", "--system", "magic"], "'magic' is not one of"),
         (["tea", "--nonsense"], "No such option"),
     ],
 )
 def test_a_bad_value_is_a_usage_error_that_names_it(indexed, args, message):
-    """Exit code 2, the value and what would do, and nothing on stdout."""
     result = indexed("query", *args)
     assert (result.exit_code, result.stdout) == (2, "")
     assert message in " ".join(result.stderr.split())
@@ -590,7 +490,6 @@ def test_a_query_of_a_megabyte_is_refused(indexed):
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
 def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, model):
-    """Stop words, punctuation, broken and invisible characters have a defined answer."""
     cli("index", drinks, "--index-dir", model, "--model", model)
     for text in ("the of and is", "?!", "\udcff", "\x00\x1b[2J", "\u202e"):
         result = cli("query", text, "--index-dir", model, "--json")
@@ -599,7 +498,6 @@ def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks, mode
 
 
 def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
-    """On stderr and in JSON; a request in words, or a word that is like no name, gets none."""
     done = indexed("query", "stepp-tea", "--threshold", "0.99")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "Skills with a similar name: steep-tea (skillsearch show NAME)" in done.stderr

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
@@ -73,7 +72,6 @@ def workspaces(home):
     ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)],
 )
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
-    """To a file of the user; of a run that went well nothing else is told."""
     reasons = {each.name: each.reason for each in executor_statuses()}
     if reasons[executor]:
         pytest.skip(reasons[executor])
@@ -104,13 +102,6 @@ def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
     words = ["--json", "-v", "a b", "*", "$HOME", "--", "--output", "x"]
     result = run("--", "python3", "-c", SHOW_ARGUMENTS, *words)
     assert result.stdout == "|".join(words) + "\n"
-
-
-@pytest.mark.parametrize("code", [1, 2, 42, 255])
-def test_the_exit_code_is_that_of_the_command(local, code):
-    result = local(f"exit {code}")
-    assert result.exit_code == code
-    assert f"exit code {code} after" in result.stderr
 
 
 @pytest.mark.slow
@@ -191,7 +182,6 @@ def test_wrong_usage_exits_with_2(cli, index, options, words):
 
 
 def test_json_is_one_object_with_all_that_is_known(local):
-    """The result as the tool gives it, with what is in the files; they are kept as well."""
     result = local("echo hi; echo 1 > out/a.txt; exit 3", "--output", "out/*", "--json")
     record = json.loads(result.stdout)
     assert (record["stdout"], record["exit_code"], record["executor"]) == ("hi\n", 3, "local")
@@ -212,7 +202,6 @@ def test_files_are_kept_byte_for_byte_under_their_paths(local):
 
 
 def test_a_file_that_is_there_is_not_written_over(local):
-    """Unless that is asked for; the others are kept, and the exit code tells."""
     Path("out").mkdir()
     Path("out/a").write_text("mine")
     command = "printf new > out/a; printf new > out/b"
@@ -227,7 +216,6 @@ def test_a_file_that_is_there_is_not_written_over(local):
 @pytest.mark.parametrize("is_forced", [False, True])
 @pytest.mark.parametrize("link", ["out", "out/a"])
 def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
-    """Neither a folder nor a file of that name leads elsewhere."""
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "a").write_text("mine")
@@ -242,7 +230,6 @@ def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
 
 @pytest.mark.parametrize("is_forced", [False, True])
 def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
-    """On a full disk nothing of the new file is left, and the old one is unchanged."""
     old = {"a": b"old"} if is_forced else {}
     keep_files(old, tmp_path, force=False)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -282,7 +269,6 @@ LOCAL = Capabilities("none", True, True, True, True, (), ())
 def test_what_a_command_failed_for_is_explained_where_it_is_known(
     tmp_path, code, stderr, capabilities, words
 ):
-    """By what it wrote last: how it was run, and what to do about it."""
     request = RunRequest("python-math", tmp_path, ("python3", "scripts/fib.py"))
     result = RunResult("", stderr, code, False, 1, "namespace")
     told = find_hints(result, request, capabilities)
@@ -335,7 +321,6 @@ def test_a_command_that_failed_keeps_its_own_exit_code(local):
 
 
 def test_files_that_are_not_kept_are_told_of(local):
-    """With the option that keeps them, which hidden ones are not among."""
     result = local("echo 1 > out/a.txt; touch out/.b")
     assert result.stderr.splitlines() == [
         "not kept: out/a.txt (text/plain, 2 bytes)",
@@ -379,9 +364,7 @@ def test_a_file_too_large_to_be_kept_is_a_fault(local):
     ("given", "path"),
     [
         ("data.csv", "work/inputs/data.csv"),
-        ("data.csv=", "work/inputs/data.csv"),
         ("data.csv=work/there.csv", "work/there.csv"),
-        ("a=b.csv=", "work/inputs/a=b.csv"),
         ("a=b.csv=work/c", "work/c"),
         ("100% grün.csv", "work/inputs/100% grün.csv"),
         ("link.csv=work/c", "work/c"),
@@ -408,7 +391,6 @@ def test_the_original_of_an_input_is_out_of_reach(local):
 
 
 def test_variables_and_folder_are_passed_on(local):
-    """A value may hold further signs of equality."""
     result = local('echo "$A $B"; basename "$PWD"', "--env", "A=1=2", "--env", "B=", "--cwd", "out")
     assert result.stdout == "1=2 \nout\n"
 
@@ -450,13 +432,6 @@ def test_a_skill_below_a_root_needs_no_index(cli, skills, home):
     assert not list(home.rglob("CURRENT"))
 
 
-def test_a_skill_of_an_archive_is_run(cli, skills, tmp_path):
-    archive = shutil.make_archive(str(tmp_path / "packed"), "zip", skills)
-    command = ["python-math", "--executor", "local", "--", "python3", "scripts/fib.py", "10"]
-    result = cli("run", "--root", archive, *command)
-    assert (result.exit_code, result.stdout) == (0, TEN), result.stderr
-
-
 def test_the_first_root_wins(cli, skills, tmp_path, make_skill):
     other = make_skill(tmp_path / "other", "python-math").parent
     (other / "mine").touch()
@@ -470,7 +445,6 @@ def test_the_first_root_wins(cli, skills, tmp_path, make_skill):
 
 
 def test_the_executors_of_this_machine_are_told(cli):
-    """Each with what it does not isolate; a row for each, parted by tabs."""
     result = cli("run", "--list-executors")
     assert result.exit_code == 0
     rows = [line.split("\t") for line in result.stdout.splitlines()]

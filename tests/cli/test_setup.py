@@ -60,6 +60,9 @@ def test_without_a_terminal_it_only_shows_what_it_would_do(cli, machine):
         ["cursor", "server", str(machine / ".cursor" / "mcp.json"), "write"],
     ]
     assert "skillsearch setup --yes" in result.stderr
+    assert f"+++ {machine / '.codex' / 'config.toml'}" in result.stderr
+    assert "+[mcp_servers.skillsearch]" in result.stderr
+    assert result.stderr.index("+++") < result.stderr.index("Nothing was changed")
     assert files(machine) == before
     assert not index.exists()
 
@@ -73,7 +76,6 @@ def test_a_machine_without_hosts_and_skills_is_told_so(cli, monkeypatch, tmp_pat
 
 
 def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
-    """Each file is changed once, and after --remove all is as it was."""
     before = files(machine)
     done = record(cli("setup", "--yes", "--json"))
     assert done["done"]
@@ -118,13 +120,6 @@ def test_a_root_that_is_gone_stops_it_before_a_host_is_changed(cli, machine, tmp
     assert result.exit_code == 2
     assert "bring it back, or leave its skills out: skillsearch index --replace" in result.stderr
     assert files(machine) == before
-
-
-def test_the_changes_are_shown_before_the_yes(cli, machine):
-    result = cli("setup")
-    assert f"+++ {machine / '.codex' / 'config.toml'}" in result.stderr
-    assert "+[mcp_servers.skillsearch]" in result.stderr
-    assert result.stderr.index("+++") < result.stderr.index("Nothing was changed")
 
 
 def test_where_nothing_is_to_be_done_nothing_is_asked(cli, machine, make_skill):
@@ -180,7 +175,6 @@ def test_a_host_with_our_plugin_gets_no_second_server_or_hook(
 
 @pytest.mark.parametrize("only", [(), ("--only", "server"), ("--only", "hook")])
 def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
-    """Else a host would start two servers, and ask at every prompt twice."""
     claude = machine / ".claude"
     (claude / "plugins").mkdir(parents=True)
     cli("setup", "--yes", *only)
@@ -193,7 +187,7 @@ def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
     assert not any("skillsearch" in path.read_text() for path in ours if path.exists())
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"enabledPlugins": 3}', "\xff"])
+@pytest.mark.parametrize("text", ["{", "[]", "\xff"])
 def test_a_list_of_plugins_that_cannot_be_read_lists_none(cli, machine, text):
     (machine / ".claude" / "plugins").mkdir(parents=True)
     place = machine / ".claude" / "plugins" / "installed_plugins.json"
@@ -307,7 +301,6 @@ def test_the_plugin_is_this_version_and_its_skill_the_example():
 
 
 def test_the_plugin_configures_what_mcp_config_does(cli, machine):
-    """The same server and the same hook, for the index in use."""
     manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
     assert manifest["mcpServers"] == {"skillsearch": {"command": "skillsearch", "args": ["mcp"]}}
     ((group,),) = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"].values()

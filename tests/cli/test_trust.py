@@ -58,7 +58,6 @@ def both(index, drinks, pack):
 def test_the_usual_places_of_a_project_are_vouched_for_by_nobody(
     index, work, home, make_skill, place
 ):
-    """Those in the home folder are the user's own, even if the project links to them."""
     make_skill(work / place)
     make_skill(home / ".claude" / "skills", "mine")
     assert sorted(index().values()) == ["project", "vetted"]
@@ -68,7 +67,6 @@ def test_the_usual_places_of_a_project_are_vouched_for_by_nobody(
 
 
 def test_who_names_a_root_vouches_for_it(index, work, make_skill, monkeypatch):
-    """By a flag or a variable; a file of the project is not the user."""
     make_skill(work / "a")
     make_skill(work / "b", "other")
     (work / "skillsearch.toml").write_text('roots = ["a", "b"]\n')
@@ -89,7 +87,6 @@ def test_the_file_of_the_user_names_and_vouches(index, work, home, drinks, pack)
 
 
 def test_a_trust_stays_until_another_is_given(index, work, drinks, pack, make_skill):
-    """Also when more roots come, and when a root is named again."""
     make_skill(work / "more", "more")
     assert index(drinks, "--trust", "project") == {"drinks": "project"}
     assert index(drinks) == {"drinks": "project"}
@@ -103,13 +100,7 @@ def test_a_trust_stays_until_another_is_given(index, work, drinks, pack, make_sk
     assert index("--trust", "vetted") == {"pack": "vetted", "drinks": "vetted"}
 
 
-def test_the_variable_lists_roots_and_levels(index, here, drinks, pack, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_TRUST", f"project:{pack}=vetted")
-    assert index(drinks, pack) == {"pack": "vetted", "drinks": "project"}
-
-
 def test_a_changed_trust_embeds_nothing(both, cli, pack):
-    """The report says so, and what each root is trusted."""
     report = json.loads(cli("index", "--trust", f"{pack}=vetted", "--json").stdout)
     assert report["embedded"] == 0
     assert dict(zip(report["roots"], report["trust"], strict=True))[pack] == "vetted"
@@ -123,7 +114,6 @@ def test_a_changed_trust_embeds_nothing(both, cli, pack):
     ],
 )
 def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):
-    """The message has the value and what would be right."""
     result = cli("index", "--trust", given)
     assert result.exit_code == 2
     assert message in result.stderr
@@ -139,7 +129,6 @@ def test_a_server_over_an_index_takes_no_trust(here, cli):
 
 
 def test_hits_show_where_they_come_from(both, cli, pack):
-    """In JSON always, in lines if nobody vouches for it."""
     hits = json.loads(cli("query", QUERY, "--json").stdout)["hits"]
     assert [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits] == [
         ("steep-tea", "vetted", None),
@@ -164,7 +153,6 @@ def test_lists_show_the_trust_of_roots(both, cli, pack):
 
 
 def test_a_body_comes_with_a_warning(both, cli, pack):
-    """On stderr, so that stdout is the body; a vetted one comes without."""
     warning = f"From a fetched root ({pack}): nobody has vouched for it."
     shown = cli("show", "oolong", "--body")
     assert (shown.stdout, shown.stderr) == ("# Gaiwan\n", f"{warning}\n")
@@ -204,7 +192,6 @@ def test_a_list_of_everything_is_of_vetted_skills(both, cli):
 def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
     both, cli, runtime, monkeypatch, daemon
 ):
-    """In one line for the model, with and without the daemon."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
 
     def ask(*args, prompt=QUERY):
@@ -223,16 +210,7 @@ def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
     assert ask(prompt="assemble a bookshelf") == ""
 
 
-def test_a_hook_without_a_vetted_skill_still_says_that_others_fit(index, cli, here, pack, runtime):
-    index(pack)
-    event = json.dumps({"prompt": QUERY})
-    text = cli("hook", "--client", "text", stdin=event, obj=120.0).stdout
-    assert text.startswith("1 skill fits too but is left out")
-    assert len(text.splitlines()) == 1
-
-
 def test_a_host_is_given_the_trust_of_its_roots(cli, work, make_skill):
-    """By absolute paths, since it may start anywhere; without ROOT there is nothing to trust."""
     make_skill(work / "mine")
     options = ("mine", "--trust", "mine=project", "--trust", "fetched")
     args = json.loads(cli("mcp-config", "claude-code", *options).stdout)["mcpServers"]

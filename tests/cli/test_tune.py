@@ -46,7 +46,6 @@ def run(cli, drinks, tmp_path, tuned):
 
 
 def test_rows_and_advice_where_it_is_better(run, tmp_path, drinks):
-    """Rows for other programs on stdout, then what to do; the rest on stderr."""
     result = run("--model", "onnx", "--minutes", "5", "--seed", "3")
     lines = result.stdout.splitlines()
     assert lines[0].split("\t") == ["held_out", "dense", "nDCG@10", "0.500000", "0.625000"]
@@ -62,7 +61,6 @@ def test_rows_and_advice_where_it_is_better(run, tmp_path, drinks):
 
 
 def test_not_better_is_no_error(run):
-    """The advice is to keep the old model."""
     result = run(gains=False)
     assert result.exit_code == 0
     assert "Not better" in result.stdout
@@ -101,7 +99,6 @@ def test_bad_values_are_refused(run, args, code, told):
 
 
 def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
-    """It is searched for with the model of the settings; what to do names its option."""
     pytest.importorskip("torch")
     pytest.importorskip("transformers")
     queries = tmp_path / "log.jsonl"
@@ -143,7 +140,6 @@ def test_a_folder_for_the_model_is_needed(cli, drinks):
 
 @pytest.mark.slow
 def test_too_few_skills_are_told_in_a_line(cli, drinks, tmp_path):
-    """Two skills with a description of some length are no library; nothing is written."""
     for name in ("sentence_transformers", "onnx"):
         pytest.importorskip(name)
     result = cli("tune", drinks, "--out", tmp_path / "out")

@@ -82,7 +82,6 @@ def names(index_dir):
 
 @pytest.mark.slow
 def test_the_index_follows_the_folders(start, drinks, index_dir, make_skill):
-    """A line on stderr each time, nothing on stdout; SIGTERM ends it with 0."""
     watch = start(drinks, "--index-dir", index_dir)
     (first,) = watch.lines(watch.stderr, 1)
     assert first.startswith("3 skills in the index: 3 read, 0 removed, ")
@@ -110,7 +109,6 @@ def test_watch_adds_as_index_does(start, cli, drinks, index_dir, make_skill):
 
 @pytest.mark.slow
 def test_json_is_one_object_a_line(start, drinks, index_dir, make_skill):
-    """As `skillsearch index --json` prints it; Ctrl-C ends it with 130."""
     watch = start(drinks, "--index-dir", index_dir, "--json")
     watch.lines(watch.stdout, 1)
     make_skill(drinks, "mix-juice")
@@ -152,7 +150,6 @@ def test_a_root_that_vanishes_keeps_its_skills_until_it_returns(
 
 @pytest.mark.slow
 def test_sigterm_ends_the_first_indexing_too(start, tmp_path, make_skill, count_saved):
-    """Between two steps of it; what was embedded is kept."""
     for number in range(600):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     watch = start("many", "--index-dir", "i", model="onnx")

@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import threading
 from pathlib import Path
 
 import pytest
@@ -59,13 +58,20 @@ def without_time(record):
 # Searching.
 
 
-@pytest.mark.parametrize("system", ["hybrid", "bm25", "dense", "rrf"])
-@pytest.mark.parametrize("explain", [False, True])
-@pytest.mark.parametrize("threshold", [0.0, 1.0, None])
+@pytest.mark.parametrize(
+    ("system", "explain", "threshold"),
+    [
+        ("hybrid", False, None),
+        ("hybrid", True, None),
+        ("hybrid", True, 1.0),
+        ("bm25", False, 0.0),
+        ("dense", True, 0.0),
+        ("rrf", False, 0.0),
+    ],
+)
 def test_an_answer_is_that_of_the_index(
     answers, question, index_dir, fits_from, system, explain, threshold
 ):
-    """Through JSON and back, hit by hit and digit by digit, with what only may fit."""
     fits_from(1.0)
     arguments = question(system=system, explain=explain, threshold=threshold)
     answer = json.loads(json.dumps(answers.search(arguments)))
@@ -102,18 +108,9 @@ def test_an_answer_of_another_form_is_refused(answers, question, damage):
         read_search(answer)
 
 
-def test_a_newer_generation_is_seen(answers, question, drinks, indexed, make_skill):
-    """Another process wrote it; nobody asked for a refresh."""
-    assert names(answers.search(question(query="mix cocktails"))) == []
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    indexed("index")
-    assert names(answers.search(question(query="mix cocktails"))) == ["mix-cocktails"]
-
-
 def test_a_changed_folder_is_indexed_where_a_refresh_is_asked_for(
     answers, question, drinks, make_skill
 ):
-    """Then the user is told, as ``query`` would; without it the index stays."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     assert names(answers.search(question(query="mix cocktails"))) == []
     refreshed = answers.search(question(query="mix cocktails", refresh=True))
@@ -163,21 +160,6 @@ def test_one_question_waits_for_another_but_not_for_long(question):
     assert names(answers.search(question())) == ["brew-coffee"]
 
 
-def test_threads_get_the_answers_to_their_own_questions(answers, question):
-    """Twelve of them ask for three things at once."""
-    wanted = {"brew filter coffee": [], "steep green tea": [], "squeeze lemons": []}
-
-    def ask(text):
-        wanted[text].append(names(answers.search(question(query=text, n=1)))[0])
-
-    threads = [threading.Thread(target=ask, args=(text,)) for text in [*wanted] * 4]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(timeout=120)
-    assert list(wanted.values()) == [["brew-coffee"] * 4, ["steep-tea"] * 4, ["squeeze-lemons"] * 4]
-
-
 # The indexes that stay open.
 
 
@@ -190,17 +172,6 @@ def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_pa
     kept = [index["index_dir"] for index in answers.status()["indexes"]]
     assert kept == [str(folder) for folder in (*folders[2:], folders[1])]
     assert answers.status()["answered"] == MAX_INDEXES + 2
-
-
-def test_an_index_stays_open_and_shares_its_embedder(index_dir, indexed, cli, drinks, tmp_path):
-    """A model is loaded once, whatever the number of indexes made by it."""
-    cli("index", drinks, "--index-dir", tmp_path / "other", "--model", "hashing")
-    warm = WarmIndexes()
-    first = warm.get(index_dir)
-    assert warm.get(index_dir) is first
-    (embedder,) = first.embedders.values()
-    (other,) = warm.get(tmp_path / "other").embedders.values()
-    assert other is embedder
 
 
 def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks, make_skill):
@@ -225,21 +196,14 @@ def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp
     assert first.index.search("회의 녹음", 1, 0.0)[0].name == "회의록"
 
 
-def test_a_channel_without_its_library_is_not_loaded(cli, mixed, extra, tmp_path):
-    extra("known")
-    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-    extra(None)
-    warm = WarmIndexes().get(tmp_path / "one")
-    assert [embedder.dimensions for embedder in warm.embedders.values()] == [512]
-    assert warm.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
-
-
 def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_path):
     extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
     extra(None)
     indexes = WarmIndexes()
     before = indexes.get(tmp_path / "one")
+    assert [embedder.dimensions for embedder in before.embedders.values()] == [512]
+    assert before.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
     assert indexes.get(tmp_path / "one") is before
     extra("known")
     after = indexes.get(tmp_path / "one")
@@ -271,7 +235,6 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
 
 
 def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
-    """The client shows it to its user."""
     asked = question(query="차를 우려 주세요")
     (note,) = answers.search(asked)["notes"]
     assert note.startswith("note: the embedder of this index does not know Korean")
@@ -282,7 +245,6 @@ def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, questi
 
 
 def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
-    """The skills of its search, rendered as for any prompt, by their ids and versions."""
     library = SkillLibrary.open(index_dir)
     hits = library.search("brew filter coffee", 3, threshold=0.0)
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
@@ -297,12 +259,7 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
         assert key == f"{hit.doc_id}@{digest}"
 
 
-def test_where_nothing_fits_the_overview_is_empty(answers, prompt):
-    assert answers.overview(prompt("assemble a bookshelf"))["offers"] == {}
-
-
 def test_much_that_changed_is_indexed_after_the_answer(answers, prompt, drinks, make_skill):
-    """It is told, and a later prompt finds the change."""
     for number in range(MAX_REFRESHED_FILES + 1):
         make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
     answer = answers.overview(prompt("mix cocktail number 7"))
@@ -342,7 +299,6 @@ def test_an_index_that_was_healed_is_opened_again(answers, prompt, index_dir, dr
 
 
 def test_skills_that_ask_not_to_be_offered_are_not(answers, prompt, drinks, make_skill):
-    """Though ``query`` finds them; the change is indexed first, and told."""
     make_skill(drinks, "secret-tea", "Brew secret tea.", **{"disable-model-invocation": True})
     answer = answers.overview(prompt("brew secret tea"))
     assert "secret-tea" not in str(answer["offers"])

@@ -38,14 +38,12 @@ TEXTS = st.text(st.characters(codec=None))
 
 @given(st.dictionaries(TEXTS, TEXTS | st.integers() | st.floats(allow_nan=False) | st.none()))
 def test_what_is_sent_is_what_arrives(content):
-    """Line breaks, lone surrogates and floats included; and the version with it."""
     expected = {"protocol": client.PROTOCOL, "version": skillsearch.__version__, "x": content}
     assert receive(client.message(x=content)) == expected
 
 
 @given(st.binary(max_size=300))
 def test_no_line_of_bytes_does_more_than_be_refused(data):
-    """It is a message of ours, or a `DaemonError`."""
     with contextlib.suppress(DaemonError):
         assert receive(data + b"\n")["protocol"] == client.PROTOCOL
 

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.errors import SkillError
 from skillsearch.files.openat import RACY_NS
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import (
@@ -106,13 +105,6 @@ def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
             for name, data in expected
         ],
     }
-
-
-def test_files_of_a_skill_inside_are_files_of_the_outer_one_too(place, folder, make_skill):
-    inner = make_skill(folder, "inner", "Inside.")
-    manifest = publisher().manifest_of(place)
-    digest = f"sha256:{hashlib.sha256(inner.read_bytes()).hexdigest()}"
-    assert (f"{URI}/inner/SKILL.md", digest) in {(f.uri, f.digest) for f in manifest.resources}
 
 
 def test_machinery_and_links_are_left_out(place, folder, tmp_path):
@@ -273,10 +265,3 @@ def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
     assert refresh()
     reader.manifest_of(place)
     assert len(opened) == 2 * (1 + len(FILES))
-
-
-def test_a_skill_md_that_went_away_is_no_path_in_the_error(place, folder):
-    (folder / "SKILL.md").unlink()
-    with pytest.raises(SkillError) as caught:
-        read_published(place, "SKILL.md")
-    assert str(caught.value) == "The SKILL.md cannot be read (file-unreadable)."

@@ -12,7 +12,6 @@ from mcp_types import PromptReference, ResourceTemplateReference
 import skillsearch
 from skillsearch.library.enrich import instructions
 from skillsearch.mcp_server import server
-from skillsearch.text.states import NO_HIT
 
 TASK = "steep green tea at the right temperature"
 USE = PromptReference(name="use_skill")
@@ -104,10 +103,6 @@ def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):
     assert "load_skill" in text
 
 
-def test_a_task_that_no_skill_fits_says_so(ask):
-    assert f"\n{NO_HIT}\n" in ask("find_skill", task="assemble a bookshelf")
-
-
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_a_skill_is_given_to_follow(ask, mode):
     text = ask("use_skill", mode, name="Steep-Tea")
@@ -170,7 +165,6 @@ def test_names_of_skills_are_completed(complete, value, values):
 
 
 def test_of_many_names_the_first_are_told(complete, make_skill, tmp_path, monkeypatch):
-    """Those that begin with the value stand before those that hold it."""
     monkeypatch.setattr(server, "MAX_COMPLETIONS", 2)
     for name in ("a-tea", "tea", "tea-time"):
         make_skill(tmp_path / "teas", name)
@@ -188,10 +182,6 @@ def test_a_path_that_was_completed_can_be_read(make_server, talk, drinks):
 
     text = talk(make_server(drinks), say)
     assert text == (drinks / "steep-tea" / "SKILL.md").read_text(encoding="utf-8")
-
-
-def test_free_text_has_no_completion(complete):
-    assert complete(USE, "task", "steep") == ([], False)
 
 
 @pytest.mark.parametrize(

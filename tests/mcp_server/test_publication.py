@@ -108,27 +108,12 @@ def test_a_skill_that_another_shadows_is_not_published(tmp_path, make_skill):
     assert "'a/skills:steep-tea'" in problem.message
 
 
-def test_skills_of_one_name_in_one_root_are_told_apart_by_their_uris(tmp_path, make_skill):
-    for folder in ("black", "green"):
-        make_skill(tmp_path / "root" / folder, "steep-tea", f"Steep {folder} tea.")
-    publisher = Publisher(SkillLibrary.from_roots(tmp_path / "root"))
-    assert uris(publisher) == [
-        "skill://root/black/steep-tea/SKILL.md",
-        "skill://root/green/steep-tea/SKILL.md",
-    ]
-
-
 def test_a_root_may_be_a_skill_itself(tmp_path, make_skill):
     root = make_skill(tmp_path, "steep-tea", "Steep tea.").parent
     make_skill(root, "inner", "Inside.")
     publisher = Publisher(SkillLibrary.from_roots(root))
     assert uris(publisher) == ["skill://steep-tea/SKILL.md", "skill://steep-tea/inner/SKILL.md"]
     assert publisher.read("skill://steep-tea/SKILL.md") == (root / "SKILL.md").read_bytes()
-
-
-def test_a_manifest_by_its_uri_is_that_of_the_page(publisher):
-    manifests, _ = publisher.page(None, 100)
-    assert [publisher.manifest(manifest.uri) for manifest in manifests] == list(manifests)
 
 
 def test_a_skill_inside_a_renamed_one_keeps_every_file_readable(tmp_path, make_skill):
@@ -146,15 +131,6 @@ def test_a_skill_inside_a_renamed_one_keeps_every_file_readable(tmp_path, make_s
     ]
     for uri, file in files.items():
         assert len(publisher.read(uri)) == file.size
-
-
-def test_a_broken_skill_inside_another_is_still_its_file(publisher, root):
-    path = root / "steep-tea" / "inner" / "SKILL.md"
-    path.write_text("no skill")
-    uri = "skill://my-root/steep-tea/inner/SKILL.md"
-    assert publisher.read(uri) == b"no skill"
-    with pytest.raises(SkillError, match="No skill is served"):
-        publisher.manifest(uri)
 
 
 STRANGE = [

@@ -36,13 +36,6 @@ def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
     assert len(serve_library(Path("~/skills")).get()) == 1
 
 
-def test_the_index_of_roots_lies_where_it_is_told_to(serve_library, drinks, index_dir):
-    served = serve_library(drinks, index_dir=index_dir)
-    served.warm()
-    settle(served)
-    assert (index_dir / "CURRENT").exists()
-
-
 def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, make_skill):
     served = serve_library(drinks)
     served.warm()

@@ -169,16 +169,6 @@ def test_definitions_are_strict(make_server, talk, drinks):
     assert [tool.title for tool in tools] == titles
 
 
-def test_the_instructions_say_to_search_first_and_name_no_skill(make_server, talk, drinks):
-    async def say(client):
-        return client.instructions
-
-    instructions = talk(make_server(drinks), say)
-    assert "search_skills" in instructions
-    assert instructions.count(".") == 3
-    assert "tea" not in instructions
-
-
 def test_a_bad_cursor_of_the_tools_is_refused(make_server, talk, drinks):
     async def say(client):
         with pytest.raises(MCPError, match="one page"):
@@ -222,20 +212,6 @@ def test_what_a_session_loaded_stands_in_its_prompt(make_server, talk, drinks):
 
     prompt = talk(make_server(drinks, toolset="workspace"), say)
     assert "[Loaded] steep-tea\n\n# Tea\n\nUse 80 C." in prompt
-
-
-def test_a_chunk_that_was_loaded_is_listed_no_more(make_server, talk, tmp_path, make_skill):
-    body = 'Core.\n<chunk id="a1" description="How to pour">\nPour.\n</chunk>\n'
-    make_skill(tmp_path / "skills", "parts", body=body)
-
-    async def say(client):
-        before = await client.get_prompt("skills")
-        await client.call_tool("load_skill_chunk", {"skill_name": "parts", "chunk_id": "a1"})
-        return before, await client.get_prompt("skills")
-
-    before, after = talk(make_server(tmp_path / "skills", toolset="chunks"), say)
-    assert "How to pour" in before.messages[0].content.text
-    assert "How to pour" not in after.messages[0].content.text
 
 
 def test_a_toolset_without_a_library_says_so_when_it_is_listed(make_server, talk, index_dir):
@@ -402,16 +378,6 @@ def test_too_many_calls_at_once_are_refused(make_server, talk, drinks):
         assert sorted(talk(server, say, "legacy")) == ["busy", "ok", "ok"]
     finally:
         release.set()
-
-
-def test_without_an_index_a_resource_says_how_to_make_one(make_server, talk, index_dir):
-    """As an error of the protocol, because resources have no other way to say it."""
-
-    async def say(client):
-        with pytest.raises(MCPError, match="skillsearch index FOLDER"):
-            await client.list_resources()
-
-    talk(make_server(index_dir=index_dir), say)
 
 
 @pytest.mark.parametrize(("toolset", "tools"), [("default", False), ("workspace", True)])

@@ -64,14 +64,6 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
 
 
 @pytest.mark.slow
-def test_the_program_serves_the_index_that_it_is_given(wire, cli, drinks, index_dir):
-    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
-    with wire("--index-dir", index_dir) as host:
-        answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}})
-    assert answer["result"]["structuredContent"]["total"] == 3
-
-
-@pytest.mark.slow
 def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
     with program("--index-dir", index_dir) as process:
         hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
@@ -153,7 +145,6 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
 @pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_200)])
 @pytest.mark.slow
 def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):
-    """In both eras, every character of the answer: hosts copy it into each prompt."""
     with wire(drinks, *args) as host:
         host.send("tools/list", request_id=1)
         sent = [host.lines.get(timeout=60)]

@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -29,7 +28,6 @@ def test_all_packages_of_the_project_are_looked_for():
 
 
 def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
-    """The packages that are there are still listed."""
     version = metadata.version
 
     def look_up(name):
@@ -42,12 +40,6 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
     assert found[0] == "ok"
     assert "xxhash" not in found[1]
     assert missing == ("error", f"missing: {pip_install()} xxhash")
-
-
-def test_versions_are_those_of_this_process():
-    ((verdict, detail),) = verdicts(doctor(), "versions")
-    assert verdict == "ok"
-    assert f"{sys.version_info.major}.{sys.version_info.minor}.{sys.version_info.micro}" in detail
 
 
 def test_a_swapped_model_is_an_error(tmp_path, monkeypatch):
@@ -63,7 +55,6 @@ def test_a_swapped_model_is_an_error(tmp_path, monkeypatch):
 
 
 def test_the_chosen_model_is_loaded_too(monkeypatch):
-    """A model of the user's is checked beside the packaged one."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "nonsense")
     packaged, chosen = verdicts(doctor(), "model")
     assert packaged[0] == "ok"
@@ -107,7 +98,6 @@ def test_a_good_index_is_said_to_be_good(index):
 
 
 def test_a_changed_file_is_a_warning(index, drinks):
-    """It is counted, with the command that brings the index up to date."""
     (drinks / "steep-tea" / "SKILL.md").unlink()
     assert verdicts(doctor(index.folder), "index = disk") == [
         ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
@@ -140,7 +130,6 @@ def test_a_file_in_the_place_of_the_index_folder_is_an_error(tmp_path):
 
 
 def test_diagnostics_are_summed_up_by_code(drinks, index_dir, make_skill):
-    """Errors and warnings by severity, the most frequent first."""
     for number in range(2):
         make_skill(drinks, f"empty-{number}", description="")
     make_skill(drinks, "Loud-Name")
@@ -163,7 +152,6 @@ def test_shadowed_skills_are_named(tmp_path, make_skill, monkeypatch):
 
 
 def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeypatch):
-    """Counted by reason, and the first ten of those that can be mended."""
     monkeypatch.chdir(tmp_path)
     root = tmp_path / "skills"
     make_skill(root, "steep-tea")
@@ -183,19 +171,7 @@ def test_skills_that_cannot_be_published_are_named(tmp_path, make_skill, monkeyp
     )
 
 
-def test_skills_that_are_published_as_meant_are_well(tmp_path, make_skill, monkeypatch):
-    """One that asks not to be offered is left out on purpose."""
-    monkeypatch.chdir(tmp_path)
-    make_skill(tmp_path / "skills", "steep-tea")
-    make_skill(tmp_path / "skills", "for-people", **{"disable-model-invocation": True})
-    index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
-    assert verdicts(doctor(index.folder), "skills over MCP") == [
-        ("ok", "published: 1 of 2 skills; not published: hidden 1")
-    ]
-
-
 def test_what_skills_need_and_cannot_have_is_named(tmp_path, make_skill, monkeypatch):
-    """Missing skills, by who needs them, and circles; of many the first ten."""
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "r", "a", requires_skills=["b", *(f"gone-{n}" for n in range(12))])
     make_skill(tmp_path / "r", "b", requires_skills=["a"])
@@ -241,7 +217,6 @@ def test_status_hashes_every_file(drinks, index_dir):
 
 
 def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
-    """A file without description is not a skill, and is counted."""
     make_skill(drinks, "empty", description="")
     index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
     record, _ = status(index)

@@ -186,6 +186,7 @@ def walk(cli, home, make_server, talk, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
     hours = count()
     monkeypatch.setattr(opening, "monotonic", lambda: 3600 * next(hours))
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")  # a kind that needs another names it
     doer = Walk(cli, make_server, talk)
 
     def walk(folder):

@@ -96,24 +96,25 @@ def site(drinks, index_dir, pages_of):
     return Site(make_app(pages_of(), SECRET))
 
 
-@pytest.mark.parametrize("path", [*PAGES, "results?q=tea", "skill?id=drinks%3Asteep-tea", "nope"])
-def test_a_page_may_load_only_what_is_ours(site, path):
+def test_a_page_may_load_only_what_is_ours(site):
     """No address, script or style of anybody else, and nothing inline, even without the policy."""
-    _, headers, text = site.get(path)
-    policy = headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
-    assert headers["referrer-policy"] == "no-referrer"
-    assert headers["cache-control"] == "no-store"
-    assert not re.search(r'<script(?! type="module" src="static/)|<style|\sstyle=|\son\w+=', text)
-    assert not re.search(r'(?:src|href)="(?:\w+:)?//', text)
+    for path in (*PAGES, "results?q=tea", "skill?id=drinks%3Asteep-tea", "nope"):
+        _, headers, text = site.get(path)
+        policy = headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; style-src 'self';")
+        assert headers["referrer-policy"] == "no-referrer"
+        assert headers["cache-control"] == "no-store"
+        assert not re.search(r'<script(?! type="module" src="static/)|<style|\sstyle=', text)
+        assert not re.search(r"\son\w+=", text)
+        assert not re.search(r'(?:src|href)="(?:\w+:)?//', text)
 
 
-@pytest.mark.parametrize("secret", ["", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper(), "é"])
 @pytest.mark.parametrize("path", ["", "results?q=tea", "static/ui.js", "page.css"])
-def test_whoever_does_not_know_the_secret_gets_nothing(site, secret, path):
-    status, _, text = site.get(path, secret)
-    assert status == 404
-    assert text == "Open the address that skillsearch ui has printed; it is a new one each time.\n"
+def test_whoever_does_not_know_the_secret_gets_nothing(site, path):
+    refusal = "Open the address that skillsearch ui has printed; it is a new one each time.\n"
+    for secret in ("", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper(), "é"):
+        status, _, text = site.get(path, secret)
+        assert (status, text) == (404, refusal)
 
 
 def test_pages_only_answer_what_changes_nothing(site):
@@ -122,7 +123,6 @@ def test_pages_only_answer_what_changes_nothing(site):
 
 
 def test_the_three_states_are_told_apart(site, index_dir):
-    """As the index itself says, with the same skills and scores in the same order."""
     index = SkillIndex.open(index_dir)
     told = set()
     for query in ("steep green tea", "lemonade", "coffee and tea", "fix the car", "grind"):
@@ -139,7 +139,6 @@ def test_the_three_states_are_told_apart(site, index_dir):
 
 
 def test_the_page_says_why_as_explain_does(site, index_dir):
-    """Each reason with its label, what a hit behind it adds among them."""
     query = "grind the beans for coffee"
     _, _, text = site.get(f"results?q={quote(query)}")
     said = [
@@ -149,11 +148,6 @@ def test_the_page_says_why_as_explain_does(site, index_dir):
     result = SkillIndex.open(index_dir).search(query, 10, explain=True)
     assert said == [pair for hit in (*result.hits, *result.perhaps) for pair in hit.explain.summary]
     assert ("section", "Grind: Grind the beans just before you brew.") in said
-
-
-def test_an_empty_request_is_no_error(site):
-    for path in ("", "?q=", "?q=+++", "results?q="):
-        assert "3 skills." in site.get(path)[2]
 
 
 def test_a_request_without_a_letter_or_too_long_is_answered(site):
@@ -199,7 +193,6 @@ def hostile(tmp_path, make_skill, index_dir, pages_of):
 
 
 def test_hostile_texts_are_text(hostile, index_dir):
-    """In results, on the page of a skill, and in files: escaped, with nothing unseen in them."""
     documents = list(SkillIndex.open(index_dir).documents())
     assert len(documents) == len(HOSTILE) + 1
     paths = ["results?q=steep+green+tea", "", "audit"]
@@ -218,7 +211,6 @@ def test_hostile_texts_are_text(hostile, index_dir):
 
 
 def test_a_huge_skill_is_cut(hostile):
-    """A page stays small, and leads to the rest."""
     _, _, text = hostile.get("skill?id=hostile%3Ahuge")
     assert len(text) < 2 * MOST_BYTES
     assert "the whole file, page by page" in text
@@ -236,12 +228,12 @@ def test_pages_of_a_file_add_up_to_it(site, drinks):
     assert found == long
 
 
-@pytest.mark.parametrize("path", ["../brew-coffee/SKILL.md", "/etc/passwd", "no.md", "", "a\0b"])
-def test_no_path_leads_out_of_a_skill(site, path):
-    status, _, text = site.get(f"file?id=drinks%3Asteep-tea&path={quote(path)}")
-    assert status == 404
-    assert "This cannot be shown" in text
-    assert "root:" not in text
+def test_no_path_leads_out_of_a_skill(site):
+    for path in ("../brew-coffee/SKILL.md", "/etc/passwd", "no.md", "", "a\0b"):
+        status, _, text = site.get(f"file?id=drinks%3Asteep-tea&path={quote(path)}")
+        assert status == 404
+        assert "This cannot be shown" in text
+        assert "root:" not in text
 
 
 def test_a_file_that_is_no_text_is_not_shown(site, drinks):
@@ -263,7 +255,6 @@ def test_a_skill_that_is_gone_is_not_found(site, drinks):
 
 
 def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks, make_skill):
-    """A copy elsewhere is named with what differs; the others are ranked by its description."""
     body = "# Tea\n\nUse 80 C."
     make_skill(drinks / "more", "steep-tea", "Steep green tea, gently.", body=f"{body}\n")
     site.get("")
@@ -271,15 +262,6 @@ def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks
     assert re.search(rf'row"><bdi>body</bdi></th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
     assert re.search(r"more/steep-tea.*?differs in description", text, re.DOTALL)
     assert "brew-coffee" in text.partition("What competes")[2]
-
-
-def test_families_are_those_of_the_index(site, drinks, make_skill):
-    assert "no near-copies" in site.get("families")[2]
-    body = "# Tea\n\n" + "Steep it slowly and watch the clock. " * 30
-    for name in ("one", "two", "three"):
-        make_skill(drinks, name, "Steep white tea for a long evening with friends.", body=body)
-    site.get("")
-    assert re.search("1 families|2 near-copies", site.get("families")[2])
 
 
 def test_hosts_are_as_budget_says(site, cli, index_dir):
@@ -297,9 +279,9 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
         assert re.search(rf"{one['host']}</bdi></th>{row}", text)
 
 
-@pytest.mark.parametrize("window", ["", "-1", "x", "9" * 30, "٣"])
-def test_a_window_that_is_no_number_is_the_usual_one(site, window):
-    assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
+def test_a_window_that_is_no_number_is_the_usual_one(site):
+    for window in ("", "-1", "x", "9" * 30, "٣"):
+        assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
 
 
 def test_slow_work_is_done_once_for_a_generation(
@@ -328,7 +310,6 @@ def test_slow_work_is_done_once_for_a_generation(
 
 
 def test_slow_work_that_fails_is_tried_again(site, monkeypatch, pages_of):
-    """A page says what failed; the next one may succeed."""
     from skillsearch.errors import StorageError
 
     outcomes = iter([StorageError("The disk is full."), ()])
@@ -361,7 +342,6 @@ def test_a_bug_is_a_page(site, monkeypatch, capfd, pages_of):
 
 
 def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
-    """The newest first; no other file of the folder, or above it."""
     folder = tmp_path / "reports"
     folder.mkdir()
     (tmp_path / "secret.html").write_text("secret", encoding="utf-8")
@@ -416,7 +396,6 @@ def started(drinks, index_dir, home):
 
 
 def test_the_command_serves_this_machine_until_it_is_interrupted(started):
-    """Under its own name alone: a page elsewhere may point its name at this machine."""
     process, url = started
     place = urlsplit(url)
     for host, status in ((place.netloc, 200), ("localhost:1", 200), ("evil.example", 421)):
@@ -457,12 +436,6 @@ def test_the_browser_is_started_without_the_secret(drinks, index_dir, home, tmp_
     finally:
         process.kill()
         process.communicate()
-
-
-def test_without_an_index_the_command_says_how_to_make_one(cli, index_dir):
-    result = cli("ui", "--index-dir", index_dir)
-    assert result.exit_code == 4
-    assert "skillsearch index" in result.stderr
 
 
 def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch):

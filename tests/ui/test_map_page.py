@@ -46,7 +46,6 @@ def shown(visit):
 
 
 def test_all_skills_are_drawn(shown):
-    """The canvas has points of more than one colour, in either scheme."""
     for scheme in ("light", "dark"):
         page = shown(scheme=scheme)
         colours = page.evaluate(
@@ -60,7 +59,6 @@ def test_all_skills_are_drawn(shown):
 
 
 def test_keys_move_zoom_and_open(shown):
-    """The skill in the middle is told and opened by Enter."""
     page = shown()
     page.locator("#map").focus()
     first = page.locator("#card strong").inner_text()
@@ -76,7 +74,6 @@ def test_keys_move_zoom_and_open(shown):
 
 
 def test_highlighting_finds_the_next_hit(shown):
-    """Enter goes to the first skill with these words, N to the next."""
     page = shown()
     page.locator("#find").fill("git bisect")
     page.locator("#find").press("Enter")
@@ -91,7 +88,6 @@ def test_highlighting_finds_the_next_hit(shown):
 
 
 def test_a_link_of_a_skill_shows_it_on_the_map(shown):
-    """It is in the middle; going back shows the same part of the map."""
     page = shown(path="map#hostile:markup")
     assert page.locator("#card strong").inner_text().startswith("markup<script>")
     assert page.locator("#card img").count() == 0
@@ -103,7 +99,6 @@ def test_a_link_of_a_skill_shows_it_on_the_map(shown):
 
 
 def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
-    """A card shows what is under the pointer; a drag opens nothing."""
     page = shown(many(100))
     box = page.locator("#map").bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -163,7 +158,6 @@ def test_few_skills_make_a_map(shown, count):
 
 
 def test_thirty_thousand_skills_pan_and_zoom(shown):
-    """Each key is followed by a frame, and the last of them is found."""
     page = shown(many(COUNT))
     page.locator("#map").focus()
     for key in ["+", "ArrowLeft", "ArrowUp", "-", "0"] * 4:

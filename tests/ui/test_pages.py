@@ -38,7 +38,6 @@ def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name
 
 
 def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):
-    """The box has the focus; Tab goes to the button and then from hit to hit; Enter opens one."""
     page = visit().go("")
     page.keyboard.type("squash my last three commits")
     page.locator("h2.fits").wait_for()
@@ -64,7 +63,6 @@ def test_a_part_that_was_opened_stays_open_while_typing(visit):
 
 
 def test_the_first_tab_skips_the_navigation(visit):
-    """Whoever has no mouse need not pass all pages to get to the content."""
     page = visit().go("families")
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.textContent") == "Skip to the content"
@@ -73,7 +71,6 @@ def test_the_first_tab_skips_the_navigation(visit):
 
 
 def test_what_a_skill_says_is_text(visit):
-    """Markup, scripts, links and marks that nobody sees do nothing and hide nothing."""
     for path in ("?q=squash+everything", "skill?id=hostile:markup", "audit", "families", "health"):
         page = visit().go(path)
         page.wait_for_timeout(200)
@@ -87,7 +84,6 @@ def test_what_a_skill_says_is_text(visit):
 
 
 def test_files_with_hostile_names_can_be_read(visit):
-    """Their links lead to them, and their content is text."""
     page = visit().go("skill?id=hostile:markup")
     names = page.locator(".files a").all_inner_texts()
     assert "<img src=x onerror=alert(1)>.md" in names
@@ -97,7 +93,6 @@ def test_files_with_hostile_names_can_be_read(visit):
 
 
 def test_text_from_right_to_left_stays_in_its_place(visit):
-    """It runs from the right, and what is around it from the left."""
     page = visit(NARROW).go("skill?id=hostile:arabic")
     assert page.locator("h1").inner_text() == "جداول"
     assert page.locator("pre").evaluate("one => getComputedStyle(one).direction") == "rtl"
@@ -105,7 +100,6 @@ def test_text_from_right_to_left_stays_in_its_place(visit):
 
 
 def test_a_page_that_is_not_there_says_so(visit):
-    """As a page, with the way back; the browser itself notes its status."""
     window = visit()
     page = window.go("skill?id=no:such")
     assert "no:such" in page.locator("main").inner_text()

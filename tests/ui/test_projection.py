@@ -69,7 +69,6 @@ def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
 
 @pytest.mark.slow
 def test_pairs_are_the_closest_of_different_families():
-    """As comparing all with all finds them, above the limit, and not too many."""
     vectors = clusters(30, 5)
     families = np.arange(150) // 2
     cosines = vectors @ vectors.T
@@ -84,7 +83,6 @@ def test_pairs_are_the_closest_of_different_families():
 
 
 def test_neighbours_are_the_nearest_living_documents(tmp_path):
-    """Whatever order the numbers have; without the document itself, and deleted ones."""
     vectors = clusters(20, 10)
     segments = []
     for name, part in (("a", vectors[:150]), ("b", vectors[150:])):

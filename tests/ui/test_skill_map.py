@@ -30,7 +30,6 @@ def kept():
 
 
 def test_the_record_names_each_skill_with_its_root_language_and_family(opened):
-    """One of everything for each document, in the order of ids; texts are safe to show."""
     record = json.loads(make_map(opened))
     documents = list(opened.documents())
     assert record["ids"] == [one.doc_id for one in documents]
@@ -49,7 +48,6 @@ def test_the_record_names_each_skill_with_its_root_language_and_family(opened):
 
 @pytest.mark.slow
 def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
-    """It is read again, by any process, until the index changes."""
     first = make_map(opened)
     assert len(kept()) == 1
     monkeypatch.setattr(skill_map, "project", None)
@@ -91,7 +89,6 @@ def test_a_map_that_cannot_be_kept_is_shown(opened, caplog):
 
 
 def test_confusable_skills_of_two_families_are_joined(make_skill, tmp_path, index_dir):
-    """By the packaged model: two security scanners, but not a scanner and a recipe, nor copies."""
     root = tmp_path / "skills"
     scan = "Security scanner for Clawdbot skills: finds malicious patterns before installation."
     make_skill(root, "clawguard", scan)
