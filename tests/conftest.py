@@ -94,14 +94,6 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(f"SKIPPED {count:,}: {need}")
 
 
-@pytest.fixture(autouse=True, scope="session")
-def no_waiting_for_the_disk():
-    """Leave out `fsync`, on which a small index waits longest; tests of faults have their own."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(os, "fsync", lambda descriptor: None)
-        yield
-
-
 @pytest.fixture(scope="module")
 def import_script():
     """Import a module of ``scripts`` by its name; they import each other."""

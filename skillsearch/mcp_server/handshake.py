@@ -81,7 +81,7 @@ class Handshake:
             "resources": {"listChanged": self.tells_changes, "subscribe": False},
             "tools": {"listChanged": self.tools_change},
         }
-        if self.row.has_prompt or self.row.has_task_prompts:
+        if self.row.has_prompt or self.row.task_tools:
             capabilities["prompts"] = {"listChanged": False}
         return {
             "capabilities": capabilities,

@@ -137,9 +137,9 @@ def test_a_greeting_is_what_the_sdk_answers_and_the_session_goes_on(
 @pytest.mark.parametrize(
     "line",
     [
-        b"",
+        b"\n",
         b"\xff\n",
-        b"[" * 100_000,
+        b"[" * 100_000 + b"\n",
         b'{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n',
         line_of(hello(), id=True),
         line_of(hello(), id=None),
@@ -154,7 +154,9 @@ def test_a_greeting_is_what_the_sdk_answers_and_the_session_goes_on(
 def test_an_unusual_first_line_is_left_to_the_sdk(make_server, drinks, line):
     assert HANDSHAKE.answer(line) is None
     server = make_server(drinks)
-    assert converse(server, [line], HANDSHAKE) == converse(server, [line])
+    lines = [line, b'{"jsonrpc": "2.0", "id": "end", "method": "ping"}\n']
+    greeted, alone = (converse(server, lines, each, until="end") for each in (HANDSHAKE, None))
+    assert greeted == alone
 
 
 def test_a_client_is_greeted_before_anything_heavy_is_imported(variables, drinks):
