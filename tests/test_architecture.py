@@ -32,7 +32,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "index.chunk_index",
         "index.corpus",
         "index.families",
-        "index.followed",
+        "index.host_roots",
         "index.names",
         "index.relatives",
         "index.request",

@@ -65,8 +65,7 @@ class SearchSkillsArgs(SearchArgs):
 class LoadSkillArgs(ToolArguments):
     """Read a skill's instructions; lists its files and chunks.
 
-    Call it for a skill that fits the task, not to browse. Follow the instructions, and read only
-    what they send you to.
+    Only for a skill that fits. Follow it, and read only what it sends you to.
     """
 
     name: SkillName
@@ -79,9 +78,9 @@ class ReadSkillFileArgs(ToolArguments):
     """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
     name: SkillName
-    path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
+    path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists.")
     offset: int = Field(0, ge=0, description="A next_offset.")
-    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes at most.")
+    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes.")
 
 
 class ListSkillsArgs(ToolArguments):

@@ -36,13 +36,11 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
-SkillName = Annotated[
-    str, Field(max_length=LOADED_NAME_CHARS, description="Its name, as a hit has it.")
-]
+SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="Name of a hit.")]
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
-Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills at most.")]
+Count = Annotated[int, Field(ge=1, le=MAX_N, description="At most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
 _UNREAD = frozenset({"maxLength", "minLength", "title"})

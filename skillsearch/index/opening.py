@@ -288,57 +288,68 @@ class Freshness:
     def _follow_hosts(self, request: IndexRequest) -> str:
         """Take up what hosts look for now and did not before, and return what came and went.
 
-        An index made before roots had projects learns which of its roots belong to one.
+        A request that does not say what it follows, of the user's own index, follows projects.
         """
-        from skillsearch.index.followed import is_followed
+        from skillsearch.index.host_roots import is_followed
 
-        folder, folders = self.index.folder, tuple(self._folders)
-        is_of_before = request.follows is None and folder == user_index_dir().absolute()
-        if not is_of_before and is_followed(request, folders):
+        folders = tuple(self._folders)
+        is_unsaid = request.follows is None and self.index.folder == user_index_dir().absolute()
+        if not is_unsaid and is_followed(request, folders):
             return ""
-        from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
-        change = RootChange(
-            how="keep", follows="projects" if is_of_before else None, folders=folders
-        )
+        change = RootChange(how="keep", follows="projects" if is_unsaid else None, folders=folders)
         wanted = change.applied_to(request, unpack=False, missing="leave")
         new = [root for root in wanted.roots if root not in request.roots]
         soon, later = self._split(new, wanted)
-        change = replace(change, without=tuple(map(key_of, later)))
-        gone = [str(root) for root in request.roots if root not in wanted.roots]
+        gone = [root for root in request.roots if root not in wanted.roots]
         is_seen_otherwise = any(
             wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
         )
         if soon or gone or is_seen_otherwise:
-            if not is_free(folder, _LOCK_SECONDS):
-                self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+            is_taken_up = self._take_up_soon(replace(change, without=tuple(map(key_of, later))))
+            if not is_taken_up:
                 return ""
-            limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-            options = IndexOptions(
-                keep_channels=True, missing="keep", limits=limits, metadata_first=True
-            )
-            self.index.apply(change, options)
-            self._stamp = _stamp(folder)
         if later:
-            names, way = f"the skills of {listed(map(str, later), 3)}", "are being indexed"
-            if self._executor:
-                whole = replace(change, without=())
-                self._job = self._job or self._executor.submit(_take_up, folder, whole)
-            else:
-                way = f"are not indexed; to do it, run `skillsearch index{index_option(folder)}`"
-            self.problem = f"{names} {way}"
-        changes = [f"{listed(map(str, soon), 3)} came"] if soon else []
-        changes += [f"{listed(gone, 3)} went"] if gone else []
+            self._take_up_later(change, later)
+        changes = [
+            f"{listed(map(str, roots), 3)} {what}"
+            for roots, what in ((soon, "came"), (gone, "went"))
+            if roots
+        ]
         return f"index refreshed: {', '.join(changes)}" if changes else ""
+
+    def _take_up_soon(self, change: RootChange) -> bool:
+        """Apply a change that a question waits for, unless another process is writing."""
+        from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
+
+        if not is_free(self.index.folder, _LOCK_SECONDS):
+            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+            return False
+        limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
+        options = IndexOptions(
+            keep_channels=True, missing="keep", limits=limits, metadata_first=True
+        )
+        self.index.apply(change, options)
+        self._stamp = _stamp(self.index.folder)
+        return True
+
+    def _take_up_later(self, change: RootChange, roots: Sequence[Path]) -> None:
+        """Leave a change to the executor, or say how to make it; `roots` are what is missing."""
+        folder, way = self.index.folder, "are being indexed"
+        if self._executor:
+            self._job = self._job or self._executor.submit(_take_up, folder, change)
+        else:
+            way = f"are not indexed; to do it, run `skillsearch index{index_option(folder)}`"
+        self.problem = f"the skills of {listed(map(str, roots), 3)} {way}"
 
     def _split(self, roots: Sequence[Path], wanted: IndexRequest) -> tuple[list[Path], list[Path]]:
         """Return the new roots that a question waits for, and the others; a project's come first.
 
         A question waits for as many of them as have `MAX_FOUND_SKILLS` skills together.
         """
-        from skillsearch.index.followed import count_skills
+        from skillsearch.index.host_roots import count_skills
         from skillsearch.index.request import key_of
 
         parts: tuple[list[Path], list[Path]] = ([], [])

@@ -14,7 +14,7 @@ from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.hosts.folders import project_of
-from skillsearch.index.followed import (
+from skillsearch.index.host_roots import (
     Followed,
     followed_folders,
     in_order,

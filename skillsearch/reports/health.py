@@ -29,7 +29,7 @@ from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.channels import MULTILINGUAL
 from skillsearch.index.documents import embeds_body
-from skillsearch.index.followed import usual_folders
+from skillsearch.index.host_roots import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import advice, count_languages, in_words, install_line
