@@ -33,15 +33,15 @@ _Command = Annotated[str, Field(min_length=1, max_length=types.MAX_COMMAND_BYTES
 class RunSkillScriptArgs(ToolArguments):
     """Run a command that a skill's instructions give, in a workspace with a copy of the skill.
 
-    Write results below out/; they stay there for the next call.
+    Write results below out/; they stay for the next call.
     """
 
     name: SkillName
     command: _Command = Field(
         description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt"
     )
-    stdin: _Text = Field("", description="Text to pass on.")
-    output_files: _Patterns = Field((), description="Files to return, such as out/*.txt.")
+    stdin: _Text = Field("", description="Input.")
+    output_files: _Patterns = Field((), description="Returned, such as out/*.txt.")
     timeout: float = Field(
         types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."
     )

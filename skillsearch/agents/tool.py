@@ -36,7 +36,7 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
 ]
 """The argument of every search."""
-SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="Name of a hit.")]
+SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As in a hit.")]
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""

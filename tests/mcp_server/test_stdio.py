@@ -142,7 +142,7 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
         assert b"stray" in process.stderr.read()
 
 
-@pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_200)])
+@pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_250)])
 @pytest.mark.slow
 def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):
     with wire(drinks, *args) as host:
