@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from mcp import Client
 
 import skillsearch
@@ -142,9 +143,7 @@ def summary(soak: Soak) -> dict[str, Any]:
         "errors": len(soak.errors),
         "first_errors": soak.errors[:5],
         "p50_ms": {t: 1000 * statistics.median(s) for t, s in sorted(soak.seconds.items())},
-        "p95_ms": {
-            t: 1000 * statistics.quantiles(s, n=20)[-1] for t, s in sorted(soak.seconds.items())
-        },
+        "p95_ms": {t: 1000 * float(np.percentile(s, 95)) for t, s in sorted(soak.seconds.items())},
         "resident_mb": {
             "first_half": statistics.median(warm[:half]),
             "second_half": statistics.median(warm[half:] or warm),

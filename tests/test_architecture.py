@@ -206,13 +206,21 @@ def calls(name):
 def late_bans(tree):
     """Return the lines that import one of `REPORTING` in a block that does not forbid telemetry.
 
-    A block is the body of a function or of the module; what a ``try`` holds belongs to it.
+    A block is the body of a function or of the module; what a ``try`` holds belongs to it. What is
+    imported for types alone never runs.
     """
+    typing = [
+        node
+        for test in ast.walk(tree)
+        if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
+        for node in ast.walk(test)
+    ]
     scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Module)]
     late = set()
     for scope in scopes:
         inner = [node for node in ast.walk(scope) if isinstance(node, ast.FunctionDef)]
         nested = {id(node) for one in inner if one is not scope for node in ast.walk(one)}
+        nested |= set(map(id, typing))
         own = [node for node in ast.walk(scope) if id(node) not in nested]
         bans = [n.lineno for n in own if isinstance(n, ast.Call) and is_ban(n)]
         for node in own:
@@ -295,6 +303,7 @@ def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
     assert {name: late_bans(tree) for name, tree in trees.items() if late_bans(tree)} == {}
     assert late_bans(ast.parse("def f():\n import onnxruntime.capi\nforbid_telemetry()")) == {2}
     assert late_bans(ast.parse("import onnxruntime\nforbid_telemetry()")) == {1}
+    assert late_bans(ast.parse("if TYPE_CHECKING:\n import onnxruntime")) == set()
 
 
 def dangerous(name):

@@ -1,6 +1,6 @@
 """The dense channels of a run of indexing, and the vectors of the texts that are new to an index.
 
-While some texts are embedded the next are gathered, up to a batch, so memory stays flat. Not
+While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. Not
 waiting for the reading saves a tenth of the time on a CPU and more on a GPU.
 """
 
@@ -22,10 +22,9 @@ from skillsearch.index.documents import FieldTexts
 from skillsearch.types import Progress
 
 BATCH = 2_048
-"""Most texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
+"""Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
 FLUSHED = 32
-"""Vectors that are put into the cache at once, so that a kill loses no more; an embedder that has
-nothing to do waits for as many texts."""
+"""Vectors that are put into the cache at once, so that a kill loses no more."""
 _IN_MEMORY = 1 << 20
 """Bytes of new vectors beyond which they are kept in a file."""
 
@@ -99,9 +98,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         """Take the texts of a document, after which a `share` of all has been read."""
         for channel, gathered in enumerate(self._texts):
             gathered.update(texts.by_key(channel))
-        size = max(map(len, self._texts))
-        is_idle = self._job is None or self._job.done()
-        if size >= self._batch or (is_idle and size >= FLUSHED):
+        if max(map(len, self._texts)) >= self._batch:
             self._start(share)
 
     def finish(self) -> None:
