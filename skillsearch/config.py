@@ -303,13 +303,14 @@ def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Setti
     return settings
 
 
-def load_only(key: Key, index_dir: str | Path | None = None) -> Settings:
-    """Load one setting; the variables of others are not read, so a bad one cannot be in the way.
+def load_only(*keys: Key, index_dir: str | Path | None = None) -> Settings:
+    """Load some settings; the variables of others are not read, so a bad one is not in the way.
 
     Those are read that decide which files count for it, perhaps for another index than they name.
     Fails as `load_settings` does.
     """
-    names = {f"{PREFIX}{part}" for part in (key.upper(), "INDEX_DIR", "PROFILE")} | {SEED_ROOT}
+    parts = (*map(str.upper, keys), "INDEX_DIR", "PROFILE")
+    names = {f"{PREFIX}{part}" for part in parts} | {SEED_ROOT}
     variables = {name: os.environ[name] for name in names & os.environ.keys()}
     flag = str(index_dir) if index_dir else None
     return load_settings(variables=variables, index_dir=flag)

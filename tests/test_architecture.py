@@ -213,7 +213,8 @@ def late_bans(tree):
         node
         for test in ast.walk(tree)
         if isinstance(test, ast.If) and ast.unparse(test.test) == "TYPE_CHECKING"
-        for node in ast.walk(test)
+        for statement in test.body
+        for node in ast.walk(statement)
     ]
     scopes = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.Module)]
     late = set()
@@ -304,6 +305,7 @@ def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
     assert late_bans(ast.parse("def f():\n import onnxruntime.capi\nforbid_telemetry()")) == {2}
     assert late_bans(ast.parse("import onnxruntime\nforbid_telemetry()")) == {1}
     assert late_bans(ast.parse("if TYPE_CHECKING:\n import onnxruntime")) == set()
+    assert late_bans(ast.parse("if TYPE_CHECKING:\n pass\nelse:\n import onnxruntime")) == {4}
 
 
 def dangerous(name):

@@ -57,10 +57,8 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
-        lists = (
-            load_only("allowed_commands").allowed_commands,
-            load_only("denied_commands").denied_commands,
-        )
+        settings = load_only("allowed_commands", "denied_commands")
+        lists = (settings.allowed_commands, settings.denied_commands)
         self._policy = policy or CommandPolicy(*lists)
         self._limits = limits or types.Limits()
         self._folders: dict[str, Path] = {}

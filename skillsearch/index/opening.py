@@ -20,6 +20,7 @@ from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes
+    from skillsearch.index.indexing.options import SegmentLimits
     from skillsearch.index.request import IndexRequest
     from skillsearch.index.root_change import RootChange
     from skillsearch.index.search.options import SearchOptions
@@ -258,7 +259,6 @@ class Freshness:
 
     def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
         """Index a few changes at once, and return the line that reports them."""
-        from skillsearch.index.indexing.options import IndexOptions
         from skillsearch.index.root_change import RootChange
 
         index = self.index
@@ -270,16 +270,9 @@ class Freshness:
             way_on = f"To fix: run `skillsearch index{index_option(index.folder)}`"
             self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
-        if not is_free(index.folder):
-            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+        if not self._may_write():
             return ""
-        index.apply(
-            RootChange(how="keep"),
-            IndexOptions(
-                keep_channels=True, missing="keep", metadata_first=self._executor is not None
-            ),
-        )
-        self._stamp = _stamp(index.folder)
+        self._apply(RootChange(how="keep"), metadata_first=self._executor is not None)
         changes = [str(report)] if len(report) else []
         changes += ["a folder is back"] if has_come else []
         changes += ["its model has changed"] if has_changed_model else []
@@ -296,6 +289,7 @@ class Freshness:
         is_unsaid = request.follows is None and self.index.folder == user_index_dir().absolute()
         if not is_unsaid and is_followed(request, folders):
             return ""
+        from skillsearch.index.indexing.options import SegmentLimits
         from skillsearch.index.request import key_of
         from skillsearch.index.root_change import RootChange
 
@@ -308,9 +302,11 @@ class Freshness:
             wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
         )
         if soon or gone or is_seen_otherwise:
-            is_taken_up = self._take_up_soon(replace(change, without=tuple(map(key_of, later))))
-            if not is_taken_up:
+            if not self._may_write(_LOCK_SECONDS):
                 return ""
+            limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
+            first = replace(change, without=tuple(map(key_of, later)))
+            self._apply(first, metadata_first=True, limits=limits)
         if later:
             self._take_up_later(change, later)
         changes = [
@@ -320,20 +316,22 @@ class Freshness:
         ]
         return f"index refreshed: {', '.join(changes)}" if changes else ""
 
-    def _take_up_soon(self, change: RootChange) -> bool:
-        """Apply a change that a question waits for, unless another process is writing."""
-        from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
+    def _may_write(self, seconds: float = 0) -> bool:
+        """Return whether no other process writes the index, or none does within some seconds."""
+        if is_free(self.index.folder, seconds):
+            return True
+        self.problem = f"another process is writing the index; {_AS_IT_WAS}"
+        return False
 
-        if not is_free(self.index.folder, _LOCK_SECONDS):
-            self.problem = f"another process is writing the index; {_AS_IT_WAS}"
-            return False
-        limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
-        options = IndexOptions(
-            keep_channels=True, missing="keep", limits=limits, metadata_first=True
-        )
-        self.index.apply(change, options)
+    def _apply(
+        self, change: RootChange, *, metadata_first: bool, limits: SegmentLimits | None = None
+    ) -> None:
+        """Change the index, which keeps its channels and the skills of roots that are gone."""
+        from skillsearch.index.indexing.options import IndexOptions
+
+        options = IndexOptions(keep_channels=True, missing="keep", metadata_first=metadata_first)
+        self.index.apply(change, replace(options, limits=limits) if limits else options)
         self._stamp = _stamp(self.index.folder)
-        return True
 
     def _take_up_later(self, change: RootChange, roots: Sequence[Path]) -> None:
         """Leave a change to the executor, or say how to make it; `roots` are what is missing."""
@@ -366,9 +364,10 @@ class Freshness:
 
     def _finish(self) -> None:
         """Embed the texts that wait, without an executor that would do it."""
+        from skillsearch.index.root_change import RootChange
+
         if not self._executor and self._is_unfinished() and is_free(self.index.folder):
-            self.index.refresh(keep_channels=True, keep_missing=True)
-            self._stamp = _stamp(self.index.folder)
+            self._apply(RootChange(how="keep"), metadata_first=False)
 
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""

@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
-from skillsearch.config import cache_dir, load_only
+from skillsearch.config import Key, Settings, cache_dir, load_only
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
@@ -109,12 +109,19 @@ class IndexRequest:
         folder = config.get("index_dir") or cache_dir()
         model, languages = config.get("model"), config.get("languages")
         with_body = config.get("with_body")
+        values: dict[Key, object] = {
+            "model": model,
+            "fields": with_body,
+            "languages": languages,
+        }
+        unsaid = [key for key, value in values.items() if value is None]
+        settings = load_only(*unsaid, index_dir=folder) if unsaid else Settings()
         return cls(
             paths,
-            load_only("model", folder).model if model is None else model,
-            load_only("fields", folder).fields == "full" if with_body is None else with_body,
+            settings.model if model is None else model,
+            settings.fields == "full" if with_body is None else with_body,
             sources,
-            load_only("languages", folder).languages if languages is None else languages,
+            settings.languages if languages is None else languages,
             trust_by_root(config.get("trust", ()), named),
         )
 

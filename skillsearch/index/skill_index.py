@@ -130,7 +130,7 @@ class SkillIndex:
         folder = Path(config.get("index_dir") or default)
         options = IndexOptions(device=device, progress=progress, examples=examples)
         index, _ = cls.build(request, folder.absolute(), options)
-        index.threshold = load_only("threshold", folder).threshold
+        index.threshold = load_only("threshold", index_dir=folder).threshold
         return index
 
     @classmethod
@@ -174,7 +174,7 @@ class SkillIndex:
         else:
             logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
-        index.threshold = load_only("threshold", index_dir).threshold
+        index.threshold = load_only("threshold", index_dir=index_dir).threshold
         return index
 
     @property

@@ -113,7 +113,7 @@ class SkillLibrary:
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
         library = cls(ScannedSource(request, folder, executor), reader=config.get("reader"))
-        library.threshold = load_only("threshold", folder or cache_dir()).threshold
+        library.threshold = load_only("threshold", index_dir=folder or cache_dir()).threshold
         library.selection = (("strict", STRICT),) if config.get("strict") else ()
         return library
 

@@ -114,10 +114,9 @@ def _is_usual(request: Json) -> bool:
 
 
 def _is_known(name: str, capability: Json) -> bool:
-    kind, names = _CAPABILITIES.get(name, (dict, ()))
-    return (
-        name in _CAPABILITIES
-        and isinstance(capability, dict)
-        and capability.keys() <= set(names)
-        and all(isinstance(value, kind) for value in capability.values())
+    if name not in _CAPABILITIES or not isinstance(capability, dict):
+        return False
+    kind, names = _CAPABILITIES[name]
+    return capability.keys() <= set(names) and all(
+        isinstance(value, kind) for value in capability.values()
     )

@@ -166,15 +166,15 @@ def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | No
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
     ready_file = unpacked.parent / sources.READY
     if not is_same:
-        _put_aside(ready_file, work / _OLD_READY)
-        _put_aside(unpacked, work / _OLD)
+        _move_if_there(ready_file, work / _OLD_READY)
+        _move_if_there(unpacked, work / _OLD)
         folder.rename(unpacked)
     (work / sources.READY).replace(ready_file)
 
 
-def _put_aside(old: Path, aside: Path) -> None:
-    if old.exists():
-        old.rename(aside)
+def _move_if_there(path: Path, target: Path) -> None:
+    if path.exists():
+        path.rename(target)
 
 
 def _settle(work: Path, unpacked: Path) -> None:
@@ -185,8 +185,8 @@ def _settle(work: Path, unpacked: Path) -> None:
     ready_file = unpacked.parent / sources.READY
     if (work / _NEW).exists() or not unpacked.exists():
         (work / sources.READY).unlink(missing_ok=True)
-        _put_aside(work / _OLD, unpacked)
-        _put_aside(work / _OLD_READY, ready_file)
+        _move_if_there(work / _OLD, unpacked)
+        _move_if_there(work / _OLD_READY, ready_file)
     elif (work / sources.READY).exists():
         (work / sources.READY).replace(ready_file)
 

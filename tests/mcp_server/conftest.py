@@ -75,6 +75,53 @@ def program(launch, variables, tmp_path):
     return partial(launch, tmp_path, variables)
 
 
+@pytest.fixture
+def converse():
+    """Return a function that talks to a server in this process over pipes."""
+    import anyio
+
+    from skillsearch.mcp_server.stdio import serve_stdio
+    from skillsearch.mcp_server.streams import Streams, greet
+
+    def say(server, lines, handshake=None, *, until=None):
+        """Send lines to a server over pipes, greeted or not, and return what it answers.
+
+        The client leaves at once, or when the request of the id `until` has its answer.
+        """
+        (theirs, ours), (answers, replies) = os.pipe(), os.pipe()
+        heard = []
+
+        def write():
+            with os.fdopen(ours, "wb") as sender:
+                sender.write(b"".join(lines))
+                sender.flush()
+                answered.wait(WAIT_SECONDS if until else 0)
+
+        def listen():
+            with os.fdopen(answers, "rb") as reader:
+                for line in reader:
+                    heard.append(json.loads(line))
+                    if heard[-1].get("id") == until:
+                        answered.set()
+
+        async def serve():
+            with os.fdopen(theirs, "rb") as incoming, os.fdopen(replies, "wb") as outgoing:
+                streams = Streams(incoming, outgoing)
+                streams = greet(streams, handshake) if handshake else streams
+                await serve_stdio(server, streams, anyio.Event())
+
+        answered = threading.Event()
+        threads = [threading.Thread(target=target) for target in (write, listen)]
+        for thread in threads:
+            thread.start()
+        anyio.run(serve)
+        for thread in threads:
+            thread.join(WAIT_SECONDS)
+        return heard
+
+    return say
+
+
 class Wire:
     """A host that writes and reads messages without a library."""
 

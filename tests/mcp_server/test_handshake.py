@@ -1,12 +1,9 @@
 """The answer to ``initialize`` before the SDK is loaded is the one that the SDK would give."""
 
 import json
-import os
 import subprocess
 import sys
-import threading
 
-import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,10 +13,7 @@ from pydantic import ValidationError
 
 from skillsearch.mcp_server.handshake import VERSIONS, Handshake
 from skillsearch.mcp_server.session_tools import TOOLSETS
-from skillsearch.mcp_server.stdio import serve_stdio
-from skillsearch.mcp_server.streams import Streams, greet
 
-WAIT_SECONDS = 120
 HANDSHAKE = Handshake(TOOLSETS["default"], tells_changes=False)
 """That of a usual server."""
 
@@ -69,50 +63,13 @@ def test_what_is_greeted_is_accepted_by_the_sdk(capabilities, client, version):
         assert answer is None
 
 
-def converse(server, lines, handshake=None, *, until=None):
-    """Send lines to a server over pipes, greeted or not, and return what it answers.
-
-    The client leaves at once, or when the request of the id `until` has its answer.
-    """
-    (theirs, ours), (answers, replies) = os.pipe(), os.pipe()
-    heard = []
-
-    def write():
-        with os.fdopen(ours, "wb") as sender:
-            sender.write(b"".join(lines))
-            sender.flush()
-            answered.wait(WAIT_SECONDS if until else 0)
-
-    def listen():
-        with os.fdopen(answers, "rb") as reader:
-            for line in reader:
-                heard.append(json.loads(line))
-                if heard[-1].get("id") == until:
-                    answered.set()
-
-    async def serve():
-        with os.fdopen(theirs, "rb") as incoming, os.fdopen(replies, "wb") as outgoing:
-            streams = Streams(incoming, outgoing)
-            streams = greet(streams, handshake) if handshake else streams
-            await serve_stdio(server, streams, anyio.Event())
-
-    answered = threading.Event()
-    threads = [threading.Thread(target=target) for target in (write, listen)]
-    for thread in threads:
-        thread.start()
-    anyio.run(serve)
-    for thread in threads:
-        thread.join(WAIT_SECONDS)
-    return heard
-
-
 CAPABILITIES = {"sampling": {"tools": {}}, "elicitation": {"form": {}, "url": {}}}
 
 
 @pytest.mark.parametrize("tells", [False, True])
 @pytest.mark.parametrize("toolset", TOOLSETS)
 def test_a_greeting_is_what_the_sdk_answers_and_the_session_goes_on(
-    make_server, drinks, toolset, tells
+    converse, make_server, drinks, toolset, tells
 ):
     for version in (*VERSIONS, "2026-07-28", ""):
         lines = [
@@ -151,7 +108,7 @@ def test_a_greeting_is_what_the_sdk_answers_and_the_session_goes_on(
     ],
     ids=lambda line: line[:60].decode(errors="replace"),
 )
-def test_an_unusual_first_line_is_left_to_the_sdk(make_server, drinks, line):
+def test_an_unusual_first_line_is_left_to_the_sdk(converse, make_server, drinks, line):
     assert HANDSHAKE.answer(line) is None
     server = make_server(drinks)
     lines = [line, b'{"jsonrpc": "2.0", "id": "end", "method": "ping"}\n']

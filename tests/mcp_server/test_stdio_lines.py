@@ -1,29 +1,8 @@
 """Tests of the server over pipes: lines that are not messages."""
 
-import json
-import os
-import threading
-
-import anyio
 import pytest
 
-from skillsearch.mcp_server.stdio import serve_stdio
-from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES, Streams
-
-
-def converse(server, data):
-    """Send bytes to a server over pipes, and return its answers."""
-    (theirs, ours), (answers, replies) = os.pipe(), os.pipe()
-    with os.fdopen(ours, "wb") as sender:
-        threading.Thread(target=lambda: (sender.write(data), sender.close())).start()
-
-        async def serve():
-            with os.fdopen(theirs, "rb") as incoming, os.fdopen(replies, "wb") as outgoing:
-                await serve_stdio(server, Streams(incoming, outgoing), anyio.Event())
-
-        anyio.run(serve)
-    with os.fdopen(answers, "rb") as reader:
-        return [json.loads(line) for line in reader]
+from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES
 
 
 @pytest.mark.parametrize(
@@ -41,8 +20,10 @@ def converse(server, data):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_lines_that_are_no_messages_are_answered_in_their_order(make_server, drinks, data, codes):
-    assert [answer["error"]["code"] for answer in converse(make_server(drinks), data)] == codes
+def test_lines_that_are_no_messages_are_answered_in_their_order(
+    converse, make_server, drinks, data, codes
+):
+    assert [answer["error"]["code"] for answer in converse(make_server(drinks), [data])] == codes
 
 
 @pytest.mark.parametrize(
@@ -60,8 +41,10 @@ def test_lines_that_are_no_messages_are_answered_in_their_order(make_server, dri
     ],
     ids=lambda value: str(value)[:80],
 )
-def test_a_request_that_cannot_be_read_is_answered_by_its_id(make_server, drinks, data, request_id):
+def test_a_request_that_cannot_be_read_is_answered_by_its_id(
+    converse, make_server, drinks, data, request_id
+):
     """So that its client does not wait for ever; the next line is answered as ever."""
-    refused, other = converse(make_server(drinks), data + b'\n{"id": 8, "method": 5}\n')
+    refused, other = converse(make_server(drinks), [data + b'\n{"id": 8, "method": 5}\n'])
     assert (refused["id"], other["id"]) == (request_id, 8)
     assert refused["error"]["code"] in ((-32600,) if request_id else (-32600, -32700))
