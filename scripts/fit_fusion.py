@@ -26,9 +26,10 @@ measured on these alone. Of ``NAME:HALF`` only every other repository counts. Wh
 predicted for each collection by coefficients fitted without it and without its family, so it says
 what a new collection can expect; the coefficients written are fitted on all.
 
-Four kinds of query teach the confidence: judged ones, the same with the right skills hidden
-(dropped gold), twins, and queries of foreign collections. So that neither the length nor the number
-of skills matters, every collection also takes part in variants: one line a skill, few skills.
+Five kinds of query teach the confidence: judged ones, the same with the right skills hidden
+(dropped gold), twins, others that nothing fits, and queries of foreign collections. So that neither
+the length nor the number of skills matters, every collection also takes part in variants: one line
+a skill, few skills.
 """
 
 from __future__ import annotations
@@ -94,10 +95,17 @@ hits behind the first are wrong."""
 SCALE_WEIGHTS = np.array([1.0] + [0.03] * 9)
 """Likewise for the scale: a score is first of all the share of first hits that are right. With 0 it
 says too much of the others: their error is .11 then, not .09."""
-TAUGHT = {"judged": 1.0, "dropped": 0.02, "twin": 1.0, "foreign": 1.0, "named": 0.05}
+TAUGHT = {
+    "judged": 1.0,
+    "dropped": 0.02,
+    "twin": 1.0,
+    "nothing": 1.0,
+    "foreign": 1.0,
+    "named": 0.05,
+}
 """Weights of the kinds of query that teach how much each piece of evidence says, the same for each
 collection. Where the right skills are dropped, siblings that nobody judged often fit."""
-MIX = {"judged": 1.0, "dropped": 0.02, "twin": 0.05, "foreign": 0.05, "named": 0.05}
+MIX = {**TAUGHT, "twin": 0.05, "nothing": 0.3, "foreign": 0.05}
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
 MIXED = {**MIX, "foreign": 0.6}
 """Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
@@ -131,7 +139,7 @@ CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 PACKAGED_COLLECTIONS = tuple(
     Path(evaluation.__file__).with_name(name) for name in ("example", "written")
 )
-UNANSWERABLE = ("dropped", "twin", "foreign")
+UNANSWERABLE = ("dropped", "twin", "nothing", "foreign")
 _UNSURE = ("judged", "dropped")
 _LEAST_SCALE = 0.05
 """Evidence never speaks against what it speaks for."""
@@ -307,7 +315,7 @@ class Logits:
                 if (text := shown_of(document, sample.query, scripts)) is not None:
                     texts[row] = text
                 sample.read[row] = math.nan
-        asked = sample.query.text
+        asked = sample.query.order or sample.query.text
         keys = {
             row: sha256(f"{asked}\0{text}".encode()).hexdigest()[:24] for row, text in texts.items()
         }

@@ -1,10 +1,10 @@
 """Judged collections → queries with their candidates, for `fit_fusion` to learn from.
 
 Every collection is searched as it is and in variants (one line a skill, few skills), so that what
-is learned does not depend on how long skills are or how many there are. In each, five kinds of
-query are asked: judged ones; the same with the right skills and their copies hidden (dropped);
-twins, changed as little as possible so that nothing fits; queries of foreign collections; and names
-of skills, which people type too.
+is learned does not depend on how long skills are or how many there are. In each, six kinds of query
+are asked: judged ones; the same with the right skills and their copies hidden (dropped); twins,
+changed as little as possible so that nothing fits; others that nothing fits; queries of foreign
+collections; and names of skills, which people type too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ FAMILIES = {
     "salesforce-variants": "salesforce",
     "metatool-multi": "metatool",
     **{f"authors-{part}": "authors" for part in ("tasks", "zh", "ko", "ja")},
-    **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "languages")},
+    **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "agent", "languages")},
 }
 """Collections over the same documents, or of the same making: neither may see the other."""
 JUDGED = {"requests"}
@@ -74,7 +74,15 @@ POOLED = (
     "chinese",
 )
 """Collections that are pooled: a sixth of the skills is then in other languages than English."""
-GENERAL = {"skill-evals", "authors", "requests", "example", "written"}
+GENERAL = {
+    "skill-evals",
+    "authors",
+    "requests",
+    "requests-hard",
+    "real-development",
+    "example",
+    "written",
+}
 """Collections whose documents come from everywhere: nothing is foreign to them."""
 
 QUERIES = 200
@@ -82,6 +90,8 @@ QUERIES = 200
 collection."""
 TWIN = "twin"
 """Kind of negatives that are a judged query changed as little as possible."""
+NOTHING = "nothing"
+"""Kind of negatives that no skill of the collection fits."""
 HITS_WANTED = 12
 """As in `count_candidates`: gives some 50 candidates of each channel."""
 
@@ -93,7 +103,7 @@ class Sample:
     Attributes:
         collection: Name of the collection searched.
         variant: Name of the variant of it.
-        kind: ``judged``, ``dropped``, ``twin``, ``foreign`` or ``named``.
+        kind: ``judged``, ``dropped``, ``twin``, ``nothing``, ``foreign`` or ``named``.
         source: Foreign collection that the query comes from, or empty.
         corpus: The parts of the index searched.
         query: The analysed query.
@@ -331,6 +341,11 @@ class Sampler:
         for query in _spread(twins, self._queries // part):
             twin = replace(query, kind=kinds.get(query.twin_of, ""))
             made.append(searched.sample("twin", query.text, asked=twin))
+        nothing = [one for one in collection.negatives if one.kind == NOTHING]
+        made += [
+            searched.sample(NOTHING, query.text, asked=query)
+            for query in _spread(nothing, self._queries // part)
+        ]
         for document in _spread(list(searched.index.documents()), self._queries // part // 4):
             made.append(searched.named(document.name))
         for source, other in self._collections.items():

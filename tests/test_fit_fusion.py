@@ -175,7 +175,7 @@ def test_answers_are_scored_by_hand(fusion, make_answers):
 
 def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make_answers):
     """In the order that it gives them; the sure one and the hopeless one are not read."""
-    sure, hopeless = (np.log(p / (1 - p)) / 2 + 0.5 for p in (DOUBT[1] + 0.01, DOUBT[0] / 2))
+    sure, hopeless = (np.log(p / (1 - p)) / 2 + 0.5 for p in (DOUBT[1] + 0.06, DOUBT[0] / 2))
     answers = make_answers(
         [[0.5, 0.5, 0.5], [sure], [hopeless]],
         [[3.0, 2.5, 2.0], [1.0], [1.0]],
@@ -185,7 +185,7 @@ def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make
     scores, relevant = by_name(fusion).scores(answers, 0.65)
     assert scores[:, :3].tolist() == [
         pytest.approx([probability(1.5), *[probability(-2)] * 2]),
-        pytest.approx([DOUBT[1] + 0.01, 0, 0]),
+        pytest.approx([DOUBT[1] + 0.06, 0, 0]),
         pytest.approx([DOUBT[0] / 2, 0, 0]),
     ]
     assert relevant[0, :3].tolist() == [True, False, False]

@@ -34,17 +34,25 @@ BY_HAND = Calibration(
     alone={name: float(place) for place, name in enumerate(EVIDENCE, start=1)}
     | {
         "excluded": -4.0,
+        "contradiction": -2.0,
         "hubness": -3.0,
         "has_examples": -0.5,
         "multilingual": -9.0,
         "intercept": -1.5,
     },
     read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
-    | {"excluded": -5.0, "hubness": -2.0, "has_examples": -0.2, READER: 0.7, "intercept": -2.5},
+    | {
+        "excluded": -5.0,
+        "contradiction": -3.0,
+        "hubness": -2.0,
+        "has_examples": -0.2,
+        READER: 0.7,
+        "intercept": -2.5,
+    },
     threshold=0.3,
     clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
-FREE = ("distrust", "multilingual")
+FREE = ("length", "distrust", "multilingual")
 """Evidence that moves the intercept alone."""
 WEIGHT = st.floats(0, 50)
 

@@ -66,8 +66,21 @@ def test_every_piece_is_there_and_a_share(corpus, trust):
             evidence, _ = gather(corpus, form(text, trust), document.name)
             assert set(evidence) == set(EVIDENCE)
             assert LEADS[0] <= evidence.pop("lead") <= LEADS[1]
+            assert evidence.pop("length") >= 0
+            assert evidence.pop("cosine_by_length") >= 0
             assert evidence["multilingual"] == evidence["bm25_full_multilingual"] == 0
             assert all(type(value) is float and 0 <= value <= 1 for value in evidence.values())
+
+
+def test_a_cosine_counts_more_in_a_longer_query(corpus):
+    """By the binary logarithm of its distinct terms, and one."""
+    for text, most in (("flatten", 1), ("flatten flatten PDF forms", 3), ("a b c d e f g h", 8)):
+        evidence, features = gather(corpus, form(text), "pdf-forms")
+        length = len(form(text).counts)
+        assert length <= most
+        assert evidence["length"] == pytest.approx(math.log2(length + 1))
+        by_length = features["cosine_metadata"] * evidence["length"]
+        assert evidence["cosine_by_length"] == pytest.approx(by_length)
 
 
 @pytest.mark.parametrize("name", ["bm25_full", "name", "cosine_metadata"])

@@ -51,16 +51,45 @@ def test_a_plain_request_knows_no_exclusion(small):
         assert hit.explain.features["excluded"] == 0
 
 
+def test_what_both_sides_do_without_unites_them(tmp_path, make_skill, build):
+    skills = {**SKILLS, "plain-site": "Build a website without JavaScript."}
+    for name, said in {**skills, "other-site": "Build a website with JavaScript."}.items():
+        make_skill(tmp_path / "skills", name, said)
+    hits = found(build(tmp_path / "skills"), "build a website without JavaScript", explain=True)
+    assert hits["plain-site"].rank == 1
+    assert hits["plain-site"].explain.features["excluded"] == 0
+    assert hits["other-site"].explain.features["excluded"] > 0
+
+
+def test_a_skill_for_another_version_or_direction_ranks_behind_its_sibling(
+    tmp_path, make_skill, build
+):
+    root = tmp_path / "skills"
+    for old, new in ((9, 10), (10, 11)):
+        about = f"Upgrade a project from .NET {old} to .NET {new}."
+        make_skill(root, f"dotnet-{old}-to-{new}", f"{about} Not for .NET {old - 1} or earlier.")
+    make_skill(root, "markdown-to-html", "Converts Markdown to HTML pages.")
+    make_skill(root, "html-to-markdown", "Converts web pages to Markdown.")
+    index = build(root)
+    for old, new in ((9, 10), (10, 11)):
+        hits = found(index, f"upgrade my project from .NET {old} to .NET {new}", explain=True)
+        assert hits.pop(f"dotnet-{old}-to-{new}").rank == 1
+        assert max(hit.explain.features["contradiction"] for hit in hits.values()) > 0
+    for request in ("markdown to html", "html to markdown"):
+        assert found(index, f"convert {request}")[request.replace(" ", "-")].rank == 1
+
+
 def test_what_is_asked_too_is_not_excluded():
-    asked, counts, excluded = split_terms("move Docker files to Podman, do not use Docker", "en")
-    assert asked == "move Docker files to Podman,"
-    assert "docker" in counts
-    assert not excluded
+    wanted = split_terms("move Docker files to Podman, do not use Docker", "", "en")
+    assert wanted.text == "move Docker files to Podman,"
+    assert "docker" in wanted.counts
+    assert not wanted.excluded
 
 
 def test_a_query_of_function_words_beside_the_exclusion_is_whole():
-    asked, counts, excluded = split_terms("please do not use Docker", "en")
-    assert (asked, list(counts), excluded) == ("please do not use Docker", ["use", "docker"], {})
+    wanted = split_terms("please do not use Docker", "", "en")
+    assert wanted.text == "please do not use Docker"
+    assert (list(wanted.counts), wanted.excluded) == (["use", "docker"], {})
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):

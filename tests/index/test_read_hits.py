@@ -145,21 +145,21 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
 
 def test_what_is_read_is_ordered_by_the_logits(tools):
     order = names(ask(tools, NOT_READ, calibrated(0.1)))
-    logits = dict(zip(order, (-1.0, 3.0, -2.0), strict=False))
+    logits = dict(zip(order, (-2.0, 3.0), strict=False))
     reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
     # The word of a tool is in its name and in its body.
     found = ask(tools, reading_by(reader), calibrated(0.1), explain=True)
-    assert len(reader.asked[0][1]) == READ_MOST == 3
+    assert len(reader.asked[0][1]) == READ_MOST == 2
     assert names(found) == [order[place] for place in (1, 0, 2, 3, 4, 5, 6, 7)]
     unread = math.log(1 / 9)
-    expected = [probability(odds) for odds in (6, -2, *[-4] * 6)]
+    expected = [probability(odds) for odds in (6, *[-4] * 7)]
     assert [hit.score for hit in found] == pytest.approx(expected)
     assert [hit.rank for hit in found] == list(range(1, 9))
-    own = [probability(odds) for odds in (6, -2, -4, *[unread] * 5)]
+    own = [probability(odds) for odds in (6, -4, *[unread] * 6)]
     assert [hit.explain.own_score for hit in found] == pytest.approx(own)
-    assert [hit.explain.cut_by for hit in found] == [*[""] * 3, *[order[2]] * 5]
+    assert [hit.explain.cut_by for hit in found] == [*[""] * 2, *[order[0]] * 6]
     said = [hit.explain.confidence.get(READER) for hit in found]
-    assert said == pytest.approx([6, -2, -4, *[None] * 5])
+    assert said == pytest.approx([6, -4, *[None] * 6])
     assert found[0].explain.contributions[READER] == pytest.approx(600)
     assert json.loads(json.dumps(found.to_dict()))["hits"][0]["name"] == order[1]
 
@@ -170,7 +170,7 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
     found = ask(tools, reading_by(reader), calibrated(reader=0.0))
     assert names(found) == order
     logits = [2 * TOOLS.index(name.removesuffix("-tool")) - 16 for name in order[:READ_MOST]]
-    logits += [0] * 5
+    logits += [0] * (len(order) - READ_MOST)
     expected = [probability(min(logits[: place + 1])) for place in range(len(logits))]
     assert [hit.score for hit in found] == pytest.approx(expected)
 

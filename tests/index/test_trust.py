@@ -8,6 +8,7 @@ import pytest
 from skillsearch.errors import ConfigError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, trust_by_root
+from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -161,7 +162,7 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
         (hit,) = (hit for hit in result if hit.name == "oolong")
         parts[trust] = hit.explain.contributions, hit.explain.confidence
     (vetted, sure), (fetched, unsure) = parts.values()
-    assert fetched == vetted | {"unvetted": -0.5}
+    assert fetched == vetted | {"unvetted": -UNVETTED_IN_RANKING}
     assert unsure["unvetted"] == -1.0
     assert "unvetted" not in sure
     (alone, *_) = index(pack).search(QUERY, **asked)

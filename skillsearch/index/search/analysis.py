@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,10 +12,22 @@ from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.channels import ChannelSettings, QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.search.calibration import Calibration
-from skillsearch.index.search.query import QueryForm, QueryView, split_terms, weigh_terms
+from skillsearch.index.search.query import (
+    ORDER_SHARE,
+    QueryForm,
+    QueryView,
+    split_terms,
+    weigh_terms,
+)
 from skillsearch.text.languages import language_name, language_of
+from skillsearch.text.pasted import instruction
 from skillsearch.text.scripts import readable, trust
 from skillsearch.types import ChannelVote
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
 
 # From this probability of English on the first channel answers alone; at 1 minus this or less, the
 # second.
@@ -60,7 +73,8 @@ def analyse_queries(
     for number in range(usable):
         each = [(form.views[number], form.alone if number == 0 else None) for form in forms]
         views = [view for some in each for view in some if view and view.text]
-        distinct = list(dict.fromkeys(view.text for view in views))
+        parts = (part for view in views for part in (view.text, view.order) if part)
+        distinct = list(dict.fromkeys(parts))
         if distinct:
             embedder = embedders.matching(channels, number)
             if embedder is None:
@@ -69,27 +83,40 @@ def analyse_queries(
             vectors = dict(zip(distinct, embed(embedder, distinct, role="query"), strict=True))
             for view in views:
                 view.vector[:] = vectors[view.text]
+                if view.order:
+                    view.vector[:] = _led(view.vector, by=vectors[view.order])
     return forms
 
 
 def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
     """Do all of the analysis that needs no embedder, for the first channels of an index."""
-    language = language_of(text)
-    wanted, counts, excluded = split_terms(text, language)
+    order = instruction(text)
+    language = (language_of(order) if order else "") or language_of(text)
+    wanted, order, counts, excluded = split_terms(text, order, language)
     weights = weigh_terms(index.corpus, counts)
     channels = index.settings.channels[:usable]
 
     def view(channel: ChannelSettings, share: float) -> QueryView:
-        seen = readable(wanted, channel.scripts) if share else ""
-        return QueryView(np.zeros(channel.dimensions, np.float32), share, seen)
+        seen, led = (
+            readable(part, channel.scripts) if share and part else "" for part in (wanted, order)
+        )
+        return QueryView(np.zeros(channel.dimensions, np.float32), share, seen, led)
 
     alone = view(channels[0], trust(wanted, channels[0].scripts))
     if usable == 1:
-        return QueryForm(text, language, counts, (alone,), weights, excluded)
+        return QueryForm(text, language, counts, (alone,), weights, excluded, order=order)
     features = language_features(text, language, weights[-1].overlap)
     both = trusts(calibration.p_english(features), index.corpus.documents.other_share)
     views = tuple(map(view, channels, both))
-    return QueryForm(text, language, counts, views, weights, excluded, alone if both[1] else None)
+    other = alone if both[1] else None
+    return QueryForm(text, language, counts, views, weights, excluded, other, order)
+
+
+def _led(vector: Vector, by: Vector) -> Vector:
+    """Return the unit vector of a text that is led by an order."""
+    mean = ORDER_SHARE * by + (1.0 - ORDER_SHARE) * vector
+    led: Vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
+    return led
 
 
 def channel_votes(query: QueryForm, index: OpenedIndex) -> tuple[ChannelVote, ...]:

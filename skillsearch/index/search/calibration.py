@@ -28,9 +28,9 @@ from skillsearch.types import Json, JsonObject
 # overlap: share of the weight of its terms that the corpus knows.
 LANGUAGE_FEATURES = ("english", "other_language", "other_letters", "overlap")
 INTERCEPT = "intercept"
-# What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Honest skills
-# of such roots lose .5 points of nDCG@10 by half a unit of the sum, and 2.8 by three quarters.
-UNVETTED_IN_RANKING, UNVETTED_LOG_ODDS = 0.5, 1.0
+# What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Where half of
+# the skills are of such roots, theirs lose 2 points of nDCG@10.
+UNVETTED_IN_RANKING, UNVETTED_LOG_ODDS = 0.3, 1.0
 # Log-odds, before what counts against it, that a hit has at least if the query is its name: short
 # or everyday words (`it`) are too little for the rest of the evidence, and for a reader.
 NAMED = 3.0

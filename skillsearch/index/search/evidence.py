@@ -100,6 +100,11 @@ def _rarest_term(hits: Hits) -> Values:
     return hits.trusts[0] * (metadata + full) / 2
 
 
+def _length(hits: Hits) -> Values:
+    """Return the binary logarithm of the number of distinct terms of the query, plus one."""
+    return np.full(len(hits.documents), np.log2(len(hits.query.counts) + 1.0))
+
+
 def leads(sums: Values) -> Values:
     """Return how far each sum is before the highest of the others, within `LEADS`; 0 if alone."""
     if len(sums) < 2:
@@ -131,6 +136,8 @@ _TABLE = (
     Evidence("bm25_known_alone", 1, _known_alone),
     Evidence("name", 1),
     Evidence("cosine_metadata", 1),
+    # Of a long task less is said by a skill that fits, and chance says more.
+    Evidence("cosine_by_length", 1, lambda h: h.features["cosine_metadata"] * _length(h)),
     Evidence("cosine_examples", 1),
     Evidence("rarest_term", 1, _rarest_term),
     Evidence("stand_out", 1, _stand_out("cosine_metadata")),
@@ -139,8 +146,10 @@ _TABLE = (
     Evidence("cosine_metadata_multilingual", 1),
     Evidence("stand_out_multilingual", 1, _stand_out("cosine_metadata_multilingual")),
     Evidence("excluded", -1, held=-6.0, counts_despite_name=True),
+    Evidence("contradiction", -1, held=-4.0),
     Evidence("hubness", -1, held=-10.0, counts_despite_name=True),
     Evidence("has_examples", -1, held=0.0),
+    Evidence("length", 0, _length),
     Evidence("distrust", 0, lambda hits: hits.trusts[2]),
     Evidence("multilingual", 0, lambda hits: hits.trusts[1]),
 )

@@ -1,15 +1,18 @@
-"""How far a query and a skill exclude each other in words."""
+"""How far a query and a skill exclude or contradict each other in words."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.documents import Document
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
+from skillsearch.text.contradictions import claims, contradiction, without
+from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import document_terms
 
-# Records are read of this many of the nearest skills that exclude something; one takes 20 µs.
+# Records are read of this many of the nearest skills; one takes 20 µs.
 _MOST_READ = 20
 # A skill that only mentions what is not wanted may do without it; one named after it does not.
 _MENTIONED = 0.5
@@ -27,12 +30,34 @@ def exclusion_shares(
     shares = np.zeros(len(documents))
     if query.excluded:
         _add_unwanted(corpus, query, documents, shares)
-    rows = np.flatnonzero(corpus.documents.excludes[documents])
-    if len(rows) > _MOST_READ:
-        rows = rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
+    rows = _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)
     if len(rows):
         _add_unfit(corpus, query, documents, rows, shares)
     return shares
+
+
+def contradiction_shares(
+    corpus: Corpus, query: QueryForm, documents: Numbers, nearness: Values
+) -> Values:
+    """Return how much of what a query says of versions and directions documents contradict.
+
+    See `contradiction`; `nearness` says which documents are worth reading.
+    """
+    shares, request = np.zeros(len(documents)), claims(query.order or query.text)
+    if not any(request):
+        return shares
+    for row in _nearest(np.arange(len(documents)), nearness).tolist():
+        document = corpus.documents[int(documents[row])]
+        said = claims(f"{document.name}. {document.description}")
+        shares[row] = contradiction(request, without(said, claims(document.excluded)))
+    return shares
+
+
+def _nearest(rows: Numbers, nearness: Values) -> Numbers:
+    if len(rows) <= _MOST_READ:
+        return rows
+    nearest: Numbers = rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
+    return nearest
 
 
 def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: Values) -> None:
@@ -43,8 +68,18 @@ def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: 
         if held := field.held_terms(weights, number):
             document = corpus.documents[number]
             named = set(document_terms(document.name, document.language))
-            parts = (idf * (1.0 if term in named else _MENTIONED) for term, idf in held.items())
+            shared = _without(document) - named
+            unwanted = ((term, idf) for term, idf in held.items() if term not in shared)
+            parts = (idf * (1.0 if term in named else _MENTIONED) for term, idf in unwanted)
             shares[row] = sum(parts) / total if total > 0 else 0.0
+
+
+def _without(document: Document) -> set[str]:
+    """Return the terms of what a skill, too, does without."""
+    wanted, unwanted = split_request(document.description)
+    both = (wanted, f"{unwanted}\n{document.excluded}")
+    has, lacks = (set(document_terms(text, document.language)) for text in both)
+    return lacks - has
 
 
 def _add_unfit(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.search.exclusion import exclusion_shares
+from skillsearch.index.search.exclusion import contradiction_shares, exclusion_shares
 from skillsearch.index.search.query import QueryForm, is_asked, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Floats, Numbers, Values
@@ -148,6 +148,12 @@ def _exclusion(measured: Measured) -> Values:
     return exclusion_shares(corpus, query, documents, measured.nearness)
 
 
+def _contradiction(measured: Measured) -> Values:
+    """Return how much of what the query says of versions and directions a skill contradicts."""
+    corpus, query, documents = measured.corpus, measured.query, measured.documents
+    return contradiction_shares(corpus, query, documents, measured.nearness)
+
+
 def _store(measured: Measured) -> DocumentStore:
     return measured.corpus.documents
 
@@ -166,6 +172,7 @@ _TABLE = (
     # To the head of the body, which the second channel alone embeds.
     Feature("cosine_body_multilingual", 1, "second", lambda m: m.cosine(1, 1), 10.0),
     Feature("excluded", -1, "skill", _exclusion, 12.0),
+    Feature("contradiction", -1, "skill", _contradiction, 8.0),
     # How far the skill is near whatever is asked, mostly 0.
     Feature("hubness", -1, "skill", lambda m: _store(m).hubness[m.documents], 10.0),
     # What examples add to skills that nobody asks for.

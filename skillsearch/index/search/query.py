@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,23 +13,29 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.lexical.postings import LEAST_PREFIX
 from skillsearch.text.exclusions import split_request
-from skillsearch.text.pasted import instruction
 from skillsearch.text.tokenizer import is_bigram, terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+# What a query says about a text that is pasted into it: how often its terms count beside those of
+# the whole, and its share of the vector.
+ORDER_REPEATS, ORDER_SHARE = 2, 0.7
 # Terms of a query that may hold parts of words, at most, and how far such a part stands for them.
 PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class QueryView:
-    """The vector of a query in a dense channel, zero if none; `trust` is 0 without a vote."""
+    """The vector of a query in a dense channel, zero if none; `trust` is 0 without a vote.
+
+    It is that of its `text`, and for `ORDER_SHARE` that of an `order`, if there is one.
+    """
 
     vector: NDArray[np.float32]
     trust: float
     text: str = ""
+    order: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +44,8 @@ class QueryForm:
 
     `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
     has the terms of what the query says not to use, which are not among `counts`. If a second
-    channel is asked, `alone` is the view of the first as if there were no second.
+    channel is asked, `alone` is the view of the first as if there were no second. The `order` is
+    what the text says about a text that is pasted into it, empty without one.
     """
 
     text: str
@@ -48,6 +55,7 @@ class QueryForm:
     weights: tuple[TermWeights, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
     alone: QueryView | None = None
+    order: str = ""
 
     @property
     def is_part(self) -> bool:
@@ -56,19 +64,34 @@ class QueryForm:
         return bool(counts) and bool((self.weights[-1].repeats[: len(counts)] < counts).all())
 
 
-def split_terms(text: str, language: str) -> tuple[str, Counter[str], Counter[str]]:
-    """Return what a query asks for, the terms of this, and the terms of what it excludes.
+class Wanted(NamedTuple):
+    """What a query asks for, without what it excludes, and the terms of both.
 
-    An instruction about a pasted text is put first, and stays where it was.
+    The `order` is what it says about a text that is pasted into it, empty without one.
     """
-    wanted, unwanted = split_request(text)
-    if order := instruction(wanted):
-        wanted = f"{order}\n{wanted}"
-    counts = Counter(terms(wanted, language))
+
+    text: str
+    order: str
+    counts: Counter[str]
+    excluded: Counter[str]
+
+
+def split_terms(text: str, order: str, language: str) -> Wanted:
+    """Split a query with an order, or without one, into what it asks for and what it excludes.
+
+    What is pasted excludes nothing.
+    """
+    asked, unwanted = split_request(order or text)
+    wanted, order = (text, asked) if order else (asked, "")
+    counts = Counter(terms("\n".join([order] * ORDER_REPEATS + [wanted]), language))
     if not counts:
-        return text, Counter(terms(text, language)), Counter()
+        return Wanted(text, "", Counter(terms(text, language)), Counter())
     excluded = Counter(terms(unwanted, language) if unwanted else ())
-    return wanted, counts, Counter({t: n for t, n in excluded.items() if t not in counts})
+    if order:
+        asked_for = set(terms(order, language))
+        counts = Counter({t: n for t, n in counts.items() if t in asked_for or t not in excluded})
+    excluded = Counter({t: n for t, n in excluded.items() if t not in counts})
+    return Wanted(wanted, order, counts, excluded)
 
 
 def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights, ...]:

@@ -1,0 +1,143 @@
+"""Whether a request and a skill name different versions, directions or opposites; pure.
+
+Words and meaning hardly tell an upgrade from 9 to 10 from one from 10 to 11, nor HTML to Markdown
+from Markdown to HTML. Every expression is bounded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+_MAX_CHARS = 4_000
+_UNITS = (
+    "am|pm|days?|hours?|minutes?|seconds?|weeks?|months?|years?|times|people|pages?|words?|lines?"
+    "|files?|rows?|points?|steps?|euros?|dollars?|percent"
+)
+_NAME = r"\.?[^\W\d_][\w+#]{0,30}(?:\.[^\W\d_][\w+#]{0,30}){0,3}"
+_NUMBER = rf"\d{{1,4}}(?:\.\d{{1,3}}){{0,2}}(?![\w%]|[.,:/]\d|[ -]?(?:{_UNITS})\b)"
+_OPEN = r"(?:\+| ?(?:and|or) (?:later|newer|above|higher|up|older|earlier|below)\b)"
+_BETWEEN = r"(?: (?:in)?to (?:an? |the )?|-to-| ?(?:->|→|➜) ?| (?:nach|vers|naar|para) )"
+_NO_NAMES = frozenset(
+    "a about after all an and are around as at before between by day every first for from have in"
+    " into is issue last least less line more most my next of on only or our over page part point"
+    " pr pull since step than that the their these this ticket till to top under until up was week"
+    " with within year your".split()
+)
+
+_Side: TypeAlias = tuple[str, str]
+"""A name, empty if it is that of the other side, and its version, empty if it has none."""
+
+
+class Claims(NamedTuple):
+    """What a text says of versions, directions and opposites, in lower case.
+
+    `versions` are the numbers behind each name; a direction is what is made into what.
+    """
+
+    versions: Mapping[str, frozenset[str]]
+    directions: frozenset[tuple[_Side, _Side]]
+    opposites: frozenset[str]
+
+
+def claims(text: str) -> Claims:
+    """Return what the beginning of a text says."""
+    text = text[:_MAX_CHARS].casefold()
+    versions: dict[str, frozenset[str]] = {}
+    if any(map(str.isdigit, text)):
+        for name, numbers in _versions().findall(text):
+            if name not in _NO_NAMES:
+                told = frozenset(_number().findall(numbers))
+                versions[name] = versions.get(name, frozenset()) | told
+    words = frozenset(_words().findall(text))
+    return Claims(versions, frozenset(_read_directions(text)), words & _opposites().keys())
+
+
+def without(said: Claims, excluded: Claims) -> Claims:
+    """Return what a text says, without the versions that it says not to use it for."""
+    versions = {
+        name: numbers - excluded.versions.get(name, frozenset())
+        for name, numbers in said.versions.items()
+    }
+    return said._replace(versions=versions)
+
+
+def contradiction(request: Claims, skill: Claims) -> float:
+    """Return the share of what a request says that a skill contradicts, 0 to 1.
+
+    It contradicts versions if it names others alone, a direction if it has the same names in
+    another order or with other versions alone, and a word if it has its opposite alone. It does not
+    contradict what it does not speak of.
+    """
+    checks = [*_versions_differ(request, skill), *_directions_differ(request, skill)]
+    for word in request.opposites:
+        other = _opposites()[word]
+        if other not in request.opposites and not skill.opposites.isdisjoint((word, other)):
+            checks.append(word not in skill.opposites)
+    return sum(checks) / len(checks) if checks else 0.0
+
+
+def _versions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
+    for name, numbers in request.versions.items():
+        if (others := skill.versions.get(name)) is not None:
+            yield not any(_agree(number, other) for number in numbers for other in others)
+
+
+def _directions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
+    for pair in request.directions:
+        names = {name for name, _ in pair}
+        alike = [other for other in skill.directions if {name for name, _ in other} == names]
+        if alike:
+            yield not any(map(_is_same, [pair] * len(alike), alike))
+
+
+def _is_same(pair: tuple[_Side, _Side], other: tuple[_Side, _Side]) -> bool:
+    return all(
+        one[0] == two[0] and _agree(one[1], two[1]) for one, two in zip(pair, other, strict=True)
+    )
+
+
+def _agree(version: str, other: str) -> bool:
+    """Return whether two versions are the same, as far as both are told."""
+    parts = [part.split(".") if part else [] for part in (version, other)]
+    size = min(map(len, parts))
+    return parts[0][:size] == parts[1][:size]
+
+
+def _read_directions(text: str) -> Iterator[tuple[_Side, _Side]]:
+    for source, old, target, new in _directions().findall(text):
+        if source not in _NO_NAMES and target not in _NO_NAMES and (source or old):
+            yield (source or target, old), (target or source, new)
+
+
+@cache
+def _versions() -> re.Pattern[str]:
+    further = rf"(?:(?:, ?| ?/ ?| or | and |\u2013| to | through )v?{_NUMBER}){{0,5}}"
+    return re.compile(rf"(?<![\w.])({_NAME})(?: | ?v| version )?({_NUMBER}{further})(?!{_OPEN})")
+
+
+@cache
+def _number() -> re.Pattern[str]:
+    return re.compile(r"\d[\d.]*")
+
+
+@cache
+def _directions() -> re.Pattern[str]:
+    side = rf"({_NAME})?[ -]?({_NUMBER})?"
+    return re.compile(rf"(?<![\w.]){side}{_BETWEEN}(?=[\w.]){side}")
+
+
+@cache
+def _words() -> re.Pattern[str]:
+    return re.compile(r"[^\W\d_]{2,20}")
+
+
+@cache
+def _opposites() -> dict[str, str]:
+    path = Path(__file__).with_name("opposites.txt")
+    pairs = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
+    both = [pair for pair in pairs if len(pair) == 2 and pair[0] != "#"]
+    return {one: other for pair in both for one, other in (pair, pair[::-1])}
