@@ -17,6 +17,7 @@ import threading
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ import skillsearch
 from skillsearch.daemon import client
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
+from skillsearch.files.openat import is_racy
 from skillsearch.index import skill_index
+from skillsearch.index.indexing import reading
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text import states
@@ -123,6 +126,23 @@ def no_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _handle: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fine_clock():
+    """Take no file for too young to trust its stat: files of users were not written just now.
+
+    The clock of a disk ticks every few milliseconds; to index takes longer.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "is_racy", partial(is_racy, within_ns=0))
+        yield
+
+
+@pytest.fixture
+def young_files(monkeypatch):
+    """Take files for as old as they are: what was written just now is read again."""
+    monkeypatch.setattr(reading, "is_racy", is_racy)
 
 
 @pytest.fixture(scope="session")

@@ -240,7 +240,7 @@ def test_what_came_between_the_decision_and_the_lock_stays(roots, folder):
     assert names_of(last_request(folder)) == "abc"
 
 
-def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
+def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder, young_files):
     Builder(folder, change(roots, "abc")).run()
     late = Builder(folder, change(roots, "a", "remove"))
     Builder(folder, change(roots, "a", "remove")).run()

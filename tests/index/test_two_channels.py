@@ -189,7 +189,7 @@ def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, 
     [(None, install_extra("multilingual")), ("damaged", "e5-small-q4.bin is damaged")],
 )
 def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
-    mixed, polyglot, build, root, caplog, weights, message
+    young_files, mixed, polyglot, build, root, caplog, weights, message
 ):
     polyglot.asked.clear()
     polyglot.install(weights)
