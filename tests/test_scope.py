@@ -289,7 +289,7 @@ def served(folder, *views):
         answer("initialize", {**hello, "clientInfo": {"name": "test", "version": "1"}})
         send(method="notifications/initialized", params={})
         seen = []
-        for roots in views or [()]:
+        for roots in views or [()]:  # noqa: B007
             if seen:
                 send(method="notifications/roots/list_changed", params={})
             seen.append(found := {})
