@@ -227,19 +227,20 @@ def rot():
     return flip
 
 
+def write_skill(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
+    """Write a skill into a root and return its SKILL.md."""
+    fields = {"name": name, "description": description, **frontmatter}
+    path = Path(root) / name / "SKILL.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
+    path.write_text(f"---\n{head}---\n{body}", encoding="utf-8")
+    return path
+
+
 @pytest.fixture
 def make_skill():
-    """Write a skill into a root and return its SKILL.md."""
-
-    def make(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
-        fields = {"name": name, "description": description, **frontmatter}
-        path = Path(root) / name / "SKILL.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
-        path.write_text(f"---\n{head}---\n{body}", encoding="utf-8")
-        return path
-
-    return make
+    """Write skills as `write_skill` does."""
+    return write_skill
 
 
 @pytest.fixture
@@ -261,21 +262,35 @@ def cli(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def drinks(tmp_path, make_skill):
+def drinks(tmp_path, shared_drinks):
     """Make a root of three skills about drinks."""
-    root = tmp_path / "drinks"
-    make_skill(
-        root,
+    return Path(shutil.copytree(shared_drinks / "drinks", tmp_path / "drinks"))
+
+
+@pytest.fixture(scope="session")
+def shared_drinks(tmp_path_factory):
+    """Make a folder with the drinks and an index of them, which no test changes."""
+    from skillsearch.cli.app import app
+
+    folder = tmp_path_factory.mktemp("shared")
+    write_skill(
+        folder / "drinks",
         "brew-coffee",
         "Brew filter coffee with a scale. Use for espresso and roasting questions.",
         body="# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n",
         license="MIT",
     )
-    make_skill(
-        root, "steep-tea", "Steep green tea at the right temperature.", body="# Tea\n\nUse 80 C.\n"
-    )
-    make_skill(root, "squeeze-lemons", "Squeeze lemons for lemonade.")
-    return root
+    tea = "Steep green tea at the right temperature."
+    write_skill(folder / "drinks", "steep-tea", tea, body="# Tea\n\nUse 80 C.\n")
+    write_skill(folder / "drinks", "squeeze-lemons", "Squeeze lemons for lemonade.")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder / "home"))
+        for name in XDG:
+            patch.setenv(f"XDG_{name}_HOME", str(folder / "home" / name.lower()))
+        command = ["index", folder / "drinks", "--index-dir", folder / "index"]
+        done = CliRunner().invoke(app, [*map(str, command), "--model", "hashing"])
+        assert done.exit_code == 0, done.output
+    return folder
 
 
 @pytest.fixture
@@ -285,9 +300,16 @@ def index_dir(tmp_path):
 
 
 @pytest.fixture
-def indexed(cli, drinks, index_dir):
-    """Run commands on an index of `drinks` that the hashing embedder made."""
-    assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+def indexed(request, cli, index_dir):
+    """Run commands on an index of `drinks` that the hashing embedder made.
+
+    A test that does not ask for the drinks itself cannot change them, and gets a copy of an index.
+    """
+    if "drinks" in request.fixturenames:
+        drinks = request.getfixturevalue("drinks")
+        assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+    else:
+        shutil.copytree(request.getfixturevalue("shared_drinks") / "index", index_dir)
 
     def run(command, *args, **kwargs):
         return cli(command, "--index-dir", index_dir, *args, **kwargs)

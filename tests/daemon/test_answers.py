@@ -234,6 +234,7 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
         WarmIndexes().get(tmp_path / "one")
 
 
+@pytest.mark.usefixtures("drinks")
 def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
     asked = question(query="차를 우려 주세요")
     (note,) = answers.search(asked)["notes"]
