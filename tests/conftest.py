@@ -227,7 +227,7 @@ def rot():
     return flip
 
 
-def write_skill(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
+def _write_skill(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
     """Write a skill into a root and return its SKILL.md."""
     fields = {"name": name, "description": description, **frontmatter}
     path = Path(root) / name / "SKILL.md"
@@ -237,10 +237,16 @@ def write_skill(root, name="tea-timer", description="Times tea.", body="# Body\n
     return path
 
 
+@pytest.fixture(scope="session")
+def write_skill():
+    """Write skills for several tests; as `make_skill`."""
+    return _write_skill
+
+
 @pytest.fixture
 def make_skill():
-    """Write skills as `write_skill` does."""
-    return write_skill
+    """Write a skill into a root and return its SKILL.md."""
+    return _write_skill
 
 
 @pytest.fixture
@@ -273,7 +279,7 @@ def shared_drinks(tmp_path_factory):
     from skillsearch.cli.app import app
 
     folder = tmp_path_factory.mktemp("shared")
-    write_skill(
+    _write_skill(
         folder / "drinks",
         "brew-coffee",
         "Brew filter coffee with a scale. Use for espresso and roasting questions.",
@@ -281,8 +287,8 @@ def shared_drinks(tmp_path_factory):
         license="MIT",
     )
     tea = "Steep green tea at the right temperature."
-    write_skill(folder / "drinks", "steep-tea", tea, body="# Tea\n\nUse 80 C.\n")
-    write_skill(folder / "drinks", "squeeze-lemons", "Squeeze lemons for lemonade.")
+    _write_skill(folder / "drinks", "steep-tea", tea, body="# Tea\n\nUse 80 C.\n")
+    _write_skill(folder / "drinks", "squeeze-lemons", "Squeeze lemons for lemonade.")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder / "home"))
         for name in XDG:
