@@ -44,11 +44,7 @@ def cold_hook(cli, here):
     """Run the hook on an event and return what it printed; it starts the daemon."""
 
     def run(
-        prompt="brew filter coffee",
-        *args,
-        event="UserPromptSubmit",
-        seconds=SLOW_MACHINE,
-        **fields,
+        prompt="brew filter coffee", *args, event="UserPromptSubmit", seconds=SLOW_MACHINE, **fields
     ):
         given = {"hook_event_name": event, "prompt": prompt, "cwd": str(Path.cwd()), **fields}
         result = cli("hook", *args, stdin=json.dumps(given), obj=seconds)

@@ -115,11 +115,7 @@ HOSTS = {
             {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
         ],
     ),
-    "gemini": (
-        gemini_event,
-        gemini_turn,
-        [{"$set": {"messages": []}}, {"$rewindTo": "m"}],
-    ),
+    "gemini": (gemini_event, gemini_turn, [{"$set": {"messages": []}}, {"$rewindTo": "m"}]),
 }
 MARKS = [(host, mark) for host, (_, _, marks) in HOSTS.items() for mark in marks]
 

@@ -72,8 +72,7 @@ def workspaces(home):
 
 
 @pytest.mark.parametrize(
-    "executor",
-    ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)],
+    "executor", ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)]
 )
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
     reasons = {each.name: each.reason for each in executor_statuses()}

@@ -13,12 +13,7 @@ from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import variables
-from skillsearch.errors import (
-    ConfigError,
-    DaemonError,
-    IndexNotFoundError,
-    QueryError,
-)
+from skillsearch.errors import ConfigError, DaemonError, IndexNotFoundError, QueryError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.opening import MAX_REFRESHED_FILES

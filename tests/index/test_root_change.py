@@ -165,8 +165,7 @@ ASKED = ("blog", "blog/posts", "shop")
 
 @settings(max_examples=15)  # of some 80 ms
 @given(
-    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12),
-    asked=st.permutations(ASKED),
+    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12), asked=st.permutations(ASKED)
 )
 def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
     base = tmp_path_factory.mktemp("order")

@@ -291,10 +291,7 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
         number = corpus.documents.number_of(document.doc_id)
         second = 0.5 if document.language == "en" else 1.0
         values = dict(zip(FEATURES, row, strict=True))
-        for field, lexical in (
-            ("metadata", corpus.lexical[0]),
-            ("full", corpus.lexical[-1]),
-        ):
+        for field, lexical in (("metadata", corpus.lexical[0]), ("full", corpus.lexical[-1])):
             weights = lexical.weigh(query.counts)
             matches = lexical.best(weights, 1, NOTHING)
             share = float(matches.scores_of(np.array([number]))[0]) / weights.max_score

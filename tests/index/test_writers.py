@@ -210,11 +210,7 @@ def test_only_what_is_named_is_looked_at(skills, build_small, answers):
     skills.remove("s03")
     skills.remove("s04")
     report = index.refresh(
-        only=[
-            skills.root / "s01" / "SKILL.md",
-            skills.root / "box",
-            skills.root / "s03",
-        ]
+        only=[skills.root / "s01" / "SKILL.md", skills.root / "box", skills.root / "s03"]
     )
     assert has_delta(index)
     assert (report.indexed, report.removed) == (16, 1)

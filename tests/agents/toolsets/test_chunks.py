@@ -267,10 +267,7 @@ def test_registering_again_replaces_and_deactivates(manager):
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [
-        ("# Just a title", "frontmatter-missing"),
-        (skill_md("x", "x" * (1 << 20)), "file-too-large"),
-    ],
+    [("# Just a title", "frontmatter-missing"), (skill_md("x", "x" * (1 << 20)), "file-too-large")],
 )
 def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
     with pytest.raises(ParseError) as caught:
