@@ -306,8 +306,8 @@ def index_dir(tmp_path):
 
 
 @pytest.fixture
-def indexed(request, cli, index_dir):
-    """Run commands on an index of `drinks` that the hashing embedder made.
+def drinks_index(request, cli, index_dir):
+    """Make an index of `drinks` by the hashing embedder.
 
     A test that does not ask for the drinks itself cannot change them, and gets a copy of an index.
     """
@@ -316,6 +316,12 @@ def indexed(request, cli, index_dir):
         assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
     else:
         shutil.copytree(request.getfixturevalue("shared_drinks") / "index", index_dir)
+    return index_dir
+
+
+@pytest.fixture
+def indexed(cli, drinks_index, index_dir):
+    """Run commands on an index of `drinks`."""
 
     def run(command, *args, **kwargs):
         return cli(command, "--index-dir", index_dir, *args, **kwargs)

@@ -19,7 +19,6 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import Root
 
 NAMES = "abc"
-HOW = ["add", "replace", "remove", "keep"]
 
 
 @pytest.fixture
