@@ -17,6 +17,7 @@ import threading
 from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,9 @@ import skillsearch
 from skillsearch.daemon import client
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
+from skillsearch.files.openat import is_racy
 from skillsearch.index import skill_index
+from skillsearch.index.indexing import reading
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text import states
@@ -73,7 +76,6 @@ def pytest_collection():
     try:
         return (yield)
     finally:
-        gc.collect()
         gc.freeze()
         gc.enable()
 
@@ -124,6 +126,23 @@ def no_fsync():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "fsync", lambda _handle: None)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def fine_clock():
+    """Take no file for too young to trust its stat: files of users were not written just now.
+
+    The clock of a disk ticks every few milliseconds; to index takes longer.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "is_racy", partial(is_racy, within_ns=0))
+        yield
+
+
+@pytest.fixture
+def young_files(monkeypatch):
+    """Take files for as old as they are: what was written just now is read again."""
+    monkeypatch.setattr(reading, "is_racy", is_racy)
 
 
 @pytest.fixture(scope="session")
@@ -208,19 +227,26 @@ def rot():
     return flip
 
 
+def _write_skill(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
+    """Write a skill into a root and return its SKILL.md."""
+    fields = {"name": name, "description": description, **frontmatter}
+    path = Path(root) / name / "SKILL.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
+    path.write_text(f"---\n{head}---\n{body}", encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="session")
+def write_skill():
+    """Write skills for several tests; as `make_skill`."""
+    return _write_skill
+
+
 @pytest.fixture
 def make_skill():
     """Write a skill into a root and return its SKILL.md."""
-
-    def make(root, name="tea-timer", description="Times tea.", body="# Body\n", **frontmatter):
-        fields = {"name": name, "description": description, **frontmatter}
-        path = Path(root) / name / "SKILL.md"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        head = yaml.safe_dump(fields, allow_unicode=True, sort_keys=False)
-        path.write_text(f"---\n{head}---\n{body}", encoding="utf-8")
-        return path
-
-    return make
+    return _write_skill
 
 
 @pytest.fixture
@@ -242,21 +268,35 @@ def cli(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def drinks(tmp_path, make_skill):
+def drinks(tmp_path, shared_drinks):
     """Make a root of three skills about drinks."""
-    root = tmp_path / "drinks"
-    make_skill(
-        root,
+    return Path(shutil.copytree(shared_drinks / "drinks", tmp_path / "drinks"))
+
+
+@pytest.fixture(scope="session")
+def shared_drinks(tmp_path_factory):
+    """Make a folder with the drinks and an index of them, which no test changes."""
+    from skillsearch.cli.app import app
+
+    folder = tmp_path_factory.mktemp("shared")
+    _write_skill(
+        folder / "drinks",
         "brew-coffee",
         "Brew filter coffee with a scale. Use for espresso and roasting questions.",
         body="# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n",
         license="MIT",
     )
-    make_skill(
-        root, "steep-tea", "Steep green tea at the right temperature.", body="# Tea\n\nUse 80 C.\n"
-    )
-    make_skill(root, "squeeze-lemons", "Squeeze lemons for lemonade.")
-    return root
+    tea = "Steep green tea at the right temperature."
+    _write_skill(folder / "drinks", "steep-tea", tea, body="# Tea\n\nUse 80 C.\n")
+    _write_skill(folder / "drinks", "squeeze-lemons", "Squeeze lemons for lemonade.")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(folder / "home"))
+        for name in XDG:
+            patch.setenv(f"XDG_{name}_HOME", str(folder / "home" / name.lower()))
+        command = ["index", folder / "drinks", "--index-dir", folder / "index"]
+        done = CliRunner().invoke(app, [*map(str, command), "--model", "hashing"])
+        assert done.exit_code == 0, done.output
+    return folder
 
 
 @pytest.fixture
@@ -266,9 +306,22 @@ def index_dir(tmp_path):
 
 
 @pytest.fixture
-def indexed(cli, drinks, index_dir):
-    """Run commands on an index of `drinks` that the hashing embedder made."""
-    assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+def drinks_index(request, cli, index_dir):
+    """Make an index of `drinks` by the hashing embedder.
+
+    A test that does not ask for the drinks itself cannot change them, and gets a copy of an index.
+    """
+    if "drinks" in request.fixturenames:
+        drinks = request.getfixturevalue("drinks")
+        assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+    else:
+        shutil.copytree(request.getfixturevalue("shared_drinks") / "index", index_dir)
+    return index_dir
+
+
+@pytest.fixture
+def indexed(cli, drinks_index, index_dir):
+    """Run commands on an index of `drinks`."""
 
     def run(command, *args, **kwargs):
         return cli(command, "--index-dir", index_dir, *args, **kwargs)

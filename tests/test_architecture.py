@@ -169,21 +169,33 @@ def module_name(path):
     return ".".join(parts[:-1] if parts[-1] == "__init__" and len(parts) > 1 else parts)
 
 
-TREES = {
-    module_name(path): ast.parse(path.read_text(encoding="utf-8"))
+PATHS = {
+    module_name(path): path
     for path in sorted(PACKAGE.rglob("*.py"))
     if path.relative_to(PACKAGE).parts[0] != "examples"
 }
 
 
 @cache
+def tree_of(name):
+    """Return the syntax tree of a module."""
+    return ast.parse(PATHS[name].read_text(encoding="utf-8"))
+
+
+@cache
+def nodes_of(name):
+    """Return all nodes of a module's syntax tree."""
+    return tuple(ast.walk(tree_of(name)))
+
+
+@cache
 def imports(name):
     """Return the full names of all modules that a module imports, at any depth of its code."""
     found = set()
-    for node in ast.walk(TREES[name]):
+    for node in nodes_of(name):
         if isinstance(node, ast.ImportFrom) and node.module:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
-            ours = {member for member in members if member.removeprefix("skillsearch.") in TREES}
+            ours = {member for member in members if member.removeprefix("skillsearch.") in PATHS}
             found |= ours or {node.module}
         elif isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
@@ -196,11 +208,11 @@ def internal_imports(name):
     return {other.removeprefix("skillsearch.") for other in ours}
 
 
+@cache
 def calls(name):
-    """Yield all calls in a module, each with the dotted name of what is called."""
-    for node in ast.walk(TREES[name]):
-        if isinstance(node, ast.Call):
-            yield ast.unparse(node.func), node
+    """Return all calls in a module, each with the dotted name of what is called."""
+    found = [node for node in nodes_of(name) if isinstance(node, ast.Call)]
+    return [(ast.unparse(node.func), node) for node in found]
 
 
 def late_bans(tree):
@@ -262,7 +274,7 @@ def sideways(name):
 
 def offenders(check, names=None):
     """Return what a check finds in each module in which it finds anything."""
-    return {name: found for name in names or TREES if (found := check(name))}
+    return {name: found for name in names or PATHS if (found := check(name))}
 
 
 def test_a_module_imports_from_no_floor_above_its_own():
@@ -280,7 +292,7 @@ def test_modules_that_are_to_be_kept_apart_are():
 
 
 def test_no_modules_import_each_other_in_a_circle():
-    waiting = {name: internal_imports(name) & set(TREES) - {name} for name in TREES}
+    waiting = {name: internal_imports(name) & set(PATHS) - {name} for name in PATHS}
     while ready := {name for name, needed in waiting.items() if not needed & set(waiting)}:
         waiting = {name: needed for name, needed in waiting.items() if name not in ready}
     assert waiting == {}
@@ -300,7 +312,8 @@ def test_each_library_has_one_importer():
 def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
     """In the package and in the scripts; libraries begin to report with their first line."""
     scripts = sorted((PACKAGE.parent / "scripts").glob("*.py"))
-    trees = TREES | {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in scripts}
+    trees = {name: tree_of(name) for name in PATHS}
+    trees |= {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in scripts}
     assert {name: late_bans(tree) for name, tree in trees.items() if late_bans(tree)} == {}
     assert late_bans(ast.parse("def f():\n import onnxruntime.capi\nforbid_telemetry()")) == {2}
     assert late_bans(ast.parse("import onnxruntime\nforbid_telemetry()")) == {1}
@@ -326,16 +339,16 @@ def test_nothing_runs_text_as_code_or_unpickles():
 
 def test_only_the_command_line_prints():
     """A library that prints spoils the output of its host."""
-    library = [name for name in TREES if not within(name, "cli")]
+    library = [name for name in PATHS if not within(name, "cli")]
     assert offenders(lambda name: {c for c, _ in calls(name) if c == "print"}, library) == {}
 
 
 def test_only_config_reads_the_environment():
-    others = set(TREES) - {"config", "environ"}
+    others = set(PATHS) - {"config", "environ"}
     readers = {"environ", "environb", "getenv", "getenvb"}
 
     def reading(name):
-        nodes = list(ast.walk(TREES[name]))
+        nodes = nodes_of(name)
         from_os = [n for n in nodes if isinstance(n, ast.ImportFrom) and n.module == "os"]
         taken = {alias.name for node in from_os for alias in node.names}
         attributes = [node for node in nodes if isinstance(node, ast.Attribute)]
@@ -352,9 +365,9 @@ def test_the_middle_is_pure():
         opened = {called.rpartition(".")[2] for called, _ in calls(name)} & OPENING
         return opened | ({other.split(".")[0] for other in imports(name)} & IMPURE_MODULES)
 
-    assert set(TREES) >= PURE
+    assert set(PATHS) >= PURE
     assert offenders(touching, PURE) == {}
 
 
 def test_every_module_says_what_it_is_for():
-    assert [name for name, tree in TREES.items() if not ast.get_docstring(tree)] == []
+    assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []

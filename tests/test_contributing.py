@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.index.skill_index import SkillIndex
 
 PACKAGE = Path(skillsearch.__file__).parent
 PAGE = PACKAGE.parent / ".github" / "CONTRIBUTING.md"
@@ -49,6 +50,7 @@ def test_what_a_recipe_lists_is_enough(title, package_copy, make_skill, home):
     terminal = blocks["Terminal"](
         home / "recipe",
         package_copy,
+        SKILLSEARCH_INDEX_DIR=str(home / "index"),
         SKILLSEARCH_MODEL="hashing",
         SKILLSEARCH_DAEMON="off",
         SKILLSEARCH_READER="off",
@@ -57,7 +59,7 @@ def test_what_a_recipe_lists_is_enough(title, package_copy, make_skill, home):
     skills = terminal.folder / "skills"
     make_skill(skills, "brew-tea", "Brews a pot of tea.")
     make_skill(skills, "boil-water", "Heats water for coffee, soup and all else that wants it hot.")
-    terminal.run("skillsearch index skills")
+    SkillIndex.from_roots(skills, index_dir=home / "index", model="hashing")
     for command, shown in blocks["commands_of"](f"```console\n{recipe['console']}```"):
         assert blocks["is_printed"](terminal.run(command)[1], shown), command
     changed = " ".join(re.findall(r"^\+\+\+ (.*\.py)$", recipe["diff"], re.MULTILINE))

@@ -13,12 +13,7 @@ import pytest
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.search.calibration import (
-    LANGUAGE_FEATURES,
-    NAMED,
-    Calibration,
-    probability,
-)
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES, NAMED, Calibration, probability
 from skillsearch.index.search.calibration_file import load_calibration
 from skillsearch.index.search.candidates import Candidates
 from skillsearch.index.search.evidence import EVIDENCE, READER

@@ -24,7 +24,7 @@ FILLERS = "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u3164\uffa0\U0
 SELECTORS = [*map(chr, range(0xFE00, 0xFE10)), *map(chr, range(0xE0100, 0xE01F0))]
 HIDDEN = [
     char
-    for char in map(chr, range(0x110000))
+    for char in map(chr, (*range(0x20000), *range(0xE0000, 0xE1000)))
     if unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp") and char not in "\n\t"
 ]
 HIDDEN = [*(char for char in HIDDEN if char not in VISIBLE_FORMATS), *FILLERS, *SELECTORS]

@@ -108,9 +108,7 @@ SAID = {
         f"{CONNECTIONS.sessions:,} sessions",
         f"all {WORDS[SERVED]}\nfind the user's",
     ],
-    "skillsearch/agents/README.md": [
-        f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]",
-    ],
+    "skillsearch/agents/README.md": [f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]"],
     "skillsearch/execution/README.md": [f"it times out ({DEFAULT_TIMEOUT:g} s)"],
 }
 

@@ -47,10 +47,7 @@ ELSEWHERE = {
         "index/test_multilingual_embedder.py",
         "test_the_script_writes_what_is_shipped",
     ),
-    "count_request_words": (
-        "index/test_hubness.py",
-        "test_the_script_counts_words_of_requests",
-    ),
+    "count_request_words": ("index/test_hubness.py", "test_the_script_counts_words_of_requests"),
     "embed_ray": (
         "test_embed_ray.py",
         "test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one",

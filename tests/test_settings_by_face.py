@@ -115,9 +115,10 @@ def loaded(monkeypatch, install_weights):
     return record
 
 
-@pytest.fixture
-def root(tmp_path, make_skill):
+@pytest.fixture(scope="module")
+def root(tmp_path_factory, write_skill):
     """Return a folder of skills by its name; each is of an environment, too."""
+    tmp_path, make_skill = tmp_path_factory.mktemp("roots"), write_skill
     for name, skills in {"ours": ("steep-tea", "pour-tea"), "theirs": ("brew-tea",)}.items():
         for skill in skills:
             make_skill(tmp_path / name / "default" / "skills", skill, f"Steep green {skill}.")
@@ -235,7 +236,7 @@ def ask(cli, index_dir, root, monkeypatch):
 
 
 @pytest.fixture
-def give(ask, root, index_dir, loaded, monkeypatch):
+def give(ask, root, index_dir, make_index, loaded, monkeypatch):
     """Have a face search with the usual settings but for some, one of which is given in a way."""
 
     def give(face, setting="", way="", **changed):
@@ -259,10 +260,22 @@ def give(ask, root, index_dir, loaded, monkeypatch):
     return give
 
 
-def make_index(index_dir, roots, fields="full", **given):
-    """Make an index anew."""
-    shutil.rmtree(index_dir, ignore_errors=True)
-    SkillIndex.from_roots(roots, index_dir=index_dir, with_body=fields == "full", **given)
+@pytest.fixture(scope="module")
+def make_index(tmp_path_factory):
+    """Put an index into a folder, a copy of one that was made before."""
+    made = {}
+
+    def make(index_dir, **given):
+        key = tuple(sorted(given.items()))
+        if key not in made:
+            made[key] = tmp_path_factory.mktemp("made") / "index"
+            with_body = given.pop("fields", "full") == "full"
+            roots = given.pop("roots")
+            SkillIndex.from_roots(roots, index_dir=made[key], with_body=with_body, **given)
+        shutil.rmtree(index_dir, ignore_errors=True)
+        shutil.copytree(made[key], index_dir)
+
+    return make
 
 
 @pytest.mark.parametrize(
@@ -306,7 +319,7 @@ def test_a_setting_decides_what_every_face_finds(give, root, setting, way, face)
     ("setting", "way", "face"), [one for one in CELLS if one.values[0] not in FOUND]
 )
 def test_a_setting_has_its_effect_by_every_face(
-    give, loaded, root, tmp_path, caplog, setting, way, face
+    give, make_index, loaded, root, tmp_path, caplog, setting, way, face
 ):
     """A reader that is none is named, a model is loaded, and so on."""
     match setting:
@@ -329,7 +342,7 @@ def test_a_setting_has_its_effect_by_every_face(
                 give(face, setting, way, in_roots="nowhere")
         case "index_dir":
             other = tmp_path / "other"
-            make_index(other, root("theirs"), model="hashing", languages="english")
+            make_index(other, roots=root("theirs"), model="hashing", languages="english")
             given = {"roots": None} if face in ("index", "library") else {}
             assert give(face, setting, way, index_dir=str(other), **given) == {"brew-tea"}
 

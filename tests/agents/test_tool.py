@@ -12,9 +12,7 @@ from pydantic import Field
 
 from skillsearch.agents.arguments import MAX_ARGUMENTS_CHARS
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset
-from skillsearch.errors import (
-    IndexNotFoundError,
-)
+from skillsearch.errors import IndexNotFoundError
 from skillsearch.text.safe_text import all_visible, visible
 
 JSON = st.recursive(

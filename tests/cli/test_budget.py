@@ -98,10 +98,7 @@ def test_wrong_usage_exits_with_2(cli, drinks, args):
 
 @pytest.mark.parametrize(
     ("context", "said"),
-    [
-        ("3000", "Of 3 skills, Claude Code would {}."),
-        ("200000", "No host cuts 3 skills."),
-    ],
+    [("3000", "Of 3 skills, Claude Code would {}."), ("200000", "No host cuts 3 skills.")],
 )
 def test_the_first_line_says_what_would_be_cut(cli, drinks, context, said):
     given = ("budget", drinks, "--context", context, "--host", "claude-code")

@@ -129,12 +129,7 @@ def test_rows_are_for_programs_and_tables_for_people(
     (archive,) = [row for row in rows if row[0] == "archive"]
     today = time.strftime("%Y-%m-%d")
     place = folder_of(tmp_path / "tea.zip").parent
-    assert archive[2:] == [
-        today,
-        str(place),
-        str(tmp_path / "tea.zip"),
-        str(default_index_dir()),
-    ]
+    assert archive[2:] == [today, str(place), str(tmp_path / "tea.zip"), str(default_index_dir())]
     terminal()
     monkeypatch.setenv("COLUMNS", "400")
     table = cli("cache").stdout

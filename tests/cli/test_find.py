@@ -153,13 +153,6 @@ def test_what_is_left_out_is_not_listed(find):
     assert at.end() == (130, "")
 
 
-def test_leaving_prints_nothing(find):
-    at = find("coffee")
-    at.wait("matches: ")
-    at.type(INTERRUPT)
-    assert at.end() == (130, "")
-
-
 @pytest.mark.parametrize("key", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, ESCAPE, "\r"])
 @pytest.mark.slow
 def test_however_it_ends_the_terminal_is_as_it_was(key, find):

@@ -33,15 +33,18 @@ def here(indexed, index_dir, runtime, monkeypatch):
 
 
 @pytest.fixture
-def hook(cli, here):
-    """Run the hook on an event and return what it printed."""
+def hook(cold_hook, serve):
+    """Run the hook as `cold_hook` does, beside a daemon in this process."""
+    serve()
+    return cold_hook
+
+
+@pytest.fixture
+def cold_hook(cli, here):
+    """Run the hook on an event and return what it printed; it starts the daemon."""
 
     def run(
-        prompt="brew filter coffee",
-        *args,
-        event="UserPromptSubmit",
-        seconds=SLOW_MACHINE,
-        **fields,
+        prompt="brew filter coffee", *args, event="UserPromptSubmit", seconds=SLOW_MACHINE, **fields
     ):
         given = {"hook_event_name": event, "prompt": prompt, "cwd": str(Path.cwd()), **fields}
         result = cli("hook", *args, stdin=json.dumps(given), obj=seconds)
@@ -120,7 +123,7 @@ def test_a_model_is_told_whether_what_is_offered_fits(
 
 
 @pytest.mark.parametrize("given", ["brew filter coffee\n", '"brew filter coffee"', "{brew coffee"])
-def test_the_client_text_may_give_the_mere_prompt(cli, here, given):
+def test_the_client_text_may_give_the_mere_prompt(cli, hook, given):
     assert "brew-coffee" in cli("hook", "--client", "text", stdin=given, obj=SLOW_MACHINE).stdout
     told = cli("hook", stdin=given, obj=SLOW_MACHINE)
     assert (told.stdout, "stdin is not" in told.stderr) == ("", True)
@@ -160,12 +163,12 @@ def test_a_skill_cannot_break_out_of_the_answer(hook, drinks, make_skill):
 # With and without the daemon.
 
 
-def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(hook):
+def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(cold_hook):
     assert client.ask("status", seconds=120) is None
-    first = hook()
+    first = cold_hook()
     status = client.ask("status", seconds=120)
     assert status["answered"] == 1
-    assert hook().stdout == first.stdout
+    assert cold_hook().stdout == first.stdout
     assert client.ask("status", seconds=120)["pid"] == status["pid"]
     assert client.ask("status", seconds=120)["answered"] == 2
 
@@ -173,20 +176,21 @@ def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(hook):
 @pytest.mark.slow
 def test_without_the_daemon_the_answer_is_the_same(hook, monkeypatch):
     with_daemon = hook()
-    client.ask("stop", seconds=120)
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     assert hook().stdout == with_daemon.stdout
     assert hook("assemble a bookshelf").stdout == ""
 
 
-def test_settings_in_a_file_turn_it_off_as_well(hook, cli, tmp_path):
+def test_settings_in_a_file_turn_it_off_as_well(cold_hook, tmp_path):
     (tmp_path / "work" / "skillsearch.toml").write_text("daemon = 'off'\n", encoding="utf-8")
-    assert "brew-coffee" in hook().stdout
+    assert "brew-coffee" in cold_hook().stdout
     assert client.ask("status", seconds=120) is None
 
 
 @pytest.mark.parametrize("trouble", ["folder", "path", "version"])
-def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, serve, monkeypatch, trouble):
+def test_a_daemon_that_cannot_be_used_costs_only_time(
+    cold_hook, runtime, serve, monkeypatch, trouble
+):
     if trouble == "folder":
         runtime.mkdir()
         runtime.chmod(0o777)
@@ -194,7 +198,7 @@ def test_a_daemon_that_cannot_be_used_costs_only_time(hook, runtime, serve, monk
         monkeypatch.setenv("XDG_RUNTIME_DIR", f"/tmp/{'x' * 100}")
     else:
         serve(version="9.9")
-    assert "brew-coffee" in hook().stdout
+    assert "brew-coffee" in cold_hook().stdout
 
 
 # What goes wrong.
@@ -257,7 +261,7 @@ def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
     assert "systemMessage" in hook("tea", *place).stdout
 
 
-def test_a_host_that_takes_plain_text_gets_none_of_it(hook, without_daemon):
+def test_a_host_that_takes_plain_text_gets_none_of_it(hook):
     result = hook("tea", "--index-dir", "/nowhere", "--client", "text")
     assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
 
@@ -271,21 +275,20 @@ def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
     assert "SKILLSEARCH_THRESHOLD='high'" in result.stderr
 
 
-def test_when_the_time_is_up_the_prompt_goes_on(hook, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
-    result = hook(seconds=0.05)
+def test_when_the_time_is_up_the_prompt_goes_on(cold_hook, without_daemon):
+    result = cold_hook(seconds=0.05)
     assert (result.stdout, result.stderr) == (
         "",
         "skillsearch hook: timed out after 0.05 s; continuing without skills\n",
     )
 
 
-def test_a_daemon_that_hangs_keeps_no_prompt(hook):
+def test_a_daemon_that_hangs_keeps_no_prompt(cold_hook):
     client.start()
     pid = client.ask("status", seconds=120)["pid"]
     os.kill(pid, signal.SIGSTOP)
     try:
-        result = hook(seconds=0.3)
+        result = cold_hook(seconds=0.3)
     finally:
         os.kill(pid, signal.SIGKILL)
     assert (result.stdout, "continuing without" in result.stderr) == ("", True)
@@ -374,7 +377,6 @@ def test_a_host_that_does_not_close_stdin_waits_two_seconds(here):
 
 @pytest.mark.parametrize("prompt", ["brew filter coffee", None])
 def test_a_host_that_no_longer_reads_is_no_trouble(hook, prompt):
-    hook()
     read, write = os.pipe()
     os.close(read)
     event = json.dumps({"prompt": prompt}).encode()

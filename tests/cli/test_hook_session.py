@@ -115,11 +115,7 @@ HOSTS = {
             {"type": "event_msg", "payload": {"type": "thread_rolled_back", "num_turns": 1}},
         ],
     ),
-    "gemini": (
-        gemini_event,
-        gemini_turn,
-        [{"$set": {"messages": []}}, {"$rewindTo": "m"}],
-    ),
+    "gemini": (gemini_event, gemini_turn, [{"$set": {"messages": []}}, {"$rewindTo": "m"}]),
 }
 MARKS = [(host, mark) for host, (_, _, marks) in HOSTS.items() for mark in marks]
 
@@ -139,7 +135,13 @@ def append(path, records):
 
 
 @pytest.fixture
-def hook(cli, indexed, index_dir, runtime, monkeypatch):
+def daemon(serve):
+    """Serve in this process."""
+    return serve()[0]
+
+
+@pytest.fixture
+def hook(cli, indexed, index_dir, daemon, monkeypatch):
     """Run the hook on an event of a host; return what the model is told, or an empty text."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
 
@@ -158,11 +160,11 @@ def hook(cli, indexed, index_dir, runtime, monkeypatch):
 # What is offered once.
 
 
-@pytest.mark.parametrize("daemon", ["auto", "off"])
+@pytest.mark.parametrize("by", ["auto", "off"])
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.slow
-def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, daemon):
-    monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, by):
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
     event, turn, _ = HOSTS[host]
     first = hook(event("brew filter coffee", transcript))
     assert "brew-coffee" in first
@@ -299,7 +301,6 @@ def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
     hook, transcript, runtime, tmp_path, trouble
 ):
     event = claude_event("brew filter coffee", transcript)
-    hook({**event, "session_id": None})  # starts the daemon, which needs its folder
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     elsewhere = tmp_path / "elsewhere"
     if trouble == "file":
@@ -377,11 +378,11 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
         assert Session(event(alone, transcript)).last_turns() == ""
 
 
-@pytest.mark.parametrize("daemon", ["auto", "off"])
+@pytest.mark.parametrize("by", ["auto", "off"])
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.slow
-def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, daemon):
-    monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
+def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, by):
+    monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.65")  # that filter alone does not reach
     event, turn, _ = HOSTS[host]
     prompt = "and a scale for it too"
@@ -427,7 +428,7 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript)) == ""
-    assert client.ask("status", seconds=120) is None
+    assert client.ask("status", seconds=120)["answered"] == 0
 
 
 @pytest.mark.parametrize("prompt", ["brew filter coffee", "the same for guests"])

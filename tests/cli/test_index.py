@@ -139,14 +139,6 @@ def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_o
     assert found() == {"first-skill", "second-skill", "third-skill"}
 
 
-def test_what_was_indexed_is_known_without_the_request_too(index, skills, index_dir, found):
-    first, second = skills("first", "second")
-    index(first)
-    (index_dir / "request.json").write_bytes(b"")
-    index(second)
-    assert found() == {"first-skill", "second-skill"}
-
-
 def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
     first, second = skills("first", "second")
     index("--examples")
@@ -278,17 +270,6 @@ def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
     assert roots_of() == ["my second", "third"]
 
 
-def test_a_query_says_the_same_of_a_root_that_is_gone(cli, index, skills, index_dir):
-    first, second = skills("first", "second")
-    index(first, second)
-    first.rename(first.with_name("away"))
-    result = cli("query", "first skill", "--threshold", "0", "--index-dir", index_dir)
-    assert "first-skill" in result.stdout
-    assert f"the folder {first} is gone; searching the index as it was" in result.stderr
-    command = f"skillsearch index --replace {second} --index-dir {index_dir}"
-    assert result.stderr.rstrip().endswith(command)
-
-
 def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
     (only,) = skills("only")
     index(only)
@@ -386,12 +367,6 @@ def test_an_unreadable_root_is_refused(index, drinks):
     drinks.chmod(0o700)
     assert code == 2
     assert "permissions" in message
-
-
-def test_a_model_that_nothing_is_called_exits_with_1(cli, drinks):
-    result = cli("index", drinks, "--index-dir", "i", "--model", "nonsense")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "'nonsense'; use one of: onnx, minilm, hashing" in result.stderr
 
 
 def test_an_index_folder_that_cannot_be_written_exits_with_1(cli, drinks, tmp_path):

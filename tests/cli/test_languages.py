@@ -47,8 +47,7 @@ def test_all_needs_the_extra_and_says_so(index, mixed):
 
 
 @pytest.mark.parametrize(
-    ("languages", "expected"),
-    [("auto", ["hashing", "multilingual"]), ("english", ["hashing"])],
+    ("languages", "expected"), [("auto", ["hashing", "multilingual"]), ("english", ["hashing"])]
 )
 def test_a_flag_decides_about_the_second_channel(
     index, mixed, extra, index_dir, languages, expected

@@ -105,14 +105,7 @@ def test_a_running_server_is_named_by_its_url(cli):
 
 
 @pytest.mark.parametrize(
-    "url",
-    [
-        "ftp://host/mcp",
-        "http://",
-        "http://h:99999/",
-        "http://[::1",
-        "http://h/ x",
-    ],
+    "url", ["ftp://host/mcp", "http://", "http://h:99999/", "http://[::1", "http://h/ x"]
 )
 def test_what_is_no_url_is_a_wrong_usage(cli, url):
     result = cli("mcp-config", "vscode", "--http", url)

@@ -18,6 +18,7 @@ from skillsearch.cli.run import read_stdin
 from skillsearch.cli.run_results import find_hints, keep_files
 from skillsearch.execution.executors import REGISTRY, executor_statuses
 from skillsearch.execution.types import Capabilities, RunRequest, RunResult
+from skillsearch.index.skill_index import SkillIndex
 
 FIBONACCI = """import sys
 a, b = 0, 1
@@ -29,20 +30,23 @@ TEN = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"
 SHOW_ARGUMENTS = "import sys; print(*sys.argv[1:], sep='|')"
 
 
-@pytest.fixture
-def skills(tmp_path, make_skill):
-    """The folder of the skill of the design document."""
-    folder = make_skill(tmp_path / "skills", "python-math", "Small utilities for math.").parent
-    (folder / "scripts").mkdir()
+@pytest.fixture(scope="module")
+def skills(tmp_path_factory):
+    """The folder of the skill of the design document; a run sees a copy of it."""
+    folder = tmp_path_factory.mktemp("run") / "skills" / "python-math"
+    (folder / "scripts").mkdir(parents=True)
     (folder / "scripts" / "fib.py").write_text(FIBONACCI)
+    head = "---\nname: python-math\ndescription: Small utilities for math.\n---\n"
+    (folder / "SKILL.md").write_text(f"{head}# Body\n")
     return folder.parent
 
 
-@pytest.fixture
-def index(cli, skills, index_dir):
+@pytest.fixture(scope="module")
+def index(skills):
     """An index of it."""
-    cli("index", skills, "--index-dir", index_dir, "--model", "hashing")
-    return index_dir
+    folder = skills.parent / "index"
+    SkillIndex.from_roots(skills, index_dir=folder, model="hashing")
+    return folder
 
 
 @pytest.fixture
@@ -68,8 +72,7 @@ def workspaces(home):
 
 
 @pytest.mark.parametrize(
-    "executor",
-    ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)],
+    "executor", ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)]
 )
 def test_the_example_of_the_document_runs_by_each_executor(run, executor):
     reasons = {each.name: each.reason for each in executor_statuses()}

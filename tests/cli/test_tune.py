@@ -87,10 +87,7 @@ def test_a_person_gets_a_table(run, terminal):
 
 @pytest.mark.parametrize(
     ("args", "code", "told"),
-    [
-        (("--minutes", "0"), 2, "0"),
-        (("--queries", "nowhere.jsonl"), 2, "nowhere.jsonl"),
-    ],
+    [(("--minutes", "0"), 2, "0"), (("--queries", "nowhere.jsonl"), 2, "nowhere.jsonl")],
 )
 def test_bad_values_are_refused(run, args, code, told):
     result = run(*args)

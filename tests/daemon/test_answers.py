@@ -13,12 +13,7 @@ from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import variables
-from skillsearch.errors import (
-    ConfigError,
-    DaemonError,
-    IndexNotFoundError,
-    QueryError,
-)
+from skillsearch.errors import ConfigError, DaemonError, IndexNotFoundError, QueryError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.opening import MAX_REFRESHED_FILES
@@ -234,6 +229,7 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
         WarmIndexes().get(tmp_path / "one")
 
 
+@pytest.mark.usefixtures("drinks")
 def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
     asked = question(query="차를 우려 주세요")
     (note,) = answers.search(asked)["notes"]

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.metrics import roc_auc_score
 
 from skillsearch.evaluation.assess import assess_abstention, auroc, expected_calibration_error
 from skillsearch.evaluation.types import OperatingPoint, ReliabilityBin, SystemAnswers
@@ -53,13 +52,9 @@ FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
 
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
-    """Pair by pair, and as scikit-learn has it."""
     pairs = [(one > other) + (one == other) / 2 for one in answerable for other in unanswerable]
-    labels = [1] * len(answerable) + [0] * len(unanswerable)
-    expected = roc_auc_score(labels, answerable + unanswerable)
     found = auroc(answerable, unanswerable)
     assert found == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
-    assert found == pytest.approx(expected, abs=1e-9)
     assert found + auroc(unanswerable, answerable) == pytest.approx(1)
 
 

@@ -1,12 +1,12 @@
 """Intervals, paired tests and their correction, against scipy and a sheet of paper."""
 
+import importlib
 from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from skillsearch.evaluation.comparison import (
     compare,
@@ -25,13 +25,19 @@ def mean(values, axis=-1):
     return np.mean(values, axis=axis)
 
 
+@pytest.fixture(scope="module")
+def stats():
+    """Import scipy only where its tests run: it takes a second."""
+    return importlib.import_module("scipy.stats")
+
+
 def random_values(size, seed=7):
     """Draw values as measures have them: many at the ends, some between."""
     return np.random.default_rng(seed).choice([0, 0, 0.3, 0.63, 1, 1], size).tolist()
 
 
 @pytest.mark.parametrize("size", [2, 10, 300])
-def test_the_interval_is_that_of_scipy(size):
+def test_the_interval_is_that_of_scipy(stats, size):
     values = [0.0, *random_values(size - 2), 1.0]
     expected = stats.bootstrap(
         (values,), mean, n_resamples=2_000, method="percentile", rng=np.random.default_rng(5)
@@ -59,7 +65,7 @@ def test_equal_values_have_no_width(values):
 
 
 @given(st.integers(1, 500), st.data())
-def test_the_interval_of_a_share_is_that_of_scipy(size, data):
+def test_the_interval_of_a_share_is_that_of_scipy(stats, size, data):
     """Wilson's, whose ends are within 0 and 1, and apart even where no case or every one counts."""
     count = data.draw(st.integers(0, size))
     expected = stats.binomtest(count, size).proportion_ci(method="wilson")
@@ -83,7 +89,7 @@ def test_few_differences_are_tested_exactly(differences):
 
 
 @pytest.mark.parametrize("size", [3, 8, 12])
-def test_the_exact_test_is_that_of_scipy(size):
+def test_the_exact_test_is_that_of_scipy(stats, size):
     """Sign flips are what scipy calls a permutation of samples."""
     differences = np.random.default_rng(size).normal(0.4, 1, size)
     expected = stats.permutation_test(
@@ -93,7 +99,7 @@ def test_the_exact_test_is_that_of_scipy(size):
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.2])
-def test_the_random_test_is_near_that_of_scipy(shift):
+def test_the_random_test_is_near_that_of_scipy(stats, shift):
     """Both estimate the same p-value from 10,000 flips; 0.02 is three standard errors."""
     differences = np.random.default_rng(3).normal(shift, 1, 100)
     expected = stats.permutation_test(

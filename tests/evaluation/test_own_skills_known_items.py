@@ -84,13 +84,7 @@ def test_a_list_below_a_line_about_when_to_use_holds_requests(line):
 
 
 @pytest.mark.parametrize(
-    "line",
-    [
-        "## When NOT to use",
-        "**Do not use when:**",
-        "## 不适用场景",
-        "## Examples",
-    ],
+    "line", ["## When NOT to use", "**Do not use when:**", "## 不适用场景", "## Examples"]
 )
 def test_other_lists_hold_no_requests(line):
     """A list below the bare word "examples" may hold anything."""

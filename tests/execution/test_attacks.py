@@ -117,11 +117,6 @@ def told(result):
     return "\n".join(result.warnings)
 
 
-def everything(result):
-    """Return all that a caller, and through it a model, gets to see."""
-    return json.dumps(result.to_dict())
-
-
 def contents(folder):
     """Return what lies in a folder: of files the text, of all else the kind."""
     return {

@@ -10,12 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skillsearch.errors import CacheError, UnreadableError, machine_problem
-from skillsearch.files.atomic_files import (
-    reading,
-    sweep,
-    write_atomically,
-    written_beside,
-)
+from skillsearch.files.atomic_files import reading, sweep, write_atomically, written_beside
 
 LEAVE = """
 import os, signal, sys
@@ -102,10 +97,7 @@ def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
 )
 def test_only_a_missing_file_is_damage(tmp_path, number):
     is_damage = number in (errno.ENOENT, errno.ENOTDIR, errno.EISDIR)
-    with (
-        pytest.raises(CacheError if is_damage else UnreadableError),
-        reading(tmp_path),
-    ):
+    with pytest.raises(CacheError if is_damage else UnreadableError), reading(tmp_path):
         raise OSError(number, os.strerror(number))
 
 

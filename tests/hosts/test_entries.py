@@ -11,13 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import ConfigError
-from skillsearch.hosts.entries import (
-    HOOK_CLIENTS,
-    HOSTS,
-    add_command,
-    hook_entry,
-    server_entry,
-)
+from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, add_command, hook_entry, server_entry
 
 COMMAND = ["/opt/skill search/bin/skillsearch", "mcp", "/home/jo/my skills", "--index-dir", "/i"]
 URL = "http://127.0.0.1:8765/mcp"

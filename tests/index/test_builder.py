@@ -138,10 +138,7 @@ CHANGES = {
         (5, 0, 4, 0, 0),
     ),
     "add chunks": (add_chunks, (5, 2, 4, 0, 0)),
-    "rename a folder": (
-        lambda root: (root / "pdf-forms").rename(root / "forms"),
-        (5, 0, 4, 1, 0),
-    ),
+    "rename a folder": (lambda root: (root / "pdf-forms").rename(root / "forms"), (5, 0, 4, 1, 0)),
     "delete": (lambda root: shutil.rmtree(root / "pdf-forms"), (4, 0, 4, 1, 0)),
     "copy": (
         lambda root: shutil.copytree(root / "pdf-forms", root / "sub" / "forms"),
@@ -327,12 +324,7 @@ def test_diagnostics_of_unchanged_skills_stay_reported(root, run, add_skill):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        {"with_body": False},
-        {"model": "hashing-64"},
-        {"roots": "both"},
-        {"roots": "turned"},
-    ],
+    [{"with_body": False}, {"model": "hashing-64"}, {"roots": "both"}, {"roots": "turned"}],
 )
 def test_other_settings_give_another_index(tmp_path, root, run, add_skill, change):
     other = tmp_path / "other"

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.index.documents import embeds_body
-from skillsearch.index.search.calibration import (
-    LANGUAGE_FEATURES,
-    NAMED,
-    Calibration,
-    probability,
-)
+from skillsearch.index.search.calibration import LANGUAGE_FEATURES, NAMED, Calibration, probability
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE, READER
 from skillsearch.index.search.features import FEATURES, features_of
@@ -222,10 +217,7 @@ def test_the_largest_coefficients_give_numbers(size):
     most = json.loads(json.dumps(BY_HAND.to_dict()))
     most["weights"] = dict.fromkeys(FEATURES, 1e6) | dict.fromkeys(AGAINST, -1e6)
     for key in ("alone", "read"):
-        most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {
-            "intercept": size,
-            "distrust": size,
-        }
+        most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {"intercept": size, "distrust": size}
     calibration = Calibration.from_dict(most)
     assert np.isfinite(calibration.contributions(np.ones((2, len(FEATURES)))).sum(axis=1)).all()
     for said in ({}, {READER: 0.0}):

@@ -270,10 +270,7 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
         Corpus.load(tmp_path / "copy", channels=1, with_body=True)
 
 
-def test_chunks_of_unchanged_skills_are_taken_over_unread(
-    workshop, root, build, add_skill, settle, disk
-):
-    settle(root)
+def test_chunks_of_unchanged_skills_are_taken_over_unread(workshop, root, build, add_skill, disk):
     build(root)
     add_skill(root / "attic", "attic", "Tidy up.", "<chunk id=box description=Boxes>Fold.</chunk>")
     disk.forget()

@@ -4,12 +4,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.dense.vectors import (
-    load_codes,
-    save_codes,
-    search_codes,
-    train_codes,
-)
+from skillsearch.index.dense.vectors import load_codes, save_codes, search_codes, train_codes
 
 
 @pytest.fixture

@@ -74,7 +74,7 @@ def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of
         assert files_of(single) == files_of(once)
 
 
-def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, settle, files_of):
+def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
     """It is written, mapped, and after an update byte for byte as in an index built anew."""
     column = Column(np.uint16, lambda document: (len(document.name), len(document.tags)), width=2)
     column.__set_name__(DocumentStore, "lengths")
@@ -83,10 +83,8 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, settle, files_
     root = tmp_path / "skills"
     for name in ("tea", "coffee", "milk"):
         add_skill(root / name, name, f"Make {name}.")
-    settle(root)
     SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
     add_skill(root / "milk", "whole-milk", "Boil milk.")
-    settle(root)
     updated = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing").opened
     anew = SkillIndex.from_roots(root, index_dir=tmp_path / "new", model="hashing").opened
     assert updated.corpus.documents.lengths.tolist() == [[6, 0], [10, 0], [3, 0]]

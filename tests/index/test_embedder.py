@@ -79,8 +79,7 @@ def test_the_model_before_it_was_tuned_can_be_chosen(packaged):
 def test_texts_of_like_meaning_are_near_without_a_shared_word(packaged):
     """A paraphrase is nearer than a text about something else."""
     query, same, other = embed(
-        packaged,
-        ["shorten a movie", "Trim and join video clips", "Rotate API keys that leaked"],
+        packaged, ["shorten a movie", "Trim and join video clips", "Rotate API keys that leaked"]
     )
     assert query @ same > 0.5 > 0.25 > query @ other
 
@@ -346,10 +345,7 @@ def test_any_local_onnx_folder_is_an_embedder(tmp_path, layout):
 
 @pytest.mark.parametrize(
     "config",
-    [
-        {"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False},
-        {"pooling_mode": "cls"},
-    ],
+    [{"pooling_mode_cls_token": True, "pooling_mode_mean_tokens": False}, {"pooling_mode": "cls"}],
 )
 def test_a_model_that_pools_by_its_first_token_is_pooled_so(tmp_path, config):
     folder = make_model(tmp_path)
@@ -396,10 +392,7 @@ def test_a_fingerprint_changes_with_all_that_changes_vectors(tmp_path):
     assert len(set(prints)) == 4
 
 
-@pytest.mark.parametrize(
-    "weights",
-    ["model.onnx_data", "a/b", "é" * 60, "n" * 200],
-)
+@pytest.mark.parametrize("weights", ["model.onnx_data", "a/b", "é" * 60, "n" * 200])
 def test_a_fingerprint_covers_weights_outside_the_model_file(tmp_path, weights):
     folder = make_model(tmp_path, weights=weights)
     before = OnnxEmbedder.load(folder)

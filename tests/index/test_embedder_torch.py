@@ -21,11 +21,7 @@ from skillsearch.errors import EmbedderError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.training.bert_weights import read_hugging_face
 
-pytestmark = [
-    pytest.mark.torch,
-    pytest.mark.slow,
-    pytest.mark.timeout(300),
-]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
 
 TEXTS = [
     "pdf-forms: Fill in PDF forms, extract their fields and flatten the result.",

@@ -1,7 +1,6 @@
 """Example requests in an index: an updated one equals a new one, and answers by them."""
 
 import json
-import os
 import shutil
 from concurrent.futures import Future
 from types import SimpleNamespace
@@ -37,10 +36,8 @@ class Place:
     def __init__(self, tmp_path, add_skill):
         self.tmp_path, self.add_skill = tmp_path, add_skill
         self.root, self.kept = tmp_path / "root", {}
-        self.now = 1_600_000_000_000_000_000
         for number in range(8):
             self.write(number)
-        self.settle()
 
     def write(self, number, about="Answers about thing", **more):
         """Write a skill, new or again."""
@@ -77,14 +74,6 @@ class Place:
             path.write_text(json.dumps([{"query": one} for one in texts]))
         else:
             path.unlink(missing_ok=True)
-
-    def settle(self):
-        """Make everything look long unchanged, at a time of its own."""
-        self.now += 10**12
-        newest = 1_700_000_000_000_000_000
-        for path in [*self.root.rglob("*"), self.root]:
-            if path.lstat().st_mtime_ns > newest:
-                os.utime(path, ns=(self.now, self.now))
 
     def build(self, index_dir="index", **options):
         """Bring the index up to date, and open it."""
@@ -158,8 +147,6 @@ def test_an_updated_index_equals_a_new_one(data, limits, tmp_path_factory, add_s
             place.bring(number, *texts)
         if way == "file":
             place.write(number, about="Answers about thing" if texts else "Says more about thing")
-        if data.draw(st.booleans()):
-            place.settle()
         index = place.build(limits=limits)
     new = place.build("new", limits=limits)
     assert list(index.documents()) == list(new.documents())
@@ -234,7 +221,6 @@ def test_an_example_of_a_script_that_no_model_reads_counts_by_its_words(place):
 def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
     place.keep(3, ASKED)
     place.bring(4, "scan it")
-    place.settle()
     before = place.build()
     assert place.build().is_current()
     place.save(json.dumps({"digest": "0" * 64, "examples": ["for nobody here"]}))
@@ -251,12 +237,10 @@ def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
     place.keep(3, ASKED)
     place.bring(4, "scan it")
     place.bring(5, "scan them")
-    place.settle()
     place.build(limits=limits)
     place.keep(3, "another")
     place.keep(4, "one more")
     place.bring(5, "scan all of them")
-    place.settle()
     disk.forget()
     index = place.build(limits=limits)
     assert sorted(set(disk.opened)) == ["s03", "s04", "s05"]
@@ -268,11 +252,9 @@ def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
 def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, limits):
     place.bring(4, "scan it")
-    place.settle()
     place.build(limits=limits)
     for number in (1, 2):
         place.write(number, about="Says more about thing")
-        place.settle()
         place.build(limits=limits)
     path = place.root / "s04/evals/evals.json"
     path.write_text(json.dumps([{"query": "scam it"}]))
@@ -295,7 +277,6 @@ def test_a_new_eval_file_is_found_wherever_it_may_lie(place, name):
 
 def test_a_changed_path_alone_does_not_stand_for_all_new_examples(place):
     """The skill at the path gets its own; the others get theirs in the next full run."""
-    place.settle()
     place.build(limits=SMALL)
     place.keep(3, ASKED)
     place.keep(4, "scan it")
@@ -313,7 +294,6 @@ def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
     request = IndexRequest((place.root, other), "hashing", True)
     place.keep(3, ASKED)
     place.bring(4, "scan it")
-    place.settle()
     folder = IndexFolder(place.tmp_path / "index")
     Builder(folder, request).run()
     place.root.rename(place.tmp_path / "away")
@@ -359,7 +339,6 @@ def test_nearness_to_everything_counts_what_a_skill_brings_and_not_what_the_user
 
 
 def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
-    place.settle()
     index = place.build()
     freshness = Freshness(index)
     assert first(index) != "s07"
@@ -375,7 +354,6 @@ def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
 def test_many_new_examples_are_left_to_the_background(place):
     for number in range(8, 36):
         place.write(number)
-    place.settle()
     index = place.build()
     jobs = []
 

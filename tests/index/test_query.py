@@ -117,11 +117,7 @@ def both(root, build, polyglot):
 
 @pytest.mark.parametrize(
     ("log_odds", "heard", "trusts"),
-    [
-        (5.0, [0], [1.0, 0.0]),
-        (0.0, [0, 1], [0.5, 1.0]),
-        (-5.0, [0, 1], [0.0, 1.0]),
-    ],
+    [(5.0, [0], [1.0, 0.0]), (0.0, [0, 1], [0.5, 1.0]), (-5.0, [0, 1], [0.0, 1.0])],
 )
 def test_only_a_channel_that_has_a_say_is_asked(both, log_odds, heard, trusts):
     """The vector of another is zero; the first has one as if it were alone, if it is not."""

@@ -58,10 +58,7 @@ def test_lexical_features_are_shares_of_the_maximum(index):
     """BM25 over the most that the query could score, field by field."""
     corpus = index.opened.corpus
     query = form("flatten the zzz plan")
-    for field, name in (
-        (corpus.lexical[0], "bm25_metadata"),
-        (corpus.lexical[-1], "bm25_full"),
-    ):
+    for field, name in ((corpus.lexical[0], "bm25_metadata"), (corpus.lexical[-1], "bm25_full")):
         weights = field.weigh(query.counts)
         everything = np.arange(field.statistics.documents)
         expected = field.best(weights, 1, NOTHING).scores_of(everything) / weights.max_score

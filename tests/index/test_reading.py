@@ -113,7 +113,7 @@ def test_a_change_that_hides_its_time_is_seen_by_stat(tmp_path):
     assert not snapshot.is_current()
 
 
-def test_what_changed_just_before_the_look_is_not_trusted():
+def test_what_changed_just_before_the_look_is_not_trusted(young_files):
     """A later change may share its timestamp; the content hash stays known."""
     at = STAT.mtime_ns
     snapshot = Snapshot("g", {"/old": at - 3, "/new": at + 3}, SNAPSHOT.files)

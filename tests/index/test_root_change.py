@@ -19,7 +19,6 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.types import Root
 
 NAMES = "abc"
-HOW = ["add", "replace", "remove", "keep"]
 
 
 @pytest.fixture
@@ -165,8 +164,7 @@ ASKED = ("blog", "blog/posts", "shop")
 
 @settings(max_examples=15)  # of some 80 ms
 @given(
-    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12),
-    asked=st.permutations(ASKED),
+    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12), asked=st.permutations(ASKED)
 )
 def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
     base = tmp_path_factory.mktemp("order")
@@ -240,7 +238,7 @@ def test_what_came_between_the_decision_and_the_lock_stays(roots, folder):
     assert names_of(last_request(folder)) == "abc"
 
 
-def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder):
+def test_a_root_removed_meanwhile_is_not_removed_again(roots, folder, young_files):
     Builder(folder, change(roots, "abc")).run()
     late = Builder(folder, change(roots, "a", "remove"))
     Builder(folder, change(roots, "a", "remove")).run()

@@ -189,7 +189,7 @@ def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, 
     [(None, install_extra("multilingual")), ("damaged", "e5-small-q4.bin is damaged")],
 )
 def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
-    mixed, polyglot, build, root, caplog, weights, message
+    young_files, mixed, polyglot, build, root, caplog, weights, message
 ):
     polyglot.asked.clear()
     polyglot.install(weights)
@@ -291,10 +291,7 @@ def test_the_features_of_both_channels_by_brute_force(mixed, polyglot):
         number = corpus.documents.number_of(document.doc_id)
         second = 0.5 if document.language == "en" else 1.0
         values = dict(zip(FEATURES, row, strict=True))
-        for field, lexical in (
-            ("metadata", corpus.lexical[0]),
-            ("full", corpus.lexical[-1]),
-        ):
+        for field, lexical in (("metadata", corpus.lexical[0]), ("full", corpus.lexical[-1])):
             weights = lexical.weigh(query.counts)
             matches = lexical.best(weights, 1, NOTHING)
             share = float(matches.scores_of(np.array([number]))[0]) / weights.max_score

@@ -16,13 +16,12 @@ WORDS = (
 
 
 @pytest.fixture
-def skills(tmp_path, add_skill, settle):
-    """Sixteen skills of random words, changed by name; settled after each change."""
+def skills(tmp_path, add_skill):
+    """Sixteen skills of random words, changed by name."""
 
     class Skills:
         root = tmp_path / "many"
         rng = random.Random(7)
-        now = 1_600_000_000_000_000_000
 
         def text(self, count):
             return " ".join(self.rng.choices(WORDS, k=count))
@@ -36,14 +35,9 @@ def skills(tmp_path, add_skill, settle):
         def remove(self, name):
             shutil.rmtree(self.root / name)
 
-        def settle(self):
-            self.now += 10**12
-            settle(self.root, self.now)
-
     made = Skills()
     for number in range(16):
         made.write(f"s{number:02}")
-    made.settle()
     return made
 
 
@@ -69,7 +63,6 @@ def test_a_change_is_written_beside_what_stays(skills, build_small, answers):
     skills.write("s07")
     skills.write("extra")
     skills.remove("s11")
-    skills.settle()
     index = build_small(skills.root)
     assert has_delta(index)
     assert index.opened.corpus.documents.deleted.tolist() == [7, 11]
@@ -85,7 +78,6 @@ def test_a_delta_of_two_channels_equals_a_new_index(skills, build_small, polyglo
     build_small(skills.root, languages="all")
     skills.write("s07")
     skills.write("extra")
-    skills.settle()
     index = build_small(skills.root, languages="all")
     assert has_delta(index)
     bodies = [part for part in index.opened.generation.parts if part.endswith("-body.faiss")]
@@ -118,7 +110,6 @@ def test_what_is_shadowed_follows_every_change(skills, build_small, is_first, an
                 file.write(skills.text(20))
         else:
             skills.write(name)
-        skills.settle()
         index, new = build_small(*roots), build_small(*roots, index_dir="new")
         found, expected = (one.opened.corpus for one in (index, new))
         forms.add(has_delta(index))
@@ -134,7 +125,6 @@ def test_what_is_shadowed_follows_every_change(skills, build_small, is_first, an
 def test_an_unchanged_index_is_not_written_again(skills, build_small):
     build_small(skills.root)
     skills.write("s07")
-    skills.settle()
     first = build_small(skills.root)
     (skills.root / "s08" / "SKILL.md").touch()
     second = build_small(skills.root)
@@ -148,10 +138,8 @@ def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build_small, an
     build_small(skills.root)
     text = path.read_text()
     skills.write("s07")
-    skills.settle()
     build_small(skills.root)
     path.write_text(text)
-    skills.settle()
     index = build_small(skills.root)
     assert index.opened.corpus.documents.size == 17
     assert_equal_to_new(index, build_small, skills.root, answers)
@@ -161,11 +149,9 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build_small, files_o
     build_small(skills.root)
     for number in range(8):
         skills.write(f"s{number:02}")
-    skills.settle()
     assert has_delta(build_small(skills.root))
     for number in range(8, 16):
         skills.write(f"s{number:02}")
-    skills.settle()
     index, new = build_small(skills.root), build_small(skills.root, index_dir="new")
     assert not has_delta(index)
     assert index.generation == new.generation
@@ -175,16 +161,13 @@ def test_beyond_so_many_changes_all_is_written_anew(skills, build_small, files_o
 def test_a_delta_needs_no_saved_vectors(skills, build_small, files_of):
     build_small(skills.root)
     skills.write("s07")
-    skills.settle()
     build_small(skills.root)
     shutil.rmtree(cache_dir())
     skills.write("s08")
-    skills.settle()
     index = build_small(skills.root)
     assert has_delta(index)
     shutil.rmtree(cache_dir())
     skills.write("s09")
-    skills.settle()
     whole = {"least_documents": 10_000}
     one, new = (build_small(skills.root, index_dir=name, limits=whole) for name in ("index", "new"))
     assert files_of(one.opened.folder) == files_of(new.opened.folder)
@@ -201,7 +184,6 @@ def test_an_index_that_shrinks_below_the_codes_is_exact_again(
     )
     for name in ("s03", "s04"):
         skills.remove(name)
-    skills.settle()
     if not is_cached:
         shutil.rmtree(cache_dir())
     index = build_small(skills.root, limits=limits)
@@ -216,7 +198,6 @@ def test_a_small_corpus_stays_one_segment(skills, build_small):
     limits = {"least_documents": 17}
     build_small(skills.root, limits=limits)
     skills.write("s07")
-    skills.settle()
     assert not has_delta(build_small(skills.root, limits=limits))
 
 
@@ -228,13 +209,8 @@ def test_only_what_is_named_is_looked_at(skills, build_small, answers):
     skills.write("s02")
     skills.remove("s03")
     skills.remove("s04")
-    skills.settle()
     report = index.refresh(
-        only=[
-            skills.root / "s01" / "SKILL.md",
-            skills.root / "box",
-            skills.root / "s03",
-        ]
+        only=[skills.root / "s01" / "SKILL.md", skills.root / "box", skills.root / "s03"]
     )
     assert has_delta(index)
     assert (report.indexed, report.removed) == (16, 1)
@@ -251,7 +227,6 @@ def test_only_what_is_named_is_looked_at(skills, build_small, answers):
 def test_a_look_at_some_paths_leaves_the_rest_known(skills, build_small):
     index = build_small(skills.root)
     path = skills.write("s01")
-    skills.settle()
     index.refresh(only=[path])
     report = index.refresh()
     assert (report.reused, report.embedded, report.generation) == (16, 0, index.generation)
@@ -263,13 +238,11 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build_small, answer
     path = skills.root / "s05" / "SKILL.md"
     text = path.read_text()
     path.write_text("")
-    skills.settle()
     report = index.refresh(only=[path])
     assert (report.removed, report.skipped) == (1, 1)
     assert [one.path for one in report.diagnostics if one.severity == "error"] == [str(path)]
     assert_equal_to_new(index, build_small, skills.root, answers)
     path.write_text(text)
-    skills.settle()
     report = index.refresh(only=[path])
     assert (report.indexed, report.skipped, report.diagnostics) == (16, 0, ())
 
@@ -278,10 +251,8 @@ def test_a_broken_file_that_stays_broken_writes_nothing(skills, build_small):
     index = build_small(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.write_text("")
-    skills.settle()
     first = index.refresh(only=[path])
     path.write_text("# Still broken")
-    skills.settle()
     for only in ([path], []):
         report = index.refresh(only=only)
         assert (report.generation, report.diagnostics) == (first.generation, first.diagnostics)
@@ -294,7 +265,6 @@ def test_a_named_file_whose_name_changed_its_case_is_found_by_its_new_path(
     index = build_small(skills.root)
     path = skills.root / "s05" / "SKILL.md"
     path.rename(path.with_name("skill.md"))
-    skills.settle()
     index.refresh(only=[path.parent])
     assert index.find("many:s05").path == str(path.with_name("skill.md"))
     assert_equal_to_new(index, build_small, skills.root, answers)
@@ -313,7 +283,6 @@ def test_in_a_small_index_all_is_looked_at(skills, build_small):
     index = build_small(skills.root, limits={"least_documents": 17})
     skills.write("s01")
     skills.write("s02")
-    skills.settle()
     index.refresh(only=[skills.root / "s01"])
     assert index.is_current()
 
@@ -327,7 +296,6 @@ def test_a_reader_keeps_the_generation_that_it_opened(skills, build_small, answe
     before = answers(reader, reader="off")
     for name in ("s01", "s02", "s03"):
         skills.write(name)
-        skills.settle()
         build_small(skills.root)
     assert answers(reader, reader="off") == before
     assert SkillIndex.open(reader.folder).generation != reader.generation
@@ -338,7 +306,6 @@ def test_the_statistics_are_those_of_the_living(skills, build_small):
     for name in ("s01", "s02", "extra"):
         skills.write(name)
     skills.remove("s09")
-    skills.settle()
     index, new = build_small(skills.root), build_small(skills.root, index_dir="new")
     for field in (0, 1):
         found, expected = (one.opened.corpus.lexical[field] for one in (index, new))

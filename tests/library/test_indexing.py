@@ -1,7 +1,6 @@
 """Tests of making an index beside a library, with executors that do it when they are told to."""
 
 import errno
-import os
 import threading
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -51,17 +50,6 @@ def later():
 def library(drinks, index_dir, later):
     """Make a library whose index is made later."""
     return SkillLibrary.from_roots(drinks, index_dir=index_dir, model="hashing", executor=later)
-
-
-@pytest.fixture
-def age():
-    """Make files look as if they had been there for long: only then their stat is trusted."""
-
-    def make_old(folder):
-        for path in [folder, *folder.rglob("*")]:
-            os.utime(path, (1e9, 1e9))
-
-    return make_old
 
 
 def best(library, query="steep green tea"):
@@ -228,16 +216,13 @@ def test_what_goes_wrong_is_raised_once_and_tried_again(drinks, tmp_path, later)
             library.search("tea")
 
 
-def test_a_saved_index_is_renewed_beside_its_library(
-    drinks, index_dir, later, make_skill, age, cli
-):
+def test_a_saved_index_is_renewed_beside_its_library(drinks, index_dir, later, make_skill, cli):
     """A refresh begins it, and a later one tells what changed."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     library = SkillLibrary.open(index_dir, executor=later)
     for number in range(MAX_REFRESHED_FILES):
         make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
-    age(drinks)
     for _ in range(2):
         assert len(library.refresh()) == 0
     assert best(library, "boil eggs") != "boil-eggs"
@@ -248,8 +233,7 @@ def test_a_saved_index_is_renewed_beside_its_library(
     assert len(library.refresh()) == 0
 
 
-def test_a_saved_index_that_is_current_is_left_alone(drinks, index_dir, later, age, cli):
-    age(drinks)
+def test_a_saved_index_that_is_current_is_left_alone(drinks, index_dir, later, cli):
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     library = SkillLibrary.open(index_dir, executor=later)
     assert len(library.refresh()) == 0

@@ -1,6 +1,5 @@
 """All skills of an environment: found by name, loaded on demand, kept up to date."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,6 @@ from skillsearch.errors import (
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import Missing, SkillLibrary
-
-LONG_AGO_NS = 1_700_000_000_000_000_000
 
 
 @pytest.fixture
@@ -67,13 +64,6 @@ def saved(project, user, tmp_path):
 def either(request):
     """Each kind of library in turn."""
     return request.getfixturevalue(request.param)
-
-
-def age(*folders):
-    """Make all below some folders look long unchanged, so that their stat can be trusted."""
-    for folder in folders:
-        for path in [*folder.rglob("*"), folder]:
-            os.utime(path, ns=(LONG_AGO_NS, LONG_AGO_NS))
 
 
 def names(documents):
@@ -201,7 +191,6 @@ def test_nothing_changed_is_nothing_reported(library, project, user):
 
 
 def test_an_unchanged_disk_is_not_read_again(project, user):
-    age(project, user)
     library = SkillLibrary.from_roots([project, user])
     assert library.is_current()
     before = library.list()

@@ -283,8 +283,7 @@ def test_a_kind_that_says_too_little_is_refused(write_kind, part, other):
 
 
 @pytest.mark.parametrize(
-    "expected",
-    ['says = ["Times coffee."]', 'lacks = ["Times tea."]', 'once = ["e"]', "exit = 4"],
+    "expected", ['says = ["Times coffee."]', 'lacks = ["Times tea."]', 'once = ["e"]', "exit = 4"]
 )
 def test_what_does_not_come_fails(walk, write_kind, expected):
     folder = write_kind('says = ["Times tea."]', expected)

@@ -148,11 +148,7 @@ def test_a_word_follows_the_language_that_its_script_allows(word, language, expe
 
 @given(st.text())
 def test_any_text_has_a_known_language_or_none(text):
-    assert language_of(text) in {
-        "",
-        *SENTENCES,
-        *"am gu hy kn ml mr ne pa si te".split(),
-    }
+    assert language_of(text) in {"", *SENTENCES, *"am gu hy kn ml mr ne pa si te".split()}
 
 
 def test_words_and_letters_are_written_as_they_are_compared():

@@ -73,9 +73,7 @@ def test_passages_hold_all_of_a_body(body):
     assert "".join("".join(found).split()) == "".join(body.split())
 
 
-@given(
-    st.lists(st.text(alphabet="abc ", max_size=PASSAGE_CHARS // 3), max_size=30),
-)
+@given(st.lists(st.text(alphabet="abc ", max_size=PASSAGE_CHARS // 3), max_size=30))
 def test_passages_break_no_shorter_line(lines):
     shown = [line for one in passages("\n".join(lines)) for line in one.split("\n")]
     assert [line for line in shown if line] == [line.strip() for line in lines if line.strip()]

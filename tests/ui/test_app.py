@@ -90,9 +90,8 @@ def pages_of(index_dir):
 
 
 @pytest.fixture
-def site(drinks, index_dir, pages_of):
+def site(drinks_index, pages_of):
     """Return a site over an index of `drinks`."""
-    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
     return Site(make_app(pages_of(), SECRET))
 
 

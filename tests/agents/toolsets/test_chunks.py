@@ -145,11 +145,6 @@ def test_a_skill_without_a_version_has_an_empty_one(manager):
     assert manager.skills["tea"].metadata.version == ""
 
 
-def test_the_prompt_has_the_form_of_the_document(manager):
-    assert manager.get_skills_prompt() == PROMPT
-    assert list(manager.skills) == ["data-analyzer", "tea"]
-
-
 def test_without_skills_the_prompt_is_empty():
     variables = {}
     assert SkillManager(variables=variables).get_skills_prompt() == ""
@@ -270,19 +265,9 @@ def test_registering_again_replaces_and_deactivates(manager):
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
 
 
-def test_a_registered_skill_replaces_one_of_a_folder(manager):
-    manager.activate_chunk("data-analyzer", "charts")
-    manager.register_skill(skill_md("data-analyzer", "Mine.\n" + chunk("charts")))
-    assert manager.skills["data-analyzer"].core_content == "Mine."
-    assert manager.skills["data-analyzer"].active_chunks == frozenset()
-
-
 @pytest.mark.parametrize(
     ("content", "code"),
-    [
-        ("# Just a title", "frontmatter-missing"),
-        (skill_md("x", "x" * (1 << 20)), "file-too-large"),
-    ],
+    [("# Just a title", "frontmatter-missing"), (skill_md("x", "x" * (1 << 20)), "file-too-large")],
 )
 def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
     with pytest.raises(ParseError) as caught:
@@ -305,12 +290,6 @@ def test_variables_can_come_later(skills):
     assert manager.update_variables(second) == {"skill_docs": ""}
     manager.load_from_directory(skills)
     assert (first["skill_docs"], second["skill_docs"]) == ("", PROMPT)
-
-
-def test_without_variables_the_host_asks(skills):
-    manager = SkillManager()
-    manager.load_from_directory(skills)
-    assert manager.update_variables() == {"skill_docs": PROMPT}
 
 
 def test_the_state_survives_json(skills):
@@ -409,23 +388,6 @@ def test_an_older_version_is_no_skill_of_the_prompt(tmp_path, make_skill):
     with pytest.raises(SkillNotFoundError) as caught:
         manager.activate_chunk("tea@1.0", "v1.0")
     assert caught.value.nearest == ("tea",)
-
-
-@pytest.mark.parametrize(
-    ("body", "core", "chunks"),
-    [
-        ("<chunk id=a>A <chunk id=b>B</chunk> C</chunk>", "", {"a": "A  C", "b": "B"}),
-        ("A <chunk id='x'><p>&lt;</p></chunk>", "A", {"x": "<p>&lt;</p>"}),
-        ("```\n<chunk id=a>A</chunk>\n```", "```\n<chunk id=a>A</chunk>\n```", {}),
-    ],
-)
-def test_core_and_chunks_are_separated_whatever_the_markup(body, core, chunks):
-    manager = registered(skill_md("a", body))
-    skill = manager.skills["a"]
-    assert skill.core_content == core
-    assert {id: each.content for id, each in skill.chunks.items()} == chunks
-    assert {id: manager.activate_chunk("a", id) for id in chunks} == chunks
-    assert manager.skills["a"].available_chunks == ()
 
 
 def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
@@ -565,10 +527,7 @@ def test_very_many_chunks_fill_no_error():
 
 def test_a_prompt_of_unchanged_skills_opens_no_file(tmp_path, make_skill, monkeypatch):
     for number in range(3):
-        path = make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
-        os.utime(path, (1_000_000, 1_000_000))
-        os.utime(path.parent, (1_000_000, 1_000_000))
-    os.utime(tmp_path / "s", (1_000_000, 1_000_000))
+        make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "s")
     monkeypatch.setattr(os, "open", None)

@@ -109,12 +109,6 @@ def names(skills):
     return [metadata.name for metadata in skills]
 
 
-def make_old(root):
-    """Date all files back, so that their stat is known to be theirs."""
-    for path in root.rglob("*"):
-        os.utime(path, (1_000_000, 1_000_000))
-
-
 # The models
 
 
@@ -233,7 +227,6 @@ def test_a_name_may_hold_the_constraint(versions, make_manager):
 
 
 def test_an_unchanged_skill_is_not_read_again(root, make_manager, opened):
-    make_old(root)
     loader = make_manager(root).loader
     skill = loader.load_skill("steep-tea")
     opened.clear()
@@ -265,7 +258,6 @@ def test_a_skill_that_changes_while_it_is_read_is_not_kept(manager, root):
 def test_skills_are_loaded_ahead(root, make_manager, make_skill, opened):
     loader = make_manager(root).loader
     make_skill(root, "new")
-    make_old(root)
     assert loader.preload(["steep-tea", "coffee", "new"]) == ("steep-tea", "new")
     opened.clear()
     assert "80 C" in loader.load_skill_content("steep-tea")
@@ -295,7 +287,6 @@ def test_no_more_are_preloaded_than_can_be_kept(root, make_manager, monkeypatch)
 
 
 def test_a_manager_reads_metadata_alone(root, make_manager, opened):
-    make_old(root)
     manager = make_manager(root)
     assert sorted(opened) == sorted(root.glob("*/SKILL.md"))
     manager.search_skills("build the index")
@@ -638,7 +629,6 @@ def test_without_skills_there_is_no_prompt(tmp_path, make_manager):
 
 
 def test_an_agent_runs_the_flow_of_the_document(root, make_manager, tmp_path, opened):
-    make_old(root)
     manager = make_manager(root)
     manager.search_skills("build the index")
     opened.clear()

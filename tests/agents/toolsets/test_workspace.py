@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets import workspace as module
-from skillsearch.agents.toolsets.workspace import (
-    GUIDANCE,
-    MAX_DOCS,
-    RUN_GUIDANCE,
-    WorkspaceToolset,
-)
+from skillsearch.agents.toolsets.workspace import GUIDANCE, MAX_DOCS, RUN_GUIDANCE, WorkspaceToolset
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.namespace import NamespaceExecutor
