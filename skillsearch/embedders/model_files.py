@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import mmap
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
 from skillsearch.environ import install_again
 from skillsearch.errors import EmbedderError, explained
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
@@ -29,7 +30,7 @@ PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
 MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
 # What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
 # entry with the key "location" and a value of the length in the group (both lengths below 2^14).
-EXTERNAL_NAME = re.compile(
+EXTERNAL_NAME = lazy_pattern(
     rb"j[\x00-\xff]{1,2}\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])"
 )
 

@@ -6,8 +6,7 @@ complete: a long task told in sentences has no pasted text. Every expression is 
 
 from __future__ import annotations
 
-import re
-
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.languages import FUNCTION_WORDS
 
@@ -21,10 +20,10 @@ _MOST_OF_ORDER = 12
 _SHARE = 0.5
 """Of the words of a request, the instruction has at most so many."""
 _MOST_CHARS = 100_000
-_COLON = re.compile(r"[:\uff1a](?=\s|[\"'“「])")
-_BLANK_LINE = re.compile(r"\n\s{0,9}\n")
-_SENTENCE_END = re.compile(r"[.!?](?=\s)|[。\uff01\uff1f]")
-_LAST_LINE = re.compile(r"\n\s{0,9}\n(?P<last>[^\n]{1,400})\s{0,9}\Z")
+_COLON = lazy_pattern(r"[:\uff1a](?=\s|[\"'“「])")
+_BLANK_LINE = lazy_pattern(r"\n\s{0,9}\n")
+_SENTENCE_END = lazy_pattern(r"[.!?](?=\s)|[。\uff01\uff1f]")
+_LAST_LINE = lazy_pattern(r"\n\s{0,9}\n(?P<last>[^\n]{1,400})\s{0,9}\Z")
 
 
 def instruction(text: str) -> str:
