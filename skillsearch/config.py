@@ -17,7 +17,7 @@ import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
@@ -27,6 +27,8 @@ from skillsearch.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.errors import ConfigError, explained
 from skillsearch.files.private import tighten
 from skillsearch.json_values import object_of
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 from skillsearch.types import (
     EVERYWHERE,
     LANGUAGES,
@@ -229,7 +231,7 @@ Key = Literal[
 ]  # fmt: skip
 """The settings that are read one at a time."""
 _OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
-_DESCRIBED = re.compile(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_DESCRIBED = lazy_pattern(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
 _VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VARIABLES
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import STRICT, TRUSTS
 
@@ -24,14 +24,14 @@ READING = ("auto", "off", "always")
 DEFAULT_READER = "auto"
 
 _MAX_NAME_BYTES = 255
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
-_ROOT_IN_LIST = re.compile(
+_URL = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")
+_ROOT_IN_LIST = lazy_pattern(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/:@]*(?::[^/@]*)?@)?(?:\[[^]/]*\]|[^/:]*)(?::\d+)?(?:/[^:]*)?"
     r"|[^:]+"
 )
 """A URL, its port and all, or a path: an item of a colon-separated list."""
-_WORD = re.compile(r"[^\s,]+")
-_DEVICE = re.compile(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
+_WORD = lazy_pattern(r"[^\s,]+")
+_DEVICE = lazy_pattern(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 Parser = Callable[[object, Path], Any]
 """Returns a setting, given its value and the folder that relative paths start from.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
@@ -20,6 +19,7 @@ from typing import (
 )
 
 from skillsearch.errors import QueryError
+from skillsearch.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from skillsearch.types import SearchResult
@@ -39,9 +39,9 @@ _KINDS: dict[str, Any] = {
     "Mapping": Mapping, "MutableMapping": Mapping, "Callable": Callable, "Progress": Callable,
     "Executor": _Submitting,
 }  # fmt: skip
-_UNPACKED = re.compile(r"Unpack\[(\w+)\]")
-_INNER = re.compile(r"\[[^\[\]]*\]")
-_NAMES = re.compile(r"\b(?:Collection|Iterable|Sequence)\[str(?: \| Path)?\]")
+_UNPACKED = lazy_pattern(r"Unpack\[(\w+)\]")
+_INNER = lazy_pattern(r"\[[^\[\]]*\]")
+_NAMES = lazy_pattern(r"\b(?:Collection|Iterable|Sequence)\[str(?: \| Path)?\]")
 
 _Class = TypeVar("_Class", bound=type)
 _P = ParamSpec("_P")

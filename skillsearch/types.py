@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import Field, dataclass, field, replace
+from dataclasses import Field, field, replace
 from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
@@ -19,6 +19,8 @@ from typing import (
     get_args,
     overload,
 )
+
+from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     import os

@@ -10,7 +10,8 @@ import skillsearch
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "environ", "errors", "hosts.scan", "json_values", "signatures", "types"},
+    {"_version", "environ", "errors", "hosts.scan", "json_values"}
+    | {"patterns", "records", "signatures", "types"},
     {"text"},
     {
         "config",

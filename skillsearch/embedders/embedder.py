@@ -6,7 +6,6 @@ A library is imported only when a model that needs it is loaded.
 from __future__ import annotations
 
 import contextlib
-import re
 import string
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +19,7 @@ from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
+from skillsearch.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Tokenizer
@@ -57,7 +57,7 @@ SPECS = "onnx, minilm, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
 # Named beside every count: tokenizers of other models differ by some tens of percent.
 COUNTED_BY = f"the packaged tokenizer (WordPiece of {TUNED.name})"
 # A run without blanks and ASCII punctuation, at which the tokenizer always splits words.
-_WORD = re.compile(r"[^ \t\n\r!-/:-@\[-`{-~]+")
+_WORD = lazy_pattern(r"[^ \t\n\r!-/:-@\[-`{-~]+")
 # Characters counted at a time, which bounds the memory for a long text.
 _SLICE_CHARS = 1 << 20
 _KEPT_WORDS = 1 << 18

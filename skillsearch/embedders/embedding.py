@@ -9,7 +9,6 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import EmbedderError, translated
+from skillsearch.records import dataclass
 
 # Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
-import re
+import os
+import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
+from skillsearch.config import cache_dir
 from skillsearch.environ import install_again
-from skillsearch.errors import EmbedderError, explained
+from skillsearch.errors import CacheError, EmbedderError, UnreadableError, explained
+from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.files.private import make_private
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
@@ -27,9 +34,11 @@ KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
 # The files of a sentence-transformers model that decide its vectors.
 MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
+# A file can change once more within the tick of its clock; older changes show in its times.
+SETTLED_NS = 2_000_000_000
 # What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
 # entry with the key "location" and a value of the length in the group (both lengths below 2^14).
-EXTERNAL_NAME = re.compile(
+EXTERNAL_NAME = lazy_pattern(
     rb"j[\x00-\xff]{1,2}\n\x08location\x12([\x01-\x7f]|[\x80-\xff][\x01-\x7f])"
 )
 
@@ -71,8 +80,49 @@ class ModelConfig:
             raise EmbedderError(f"{manifest} lacks a usable value: {exc!r}") from exc
 
     def verify(self, path: Path) -> str:
-        """Return the sha256 of a file, after comparing it with the one it must have, if any."""
-        return sha256_of(path, self.sha256.get(path.name))
+        """Return the sha256 of a file, after comparing it with the one it must have, if any.
+
+        One that others cannot write is read for this once, and again after its stat has changed.
+        """
+        expected = self.sha256.get(path.name)
+        stamp = _stamp_of_own(path) if expected else None
+        if stamp is None:
+            return sha256_of(path, expected)
+        record, entry = _read_stamps(), [*stamp, expected]
+        if record.get(str(path)) == entry:
+            return str(expected)
+        digest = sha256_of(path, expected)
+        if time.time_ns() - stamp[-1] > SETTLED_NS:
+            with contextlib.suppress(OSError):
+                make_private(_stamps_file().parent)
+                write_record(_stamps_file(), {**record, str(path): entry}, sync=False)
+        return digest
+
+
+def _stamps_file() -> Path:
+    return cache_dir() / "models" / "stamps"
+
+
+def _read_stamps() -> dict[str, Any]:
+    """Return the stamp and the digest of files that had it; none if others can write there."""
+    path = _stamps_file()
+    with contextlib.suppress(CacheError, UnreadableError):
+        if _stamp_of_own(path):
+            record = read_record(path)
+            return record if isinstance(record, dict) else {}
+    return {}
+
+
+def _stamp_of_own(path: Path) -> tuple[int, ...] | None:
+    """Return inode, size and times of a file; None if others can write it or its folder."""
+    with contextlib.suppress(OSError):
+        real = path.resolve()
+        stats = (real.stat(), real.parent.stat())
+        owners = {0, os.geteuid()} if hasattr(os, "geteuid") else set()
+        if all(stat.st_uid in owners and not stat.st_mode & 0o022 for stat in stats):
+            stat = stats[0]
+            return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    return None
 
 
 def sha256_of(path: Path, expected: str | None = None) -> str:

@@ -6,7 +6,6 @@ import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -19,6 +18,7 @@ from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError
+from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,6 +19,7 @@ from skillsearch.embedders.model_files import (
 from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
 from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, importing
+from skillsearch.records import dataclass
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
 # a third more time with all-MiniLM-L6-v2), 256 on other devices, which a small batch leaves idle.

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Sequence
 from pathlib import PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from skillsearch.errors import UnsafePathError
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.safe_text import visible
 
 MAX_PATH_CHARS = 1024
 _MAX_SHOWN_CHARS = 200
 # A character has at most four bytes, and a byte three characters when percent-encoded.
 _MAX_ENCODED_CHARS = 12 * MAX_PATH_CHARS
-_DRIVE = re.compile(r"(?:\.?/)*[A-Za-z]:")
-CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_DRIVE = lazy_pattern(r"(?:\.?/)*[A-Za-z]:")
+CONTROL = lazy_pattern(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:

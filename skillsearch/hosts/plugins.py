@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -18,12 +17,13 @@ from typing import NamedTuple
 from skillsearch.config import home_dir
 from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.types import Json, JsonObject
 
 _MAX_BYTES = 16 << 20
 _MAX_PLUGINS = 1_000
-_NUMBERS = re.compile(r"\d+")
+_NUMBERS = lazy_pattern(r"\d+")
 # Scopes of Claude Code for which a plugin is installed in one project.
 _OF_PROJECT = ("project", "local")
 

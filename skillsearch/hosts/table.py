@@ -12,8 +12,9 @@ from typing import Any
 from skillsearch.config import data_dir
 from skillsearch.environ import host_folders
 from skillsearch.hosts.scan import TEXT
+from skillsearch.patterns import lazy_pattern
 
-_FOLDER = re.compile(r"\{(\w+):([^}]*)\}")
+_FOLDER = lazy_pattern(r"\{(\w+):([^}]*)\}")
 
 Rows = dict[str, dict[str, Any]]
 """What is known of each host, by its name; the file says what the keys mean."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +15,7 @@ from skillsearch.index.dense.likeness import LEAST_OF_CHUNK
 from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
+from skillsearch.records import dataclass
 from skillsearch.text.tokenizer import term_hash
 
 TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]

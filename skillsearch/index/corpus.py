@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,7 @@ from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
 from skillsearch.json_values import checked, choice_of, list_of, objects_of, text_of, texts_of
+from skillsearch.records import dataclass
 from skillsearch.roots.sources import is_bundle, source_behind
 from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, Json, JsonObject, Languages, Root
 

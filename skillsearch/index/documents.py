@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.index.hubness import hubness
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 from skillsearch.skills.stubs import digest_of
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description
@@ -48,7 +50,7 @@ SKETCH_SIZE = 16
 _SHINGLE = 3
 # An odd number that spreads the bits of a product (the golden ratio: Knuth, volume 3, 6.4).
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
-_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
+_COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # What makes a member of a field of the list that JSON has; None if it is as it should be.
 _FROM_JSON: Mapping[str, Callable[[Any], object] | None] = {
     **dict.fromkeys(("requires", "tags", "lapses", "paths")),

@@ -16,7 +16,6 @@ equal and, in one root, their names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ import numpy as np
 from skillsearch.index.documents import KNOWN, SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
+from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -8,7 +8,7 @@ import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +19,8 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
@@ -44,7 +46,7 @@ _MOST_COMPARED = 32
 _MOST_MEANINGS = 10_000
 # What stands around a name that is quoted, and before one that is mentioned or a command.
 _QUOTES, _MARKS = " \t\r\n\"'`", "@$#/\\"
-_SKILL_MD = re.compile(r"(?:^|/)SKILL\.md$", re.IGNORECASE)
+_SKILL_MD = lazy_pattern(r"(?:^|/)SKILL\.md$", re.IGNORECASE)
 
 
 def find_by_name(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from time import monotonic, thread_time
@@ -16,6 +15,8 @@ from typing import TYPE_CHECKING
 from skillsearch.config import Settings, index_option, user_index_dir
 from skillsearch.errors import IndexNotFoundError, LockTimeoutError, RootError, SkillSearchError
 from skillsearch.index.scope import folders_of
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _LOCK_SECONDS = 3.0
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
 _NEAR_CUTOFF = 0.75
-_HYPHENATED, _MAX_DOUBTFUL = re.compile(r"\w+(?:[-_]\w+)+"), 3
+_HYPHENATED, _MAX_DOUBTFUL = lazy_pattern(r"\w+(?:[-_]\w+)+"), 3
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
 

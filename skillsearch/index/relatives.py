@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -13,13 +12,14 @@ from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.families import share_most
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, without
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.folders import in_checkout
 from skillsearch.types import Family, Relative
 
 # Near-copies that are listed.
 MOST_LISTED = 20
 _NO_RANKS: Mapping[int, int] = {}
-_VERSION = re.compile(r"(?:^|(?<=[/@_-]))v?\d+(?:\.\d+)*(?=/|$)")
+_VERSION = lazy_pattern(r"(?:^|(?<=[/@_-]))v?\d+(?:\.\d+)*(?=/|$)")
 
 
 def family_of(

@@ -6,7 +6,7 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
@@ -17,6 +17,7 @@ from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
 from skillsearch.json_values import choice_of, object_of, text_of, texts_of
+from skillsearch.records import dataclass
 from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Literal
@@ -35,6 +35,7 @@ from skillsearch.index.request import (
     trust_by_root,
     trusting,
 )
+from skillsearch.records import dataclass
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
 from skillsearch.text.safe_text import listed

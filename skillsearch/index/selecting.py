@@ -24,6 +24,7 @@ from skillsearch.index.request import key_of
 from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
 from skillsearch.types import SCOPE, SELECTING, WITH_FRONTMATTER, Diagnostic, Root, Selection
@@ -35,7 +36,7 @@ _MOST_WARNED = 10
 # Kind, pattern, and the aliases of the roots whose skills pass untested.
 _Test: TypeAlias = tuple[str, re.Pattern[str], set[str]]
 _HYPHENS = str.maketrans("_ ", "--")
-_GLOB = re.compile(r"[*?\[{!]")
+_GLOB = lazy_pattern(r"[*?\[{!]")
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
@@ -24,6 +23,7 @@ from skillsearch.embedders.onnx_embedder import (
 )
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.records import dataclass
 from skillsearch.setting_values import DEFAULT_READER, READING
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ import json
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,6 +14,7 @@ from skillsearch.errors import ConfigError, RootError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
+from skillsearch.records import dataclass
 from skillsearch.types import Record
 
 VERSION = 1

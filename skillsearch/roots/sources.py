@@ -11,7 +11,6 @@ import json
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
@@ -20,6 +19,8 @@ from skillsearch.errors import RootError
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
 from skillsearch.json_values import checked, list_of, text_of
+from skillsearch.patterns import lazy_pattern
+from skillsearch.records import dataclass
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import JsonObject
@@ -32,26 +33,26 @@ _MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
 _NAME_CHARS = 60
 _NAME, _REF = r"\w[\w.-]*(?:/[\w.-]+?)+", r"@(?P<ref>[\w.][\w./-]*)"
-_SHORT = re.compile(
+_SHORT = lazy_pattern(
     rf"(?:(?:ssh://)?[\w.-]+@(?P<host>[\w.-]+)(?::\d+)?[:/](?P<path>{_NAME})(?:\.git)?"
     rf"|(?P<name>\w[\w-]*/[\w-][\w.-]*?)(?:\.git)?(?:{_REF})?(?:/(?P<folder>[\w.][\w./ -]*?))?)/?"
 )
 """What git clones over ssh; or ``owner/repo``, maybe with ``@ref`` and a folder."""
-_FORGE = re.compile(
+_FORGE = lazy_pattern(
     r"(?P<scheme>(?:git\+)?https?://|git://)?(?:www\.)?"
     r"(?P<host>github\.com|gitlab\.com|codeberg\.org)/(?P<path>[^?#]+?)/?(?:[?#].*)?",
     re.IGNORECASE,
 )
-_IN_FORGE = re.compile(r"(?P<name>[^/]+/[^/@]+(?:@.+)?)(?:/(?P<page>.*))?")
-_IN_GITLAB = re.compile(r"(?P<name>.+?)(?:/-/(?P<page>.*)|/(?P<old>(?:tree|blob)/.*))?")
+_IN_FORGE = lazy_pattern(r"(?P<name>[^/]+/[^/@]+(?:@.+)?)(?:/(?P<page>.*))?")
+_IN_GITLAB = lazy_pattern(r"(?P<name>.+?)(?:/-/(?P<page>.*)|/(?P<old>(?:tree|blob)/.*))?")
 """There a project lies in one group or more."""
-_REPOSITORY = re.compile(rf"(?P<name>{_NAME})(?:\.git)?(?:{_REF})?")
-_PAGE = re.compile(
+_REPOSITORY = lazy_pattern(rf"(?P<name>{_NAME})(?:\.git)?(?:{_REF})?")
+_PAGE = lazy_pattern(
     r"(?:tree|commit|src/(?:branch|tag|commit)|(?:releases|tags)(?=/[^/]+$)|releases/tag"
     r"|blob(?=/.*SKILL\.md$))/(?P<ref>[^/]+)(?:/(?P<folder>.*?))??(?:/SKILL\.md)?"
 )
 """A page of a repository that shows a folder at some state, or the SKILL.md in it."""
-_ARCHIVE = re.compile(
+_ARCHIVE = lazy_pattern(
     r"https?://[^/]+/(?:[^/]+/)+?(?P<repo>[^/]+)/(?:-/)?archive/(?:refs/(?:heads|tags)/)?[^#]+"
 )
 _FOLDER = "#folder="
@@ -59,7 +60,7 @@ WELL_KNOWN = "/.well-known/agent-skills/index.json"
 """Where a server says which skills it offers: Agent Skills Discovery, version 0.2."""
 SKILL_SERVER = "mcp+"
 """What a URL of an MCP server begins with that offers skills (the extension SEP-2640)."""
-_UNPLAIN = re.compile(r"[^\w.-]+")
+_UNPLAIN = lazy_pattern(r"[^\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,13 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.files.paths import is_plain, is_utf8, printable
+from skillsearch.records import dataclass
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible

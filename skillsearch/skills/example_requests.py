@@ -15,7 +15,7 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, lru_cache
 from itertools import islice
 from pathlib import Path
@@ -28,6 +28,7 @@ from skillsearch.errors import SkillError
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
 from skillsearch.json_values import list_of
+from skillsearch.records import dataclass
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible
 from skillsearch.types import Example, ExampleSource, FileStat, Json, SkillMetadata

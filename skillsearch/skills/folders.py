@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from skillsearch.hosts.table import hidden_folders
+from skillsearch.patterns import lazy_pattern
 
 _OF_COLLECTIONS = frozenset(
     ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "
@@ -17,16 +18,16 @@ _OF_COLLECTIONS = frozenset(
 _ASIDE = (
     r"trash(?:es)?|recycle|attic|back-?ups?|bak|old|orig|archived?s?|deleted|removed|deprecated"
 )
-_THROWN_AWAY = re.compile(
+_THROWN_AWAY = lazy_pattern(
     rf"\.(?:{_ASIDE}|disabled|history|snapshots?|stversions)(?:[-_. \d].*)?"
     r"|\$recycle\.bin|lost\+found"
     r"|.*(?:~|\.(?:back-?up|bak|old|orig|deleted|disabled)(?:[-_.~]?\d+)*)",
     re.IGNORECASE,
 )
-_KEPT_ASIDE = re.compile(rf"_?(?:{_ASIDE})", re.IGNORECASE)
+_KEPT_ASIDE = lazy_pattern(rf"_?(?:{_ASIDE})", re.IGNORECASE)
 # Names that file managers give to copies; no skill's name has a blank.
-_COPY = re.compile(r".+ (?:(?:- )?copy(?: \(?\d+\)?)?|\(\d+\))", re.IGNORECASE)
-_CHECKOUT = re.compile(r"(?:^|.*/)\.?worktrees/[^/]+/?", re.IGNORECASE)
+_COPY = lazy_pattern(r".+ (?:(?:- )?copy(?: \(?\d+\)?)?|\(\d+\))", re.IGNORECASE)
+_CHECKOUT = lazy_pattern(r"(?:^|.*/)\.?worktrees/[^/]+/?", re.IGNORECASE)
 # A skill of another checkout comes after all that are kept aside in this one.
 _ANOTHER_CHECKOUT = 64
 

@@ -7,7 +7,6 @@ tags and depth are refused at their event.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from skillsearch.errors import ParseError
+from skillsearch.patterns import lazy_pattern
 from skillsearch.types import Diagnostic, Json, JsonObject, Severity
 
 MAX_FRONTMATTER_BYTES = 64 * 1024
@@ -26,14 +26,14 @@ HARMFUL_CODES = frozenset(
     {"frontmatter-too-large", "yaml-too-deep", "yaml-too-many-values", "yaml-tag"}
 )
 """Codes of YAML that no repair may touch: the text was written to cost time or to run code."""
-KEY_LINE = re.compile(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]*:(?:[ \t]|$)""")
+KEY_LINE = lazy_pattern(r"""["']?[^\W\d][\w.-]{0,80}["']?[ \t]*:(?:[ \t]|$)""")
 """The start of a top-level ``key: value`` line; prose seldom has a colon after its first word."""
 
 _TOO_DEEP = "exceeded maximum nesting depth"
 """What libyaml says from 0.2.6 on where it stops by itself, before the first event."""
-_OPENING_LINE = re.compile(r"\s*+---[^\S\n]*+\n")
-_CLOSING_LINE = re.compile(r"\n---[^\S\n]*+(?:\n|\Z)")
-_INDENTED_CLOSING = re.compile(r"\n[ \t]++---[^\S\n]*+(?:\n|\Z)")
+_OPENING_LINE = lazy_pattern(r"\s*+---[^\S\n]*+\n")
+_CLOSING_LINE = lazy_pattern(r"\n---[^\S\n]*+(?:\n|\Z)")
+_INDENTED_CLOSING = lazy_pattern(r"\n[ \t]++---[^\S\n]*+(?:\n|\Z)")
 _CORE_TAG = "tag:yaml.org,2002:"
 _CORE_TYPES = ("str", "int", "float", "bool", "null", "map", "seq", "timestamp")
 _CODE_TAGS = (f"{_CORE_TAG}python/", "!ruby/", "!java", f"{_CORE_TAG}java")
@@ -46,7 +46,7 @@ _WORDS: dict[str, bool | None] = {
     "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
 # 17 digits fit 64 bits, so every JSON library can carry the number.
-_NUMBER = re.compile(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
+_NUMBER = lazy_pattern(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
 
 
 class Finding(NamedTuple):

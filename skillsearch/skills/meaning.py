@@ -11,6 +11,7 @@ import re
 import textwrap
 from collections.abc import Callable
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import (
     Fields,
     Finding,
@@ -33,15 +34,15 @@ _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
 _NESTING_KEYS = (*NESTING_KEYS, *_PHRASE_KEYS)
 _TEXT_KEYS = (*_NAMING_KEYS, "whentouse", *_PHRASE_KEYS)
 _SHOWN_CHARS = 60
-_SLUG = re.compile(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
+_SLUG = lazy_pattern(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
-_ITEM = re.compile(r"(?m)^([ \t]*)-(?!\S)")
-_COMMENT = re.compile(r"#(?<![^ \t]#).*")
-_HASH_WORD = re.compile(r"(?i)(?!#+(?:(?:todo|fixme|xxx|note):|noqa|nosec))#(?:\S|[ \t]*\d)")
+_ITEM = lazy_pattern(r"(?m)^([ \t]*)-(?!\S)")
+_COMMENT = lazy_pattern(r"#(?<![^ \t]#).*")
+_HASH_WORD = lazy_pattern(r"(?i)(?!#+(?:(?:todo|fixme|xxx|note):|noqa|nosec))#(?:\S|[ \t]*\d)")
 """A channel, a hashtag, a heading or a number; most comments begin with one and a blank."""
-_COMMENTED_OUT = re.compile(r"#\s*(?:-\s|[\w-]+:(?!\S))")
+_COMMENTED_OUT = lazy_pattern(r"#\s*(?:-\s|[\w-]+:(?!\S))")
 
-_CODE_SPAN = re.compile(r"(`[^`]*`)")
+_CODE_SPAN = lazy_pattern(r"(`[^`]*`)")
 """Quoted text is neither an escape nor a placeholder."""
 _ESCAPES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?:\\u[0-9a-fA-F]{4})+", lambda escape: json.loads(f'"{escape[0]}"')),
@@ -51,8 +52,8 @@ _ESCAPES: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
 )
 r"""Escapes that are left over; ``\n`` between sentences, not in ``C:\new``."""
 
-_SLOT = re.compile(r"\{(?<!\$\{)\{\s*[\w.]+\s*(?:\|[^{}]*)?\}\}|<%.{1,200}?%>|\$\{input:\w+\}")
-_PLACEHOLDER = re.compile(
+_SLOT = lazy_pattern(r"\{(?<!\$\{)\{\s*[\w.]+\s*(?:\|[^{}]*)?\}\}|<%.{1,200}?%>|\$\{input:\w+\}")
+_PLACEHOLDER = lazy_pattern(
     r"(?is)\s*(?:\[?(?-i:TODO|TBD|FIXME)(?:[]:].*)?|\[[^][,]*\]|<[^<>]*>|\$?\{\w+\}|\$\w+"
     r"|(__|%|@@)\w+\1|x{3,10}|n/a|[.…]+|placeholder|lorem ipsum\b.*|(?:insert|enter|add)\s.*\shere"
     r"|(?:replace with )?(?:(?:an?|your|the) )?(?:(?:brief|short|clear|concise|one-line|skill) )*"
@@ -64,13 +65,13 @@ _PLACEHOLDER = re.compile(
 _BLANKS = r"[ \t\xa0\u3000]*"
 _MARKS = r"""["'“”*_`\u200b\u2060\ufeff]*"""
 _SOUND_KEY = r"""(["']?)([a-z-]+)\1[ \t]*:(?![^ \t\n])"""
-_KEY_AS_READ = re.compile(
+_KEY_AS_READ = lazy_pattern(
     rf"""(?m)^(?!{_SOUND_KEY})([ \t]*){_MARKS}"""
     rf"""((?i:name|description)|version|license|metadata|allowed-tools|tags){_MARKS}"""
     rf"""{_BLANKS}[:\uff1a\ufe55]\**{_BLANKS}(?=(.*))"""
 )
-_KEY_WITH_VALUE = re.compile(r"(?:name|description)[ \t]*[:\uff1a\ufe55][ \t]*[^\s|>]")
-_BODY = re.compile("(?m)^(?:#|```)")
+_KEY_WITH_VALUE = lazy_pattern(r"(?:name|description)[ \t]*[:\uff1a\ufe55][ \t]*[^\s|>]")
+_BODY = lazy_pattern("(?m)^(?:#|```)")
 
 
 def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 0) -> Loaded:

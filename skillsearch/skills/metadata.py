@@ -7,6 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from skillsearch.errors import ParseError, VersionConstraintError
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
@@ -20,10 +21,12 @@ MAX_COMPATIBILITY_CHARS = 500
 # Of a longer name only this much is normalized: NFKC takes quadratic time on combining marks.
 _NORMALIZED_CHARS = 4096
 
-CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+CONTROL_CHARACTERS = lazy_pattern(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
+)
 """Characters that YAML refuses and no reader can see; tab and line feed stay."""
 
-_TOOL = re.compile(r"[^\s,()]+(?:\([^()]*\))?")  # such as ``Bash(git add:*)``
+_TOOL = lazy_pattern(r"[^\s,()]+(?:\([^()]*\))?")  # such as ``Bash(git add:*)``
 TAG_KEYS = ("tags", "tag", "keywords", "keyword")
 TRIGGER_KEYS = tuple(
     "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
@@ -43,7 +46,7 @@ _REQUIREMENT_GROUPS = ("requires", "dependencies")
 """Mappings that name skills under ``skills``; all else there is packages, programs and servers."""
 _REQUIRED_NAME_KEYS = ("name", "skill", "id")
 _CONSTRAINT_KEYS = ("version", "constraint")
-_OPERATOR = re.compile(r"[<>=~^]|!=")
+_OPERATOR = lazy_pattern(r"[<>=~^]|!=")
 
 
 def regular_metadata(

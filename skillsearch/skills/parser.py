@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from skillsearch.errors import ParseError
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
@@ -29,26 +30,26 @@ _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' lin
 _BEGIN = "begin it with a '---' line, name and description, and another '---' line."
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
-_OFFSET_START = re.compile(
+_OFFSET_START = lazy_pattern(
     r"^(?:---[ \t]*\n)?(?=(?:name|description)[ \t]*:[ \t]*\S)", re.MULTILINE
 )
-_FENCED = re.compile(
+_FENCED = lazy_pattern(
     r"\s*+(`{3,}|~{3,})[^`\n]*\n(?=\s*+(?:---[ \t]*\n|(?:name|description)[ \t]*:[ \t]*\S))"
 )
-_TOML = re.compile(r"(?s)\s*+\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)")
+_TOML = lazy_pattern(r"(?s)\s*+\+\+\+[ \t]*\n(.*?\n)\+\+\+[ \t]*(?:\n|\Z)")
 _NO_BODY = {
     r"\s*(?:<!doctype|<html)\b": "is a web page",
     r"[^\0\ufffd]*[\0\ufffd]": "is not text",
     r"\s*\d{3}:? Not Found\s*\Z": "holds an error of a server",
     r"version https://git-lfs\.": "stands for one that Git LFS keeps (git lfs pull)",
 }
-_TAB_INDENT = re.compile(r"^ *\t[ \t]*", re.MULTILINE)
-_BLOCK_INDICATOR = re.compile(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
-_MISUSED_INDICATOR = re.compile(r"[|>][-+\d]{0,2}(?:[ \t]+(?![\d=#])|(?=[^\W\d]))(?!.*\|$)")
-_INDENTED_FIELDS = re.compile(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ \t]*:")
-_ANCHOR = re.compile(r"(?<![^\s\[{,])&(\w+)")
-_ALIAS = re.compile(r"(?<![^\s\[{,])\*(\w+)")
-_ANCHORED = re.compile(r"[^:]*:[ \t]+&(\w+)[ \t]+(?=[^\s*])")
+_TAB_INDENT = lazy_pattern(r"^ *\t[ \t]*", re.MULTILINE)
+_BLOCK_INDICATOR = lazy_pattern(r"[|>][-+0-9]{0,3}(?:[ \t]+#.*)?")
+_MISUSED_INDICATOR = lazy_pattern(r"[|>][-+\d]{0,2}(?:[ \t]+(?![\d=#])|(?=[^\W\d]))(?!.*\|$)")
+_INDENTED_FIELDS = lazy_pattern(r"(?s)(?: |- )(?:.*\n)?[- ]*(?:name|description)[ \t]*:")
+_ANCHOR = lazy_pattern(r"(?<![^\s\[{,])&(\w+)")
+_ALIAS = lazy_pattern(r"(?<![^\s\[{,])\*(\w+)")
+_ANCHORED = lazy_pattern(r"[^:]*:[ \t]+&(\w+)[ \t]+(?=[^\s*])")
 """An anchor on the line of its value."""
 _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 

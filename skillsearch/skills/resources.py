@@ -28,6 +28,7 @@ from skillsearch.files.openat import (
     using,
 )
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
 from skillsearch.types import FileContent, Severity
@@ -40,7 +41,7 @@ SKIPPED_FOLDERS = frozenset(
     "node_modules venv".split()
 )
 """Folders that hold machinery rather than skills or their documents."""
-_SKIPPED_FILES = re.compile(
+_SKIPPED_FILES = lazy_pattern(
     r"\.DS_Store|Thumbs\.db|desktop\.ini|\.git|\._.*|.*\.py[co]|.*~|\..*\.sw[op]", re.IGNORECASE
 )
 """Files that systems and programs leave behind."""
@@ -62,7 +63,7 @@ _CODES = {
     **dict.fromkeys((errno.ENXIO, errno.EINVAL), "not-a-regular-file"),
     errno.EFBIG: "file-too-large",
 }
-_NAMING = re.compile(rb"(?i)\s*+@?(\.{1,2}/[^\n\0]{1,500}?|[^\s\0@][^\s\0]{0,500}\.md)\s*+")
+_NAMING = lazy_pattern(rb"(?i)\s*+@?(\.{1,2}/[^\n\0]{1,500}?|[^\s\0@][^\s\0]{0,500}\.md)\s*+")
 """A link that git checked out as text, or a host's way to include a file."""
 _MAX_NAMING_BYTES = 1024
 _TEXTS = frozenset({".md", ".markdown", ".mdc", ".mdx", ".txt"})

@@ -7,7 +7,6 @@ that explain themselves are found no better.
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
@@ -15,6 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from skillsearch.errors import SkillError
+from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.resources import list_files, read_with_status, without_inner
 from skillsearch.text.tokenizer import BIGRAM_SCRIPTS
 from skillsearch.types import FileStat
@@ -27,7 +27,7 @@ _MAX_BYTES = 256 * 1024
 """Bytes of each file, and of the characters of all."""
 _UNTOLD = frozenset({"changelog", "code_of_conduct", "contributing", "license", "security"})
 """Names, in lower case, of files that say nothing about what the skill does."""
-_WORD = re.compile(rf"[{BIGRAM_SCRIPTS}]{{1,2}}|(?:(?![{BIGRAM_SCRIPTS}])[^\W_])+")
+_WORD = lazy_pattern(rf"[{BIGRAM_SCRIPTS}]{{1,2}}|(?:(?![{BIGRAM_SCRIPTS}])[^\W_])+")
 """A word, or two characters of a script that is written without spaces."""
 
 

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import VersionConstraintError
+from skillsearch.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet
@@ -21,8 +21,8 @@ MAX_CONSTRAINT_CHARS = 200
 
 _ANY = frozenset({"", "*", "x", "any", "latest"})
 _SEPARATORS = ", \t\n"
-_CLAUSE = re.compile(r"(~=|==|!=|<=|>=|[\^~<>=])?\s*[vV]?([0-9][^\s,<>=!~^]*)")
-_WILDCARDS = re.compile(r"(?:\.[xX*])+$")
+_CLAUSE = lazy_pattern(r"(~=|==|!=|<=|>=|[\^~<>=])?\s*[vV]?([0-9][^\s,<>=!~^]*)")
+_WILDCARDS = lazy_pattern(r"(?:\.[xX*])+$")
 
 
 def parse_version(text: str) -> Version | None:

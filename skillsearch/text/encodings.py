@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import codecs
-import re
 from pathlib import Path
+
+from skillsearch.patterns import lazy_pattern
 
 _MARKS = (
     *((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32")),
@@ -24,7 +25,7 @@ _TOLD_BYTES = 16 * 1024
 _LEAST_SHARE = 0.35
 _LEAST_CYRILLIC = 0.7
 """Of other languages, half of the bytes look like its letters."""
-_HIGH = re.compile(rb"[\x80-\xff]+")
+_HIGH = lazy_pattern(rb"[\x80-\xff]+")
 _LEAST_IN_RUNS = 0.3
 
 

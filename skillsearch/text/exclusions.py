@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.tables import as_expression, read_tables
 
 _TABLES = read_tables(Path(__file__).with_name("exclusion_words.txt"))
@@ -31,23 +32,23 @@ def _words(title: str) -> frozenset[str]:
     return frozenset(word for row in _TABLES[title].values() for word in row)
 
 
-_SPACED = re.compile(
+_SPACED = lazy_pattern(
     rf"\b(?:(?P<use>{_phrases('use')})|(?P<named>{_phrases('named')}))(?![\w-])", re.IGNORECASE
 )
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     rf"(?:{_phrases('unspaced')}|(?P<named>{_phrases('unspaced named')}))[ ]?"
     r"(?P<what>[A-Za-z][\w.+#-]{0,40}(?:[ ][A-Z][\w.+#-]{0,40})?"
     r"|(?(named)(?!)|(?:(?![来來去而但就做])[\u4e00-\u9fff]){1,8}))",
     re.ASCII,
 )
-_BEHIND = re.compile(_phrases("behind").replace("{1,3}", "{0,3}"))
-_LAST_NAME = re.compile(r"[A-Za-z][A-Za-z0-9.+#-]{0,30}(?: [A-Z][A-Za-z0-9.+#-]{0,30})?$")
-_NOT_BUT = re.compile(
+_BEHIND = lazy_pattern(_phrases("behind").replace("{1,3}", "{0,3}"))
+_LAST_NAME = lazy_pattern(r"[A-Za-z][A-Za-z0-9.+#-]{0,30}(?: [A-Z][A-Za-z0-9.+#-]{0,30})?$")
+_NOT_BUT = lazy_pattern(
     rf"\b(?:{_phrases('not')})[ ](?P<what>[^\s,;]{{1,40}}),?[ ](?:{_phrases('but')})\b",
     re.IGNORECASE,
 )
-_NO_PLEASE = re.compile(r"\bno[ ](?P<what>[^\s,;]{1,40}),?[ ]please\b", re.IGNORECASE)
-_WORD = re.compile(
+_NO_PLEASE = lazy_pattern(r"\bno[ ](?P<what>[^\s,;]{1,40}),?[ ]please\b", re.IGNORECASE)
+_WORD = lazy_pattern(
     r"(?P<before>[ \t\n]{1,3}[\"'`“«(]?)(?P<word>[^\W_][\w.+#/@\u2019'-]{0,60})(?P<after>[\"'`”»]?)"
 )
 _ENDS, _NARROWS, _JOINS = _words("ends"), _words("narrows"), _words("joins")
@@ -61,21 +62,21 @@ _SENTENCE = (
     r"|(?:e\.g\.|i\.e\.|vs\.|(?!,?[ ]but[ ]|\n[ \t]{0,8}(?:\n|[-*\u2022#]|[^\W\d][\w ]{0,30}:))"
     r"(?:[^.!?;。\uff01\uff1f\uff1b]|[.!?](?!\s|$))){1,600})"
 )
-_NOT_FOR = re.compile(
+_NOT_FOR = lazy_pattern(
     rf"(?:(?<![\w-])(?:{_phrases('description')})(?![\w-])|(?:{_phrases('description unspaced')}))"
     rf"{_SENTENCE}[.!?;。\uff01\uff1f\uff1b]?",
     re.IGNORECASE,
 )
-_USE_ANOTHER = re.compile(
+_USE_ANOTHER = lazy_pattern(
     r"(?:(?<=[.;!?)]\s)|^)For[ ][^.;:\n]{1,120}?,?[ ](?:please[ ])?(?:use|see|prefer|try)[ ]"
     r"(?:[^.;,\n]{1,80}?[ ](?:skill\b(?:[ ]instead)?|instead\b)"
     r"|(?:the[ ])?[`/]?[a-z0-9][a-z0-9_:-]{0,63}`?(?=[.;]?(?:\s|$)))"
     r"(?:[^.;\n]|\.(?!\s|$)){0,120}[.;]?",
     re.MULTILINE,
 )
-_NOT_FOR_BEHIND = re.compile(_phrases("description behind").replace("{1,3}", "{0,3}"))
-_LAST_END = re.compile(r"[.!?;。\uff01\uff1f\uff1b\n](?=[^.!?;。\uff01\uff1f\uff1b\n]*$)")
-_REST = re.compile(r"[^.!?;。\uff01\uff1f\uff1b\n]{0,20}[.!?;。\uff01\uff1f\uff1b]?")
+_NOT_FOR_BEHIND = lazy_pattern(_phrases("description behind").replace("{1,3}", "{0,3}"))
+_LAST_END = lazy_pattern(r"[.!?;。\uff01\uff1f\uff1b\n](?=[^.!?;。\uff01\uff1f\uff1b\n]*$)")
+_REST = lazy_pattern(r"[^.!?;。\uff01\uff1f\uff1b\n]{0,20}[.!?;。\uff01\uff1f\uff1b]?")
 
 _Span = tuple[int, int, int, int]
 """Where a clause begins and ends, and where what it excludes does."""

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import visible
 from skillsearch.text.tables import as_expression, read_tables
@@ -47,7 +48,7 @@ def _rule(title: str) -> re.Pattern[str]:
 
 _RULES = {title: _rule(title) for title in _SEVERITIES | _IN_COMMENTS}
 _CONDITION = _rule("conditions")
-_ENDS = re.compile(r"[.!?;](?=\s|$)|[\n。\uff01\uff1f\uff1b]")
+_ENDS = lazy_pattern(r"[.!?;](?=\s|$)|[\n。\uff01\uff1f\uff1b]")
 _COMMENTS_CHARS = 1 << 16
 _QUOTES = frozenset("\"'`“”\u2018\u2019«»「」『』")
 

@@ -6,11 +6,12 @@ import json
 import re
 from collections import Counter
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.types import Json, JsonObject
 
 # What is not closed runs to the end of its line, or of the text, so that no search starts anew.
-_TOKEN = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
+_TOKEN = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LAST_COMMA = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
 
 
 def parse_jsonc(text: str) -> JsonObject:

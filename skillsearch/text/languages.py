@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.tables import read_tables
 
 _TABLES = read_tables(Path(__file__).with_name("language_words.txt"))
@@ -28,13 +29,13 @@ _HEAD_CHARS = 4_000
 """The rest says no more about the language and costs time."""
 _PLAIN_CHARS = 600
 """Enough of a text whose head has no letter beyond ASCII: most are English and cost no more."""
-_OTHER_LETTER = re.compile("[\u00c0-\u1fff\u2c80-\ud7ff\uff01-\uffdc]")
-_NO_PROSE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|<[^<>\n]*>|https?://\S+", re.DOTALL)
+_OTHER_LETTER = lazy_pattern("[\u00c0-\u1fff\u2c80-\ud7ff\uff01-\uffdc]")
+_NO_PROSE = lazy_pattern(r"```.*?(?:```|\Z)|`[^`\n]*`|<[^<>\n]*>|https?://\S+", re.DOTALL)
 """Code, markup and addresses."""
 _LATIN_LETTER = "A-Za-z\u00aa\u00ba\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u1e00-\u1eff"
-_LATIN_TOKEN = re.compile(rf"[{_LATIN_LETTER}\d_./@#$\\-]+")
+_LATIN_TOKEN = lazy_pattern(rf"[{_LATIN_LETTER}\d_./@#$\\-]+")
 """A word, or the whole of a path, an address or an identifier."""
-_OTHER_WORD = re.compile(rf"(?:(?![{_LATIN_LETTER}])[^\W\d_]|[\u0900-\u0903\u093a-\u094f])+")
+_OTHER_WORD = lazy_pattern(rf"(?:(?![{_LATIN_LETTER}])[^\W\d_]|[\u0900-\u0903\u093a-\u094f])+")
 
 _BLOCKS = sorted(
     (*(chr(int(end, 16)) for end in block.split("-")), script)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.tokenizer import normalized
 
 _ROWS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()
 _LATIN = str.maketrans(
     {char: row[0] for row in _ROWS if not row.startswith("#") for char in row[2:].casefold()}
 )
-_WORD = re.compile(r"[^\W_]+")
-_LATIN_LETTER = re.compile("[a-z]")
+_WORD = lazy_pattern(r"[^\W_]+")
+_LATIN_LETTER = lazy_pattern("[a-z]")
 
 
 def look(text: str) -> str:

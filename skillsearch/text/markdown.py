@@ -5,14 +5,15 @@ Fences are CommonMark's (https://spec.commonmark.org/0.31.2/#fenced-code-blocks)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-_OPENING = re.compile(r" {0,3}(?P<mark>`{3,}+(?=[^`]*\Z)|~{3,}+)")
-_CLOSING = re.compile(r" {0,3}(?P<mark>`{3,}+|~{3,}+)[ \t]*\r?\Z")
-_HEADING = re.compile(r"#{1,6}[ \t]+(?=\S)")
+from skillsearch.patterns import lazy_pattern
+
+_OPENING = lazy_pattern(r" {0,3}(?P<mark>`{3,}+(?=[^`]*\Z)|~{3,}+)")
+_CLOSING = lazy_pattern(r" {0,3}(?P<mark>`{3,}+|~{3,}+)[ \t]*\r?\Z")
+_HEADING = lazy_pattern(r"#{1,6}[ \t]+(?=\S)")
 
 
 class Line(NamedTuple):

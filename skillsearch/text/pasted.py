@@ -14,6 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.tables import as_expression, read_tables
 
@@ -39,14 +40,14 @@ _MOST_NAME_WORDS = 3
 """Of whoever signs a letter."""
 _SPACELESS = ("zh", "ja", "ko", "th")
 
-_LINE_END = re.compile(r"\r\n?|[ \t]{0,9}\u23ce[ \t]{0,9}")
-_SENTENCE_END = re.compile(r"[.!?](?=\s|\Z)|[。\uff01\uff1f]")
-_QUESTION = re.compile("[?\uff1f\u061f]")
-_COLON = re.compile(r"[:\uff1a](?=\s|[\"'“„«「])")
-_WORD = re.compile(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
-_RULE = re.compile(r"\s{0,3}([-=*_~#+])(?:\s?\1){2,200}\s{0,9}")
-_TAG = re.compile(r"\s{0,9}<(?P<end>/?)[A-Za-z][\w-]{0,30}>\s{0,9}")
-_LONG_QUOTATION = re.compile(
+_LINE_END = lazy_pattern(r"\r\n?|[ \t]{0,9}\u23ce[ \t]{0,9}")
+_SENTENCE_END = lazy_pattern(r"[.!?](?=\s|\Z)|[。\uff01\uff1f]")
+_QUESTION = lazy_pattern("[?\uff1f\u061f]")
+_COLON = lazy_pattern(r"[:\uff1a](?=\s|[\"'“„«「])")
+_WORD = lazy_pattern(r"[^\W_]+(?:['\u2019-][^\W_]+)*")
+_RULE = lazy_pattern(r"\s{0,3}([-=*_~#+])(?:\s?\1){2,200}\s{0,9}")
+_TAG = lazy_pattern(r"\s{0,9}<(?P<end>/?)[A-Za-z][\w-]{0,30}>\s{0,9}")
+_LONG_QUOTATION = lazy_pattern(
     r"""(?:(?<=\s)|\A)(?:"(?=\S)[^"]{120,20000}(?<=\S)"|“[^“”]{120,20000}”|„[^„“”]{120,20000}[“”]"""
     r"""|«[^«»]{120,20000}»)|「[^「」]{60,20000}」"""
 )

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.markdown import lines
 
 _MAX_BODY_CHARS = 1 << 20
@@ -16,23 +17,23 @@ _MAX_LINE_CHARS = 1_000
 _CLAUSE_CHARS = 300
 """How far before a quoted phrase a negating word may stand."""
 
-_HEADING = re.compile(r"(?P<level>#{1,6})[ \t]+(?P<text>.*)")
-_ITEM = re.compile(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(?P<text>.*)")
-_LEAD = re.compile(r"[^|>]{1,150}[:\uff1a]\W*|\*\*[^*]{1,150}\*\*")
+_HEADING = lazy_pattern(r"(?P<level>#{1,6})[ \t]+(?P<text>.*)")
+_ITEM = lazy_pattern(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(?P<text>.*)")
+_LEAD = lazy_pattern(r"[^|>]{1,150}[:\uff1a]\W*|\*\*[^*]{1,150}\*\*")
 """A line that introduces the list below it."""
-_QUOTED = re.compile(
+_QUOTED = lazy_pattern(
     """"([^"\n]{1,300})"|“([^”\n]{1,300})”|„([^“”\n]{1,300})[“”]|«([^»\n]{1,300})»"""
     r"""|「([^」\n]{1,300})」|『([^』\n]{1,300})』|\u2018([^\u2019\n]{1,300})\u2019(?!\w)"""
     r"""|(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w)){1,300})'(?!\w)"""
 )
-_SENTENCE_END = re.compile(r"[.!?;](?=\s)|[。\uff01\uff1f\uff1b\n]")
-_NEGATED = re.compile(
+_SENTENCE_END = lazy_pattern(r"[.!?;](?=\s)|[。\uff01\uff1f\uff1b\n]")
+_NEGATED = lazy_pattern(
     r"\b(?:not|never|avoid|except|instead|nicht|kein\w*|statt|jamais|ne pas|nunca|evit[ae]r?"
     r"|no usar|não|не|нельзя)\b|n['\u2019]t\b|\banti\b|不要|不用|不适|不適|不是|避免|勿|而非"
     r"|しない|ません|ではなく|使わない|않|마세요|아닌",
     re.IGNORECASE,
 )
-_REQUESTS = re.compile(
+_REQUESTS = lazy_pattern(
     r"\bwhen (?:to|you|(?:the )?users?|someone)\b|\bwhen$"
     r"|\buse (?:this|cases?|for)\b|\btriggers?\b|\btrigger(?:ed|ing)? (?:by|on|phrases?)\b"
     r"|\b(?:example|sample) (?:prompts?|requests?|questions?|quer(?:y|ies)|phrases?|tasks?)\b"
@@ -42,28 +43,28 @@ _REQUESTS = re.compile(
     re.IGNORECASE,
 )
 """In the line above a list: its items are requests."""
-_EXAMPLES = re.compile(
+_EXAMPLES = lazy_pattern(
     r"\bexamples?\b|\busage\b|\bbeispiele?\b|\bexemples?\b|\bejemplos?\b|\bexemplos?\b"
     r"|示例|例子|用法|範例|使用例|使い方|예시|예제|사용법|사용 예",
     re.IGNORECASE,
 )
 """In the line above a list or paragraph: what is quoted there is a request."""
-_SOMEONE_ASKS = re.compile(
+_SOMEONE_ASKS = lazy_pattern(
     r"(?:(?:use )?(?:when|if) )?(?:the |a )?(?:users?|you|someone) (?:explicitly )?"
     r"(?:asks?|wants?|needs?|says?|requests?)(?: you| me)?(?: (?:to|for|about|help with))? ",
     re.IGNORECASE,
 )
-_ASIDE = re.compile(r"\s*(?:[→—\u2013:\uff1a(\uff08]| -+ |=>|->)")
+_ASIDE = lazy_pattern(r"\s*(?:[→—\u2013:\uff1a(\uff08]| -+ |=>|->)")
 """An item goes on from the request to what to do about it."""
-_LINK = re.compile(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
-_MARKS = re.compile(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)")
-_NUMBERING = re.compile(
+_LINK = lazy_pattern(r"!?\[([^\]\n]*)\]\([^)\n]*\)")
+_MARKS = lazy_pattern(r"\*{1,3}|(?<!\w)_{1,3}|_{1,3}(?!\w)")
+_NUMBERING = lazy_pattern(
     r"^(?:[^\W\d]+ #?[0-9]+[.0-9]*[a-z]? ?[.):\uff1a\u2013—-]\s*|#?[0-9]+[.0-9]*[a-z]?[.):]?\s+"
     r"|第?[0-9一二三四五六七八九十]+[步章节節]?[、.:\uff1a]\s*)",
     re.IGNORECASE,
 )
-_ENDS = re.compile(r"^[^\w`/<\[{(\"'“「『«„]+|[\s.,;:\uff1a。、…—\u2013-]+$")
-_WORD = re.compile(r"[^\W_]+")
+_ENDS = lazy_pattern(r"^[^\w`/<\[{(\"'“「『«„]+|[\s.,;:\uff1a。、…—\u2013-]+$")
+_WORD = lazy_pattern(r"[^\W_]+")
 
 
 class Block(NamedTuple):

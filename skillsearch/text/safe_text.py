@@ -12,6 +12,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from skillsearch.patterns import lazy_pattern
+
 if TYPE_CHECKING:
     from skillsearch.types import Json
 
@@ -25,23 +27,23 @@ _NEVER_ASTRAL = "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a
 """With `_NEVER`: what is not text, and Unicode's default ignorable characters except:"""
 _ATTACHED = "\u180b-\u180d\u180f\u200c\u200d\ufe00-\ufe02\ufe0e\ufe0f\U000e0000-\U000e0fff"
 """Joiners, variation selectors and tags."""
-_SUSPECT = re.compile(f"[{_BREAK}{_NEVER}{_ATTACHED}\ud800-\udfff\U00013430-\U0001d17a]")
+_SUSPECT = lazy_pattern(f"[{_BREAK}{_NEVER}{_ATTACHED}\ud800-\udfff\U00013430-\U0001d17a]")
 """All of these, and some letters: a text without any of them is passed on after one quick look."""
-_BREAKS = re.compile(f"[{_BREAK}]")
-_HIDDEN = re.compile(f"[{_NEVER}{_NEVER_ASTRAL}]")
-_SURROGATE = re.compile("[\ud800-\udfff]")
-_RUN = re.compile(f"[{_ATTACHED}]+")
-_UNSEEN = re.compile(f"[{_NEVER.removeprefix(_CONTROLS)}{_ATTACHED}]+")
+_BREAKS = lazy_pattern(f"[{_BREAK}]")
+_HIDDEN = lazy_pattern(f"[{_NEVER}{_NEVER_ASTRAL}]")
+_SURROGATE = lazy_pattern("[\ud800-\udfff]")
+_RUN = lazy_pattern(f"[{_ATTACHED}]+")
+_UNSEEN = lazy_pattern(f"[{_NEVER.removeprefix(_CONTROLS)}{_ATTACHED}]+")
 _ZWJ = "\u200d"
 _JOINERS = "\u200c\u200d"
-_JOINING = re.compile(
+_JOINING = lazy_pattern(
     "[\u0600-\u0dff\u0f00-\u109f\u1780-\u18af\u1900-\u1aaf\u1b00-\u1c4f\ua800-\ua95f\ua980-\uaa7f"
     "\uaae0-\uaaff\uabc0-\uabff\ufb50-\ufdff\ufe70-\ufefc\U00010a00-\U00010fff"
     "\U00011000-\U00011fff\U0001e900-\U0001e95f]"
 )
 """Scripts whose letters join or stack, so that a joiner between two of them changes their shape."""
-_MONGOLIAN = re.compile("[\u1820-\u18aa]")
-_IDEOGRAPH = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+_MONGOLIAN = lazy_pattern("[\u1820-\u18aa]")
+_IDEOGRAPH = lazy_pattern("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _KEYCAPS = frozenset("#*0123456789")
 _SYMBOLS = frozenset({"So", "Sm"})
 _SHAPED = _SYMBOLS | {"Po"}

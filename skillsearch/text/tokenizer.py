@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import Stemmer
 import xxhash
 
+from skillsearch.patterns import lazy_pattern
 from skillsearch.text.languages import FUNCTION_WORDS, language_name, word_language
 
 if TYPE_CHECKING:
@@ -38,20 +39,20 @@ BIGRAM_SCRIPTS = (
 )
 """Scripts written without spaces between words, or, as Hangul, with particles joined to them."""
 
-_TOKEN = re.compile(
+_TOKEN = lazy_pattern(
     # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
     rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
     rf"|(?P<bigrams>[{BIGRAM_SCRIPTS}]+)"
     r"|(?P<symbolic>(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b))"
     rf"|(?P<word>(?:(?![{BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
 )
-_RUN_PARTS = re.compile(
+_RUN_PARTS = lazy_pattern(
     rf"(?P<stacked>[{_STACKED}]+)|(?P<hiragana>[\u3041-\u3096][\u3041-\u309f\u30fc]*)"
     rf"|(?P<katakana>[\u30a1-\u30ff\u31f0-\u31ff]+)|(?P<han>[^{_STACKED}\u3041-\u3096\u30a1-\u30ff]+)"
 )
 _LEAST_HIRAGANA = 3
 """Shorter runs are particles and endings; nDCG@10 of Japanese gains 1.5 without them."""
-_CLUSTER = re.compile(
+_CLUSTER = lazy_pattern(
     "[\u0e40-\u0e44\u0ec0-\u0ec4]?"  # Thai and Lao vowels that are written before their consonant
     "."
     "(?:[\u1039\u17d2].|"  # a stacked consonant
@@ -62,16 +63,16 @@ _CLUSTER = re.compile(
 )
 _MARK = r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])"
 """Every character that combines, the two that Python takes for letters too, and other symbols."""
-_LONG_RUN = re.compile(rf"({_MARK}{{30}}){_MARK}+")
+_LONG_RUN = lazy_pattern(rf"({_MARK}{{30}}){_MARK}+")
 """30 marks are the limit of Unicode's stream-safe text format (UAX 15)."""
-_HUMPS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_DIGIT = re.compile(r"(?![0-9])\d")
+_HUMPS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_DIGIT = lazy_pattern(r"(?![0-9])\d")
 _FOLDED_LETTERS = str.maketrans(
     {"ø": "o", "đ": "d", "ð": "d", "ł": "l", "ħ": "h", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th"}
     | {"ى": "ي", "ی": "ي", "ک": "ك", "ة": "ه", "ٱ": "ا", "ـ": ""}  # Arabic letters and tatweel
 )
 """Letters that have no decomposition; people write them either way, or cannot type them."""
-_FOLDED_MARKS = re.compile(
+_FOLDED_MARKS = lazy_pattern(
     "[\u0300-\u0305\u0307\u0309-\u036f\u0483-\u0487\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06ed]|(?<![иіу])[\u0306\u0308]"
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 from skillsearch.embedders.embedder import (
@@ -16,6 +16,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import install_extra, speaks_english
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.json_values import checked, texts_of
+from skillsearch.records import dataclass
 from skillsearch.types import Json, JsonObject, Languages
 
 # Model spec of the second channel.

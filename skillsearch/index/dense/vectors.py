@@ -7,7 +7,6 @@ the only importer of faiss.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
+from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     from faiss import Index, IndexPQFastScan

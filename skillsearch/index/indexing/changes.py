@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -27,6 +27,7 @@ from skillsearch.index.indexing.reading import (
     is_same,
 )
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.records import dataclass
 from skillsearch.skills.discovery import (
     MAX_DEPTH,
     Discovery,

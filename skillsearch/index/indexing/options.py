@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense.vectors import FLAT_LIMIT
 from skillsearch.index.request import Missing
+from skillsearch.records import dataclass
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types import Progress
 

@@ -10,7 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from io import BytesIO
 from itertools import chain
@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, is_racy
+from skillsearch.records import dataclass
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from skillsearch.index.lexical.postings import (
     saturation,
 )
 from skillsearch.index.storage.numbering import NOTHING, Numbers, locate, numbered, within
+from skillsearch.records import dataclass
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
 if TYPE_CHECKING:

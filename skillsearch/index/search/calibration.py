@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from types import MappingProxyType
 
 import numpy as np
@@ -20,6 +20,7 @@ from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.storage.numbering import Values
 from skillsearch.json_values import object_of
+from skillsearch.records import dataclass
 from skillsearch.types import Json, JsonObject
 
 # Features of a query that tell whether the first of two channels knows its language.

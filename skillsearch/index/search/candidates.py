@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +19,7 @@ from skillsearch.index.storage.numbering import (
     union,
     without,
 )
+from skillsearch.records import dataclass
 
 # Candidates of each channel; with twice as many, no measure of any collection changes.
 _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4

@@ -6,7 +6,6 @@ Its fitted coefficients stand in ``calibration.json``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +15,7 @@ from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.search.query import QueryForm, shares_of_trust
 from skillsearch.index.storage.numbering import Numbers, Values
+from skillsearch.records import dataclass
 
 # The log-odds of a reader: evidence of hits that it has read, and a ranking feature among these.
 READER = "reader"

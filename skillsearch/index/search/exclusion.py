@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
@@ -14,6 +16,8 @@ from skillsearch.text.tokenizer import document_terms
 
 # Records are read of this many of the nearest skills; one takes 20 µs.
 _MOST_READ = 20
+# Clauses whose terms are kept for the next query, some hundred bytes each.
+_CLAUSES = 2_048
 # A skill that only mentions what is not wanted may do without it; one named after it does not.
 _MENTIONED = 0.5
 
@@ -82,6 +86,11 @@ def _without(document: Document) -> set[str]:
     return lacks - has
 
 
+@lru_cache(maxsize=_CLAUSES)
+def _clause_terms(clause: str, language: str) -> frozenset[str]:
+    return frozenset(document_terms(clause, language))
+
+
 def _add_unfit(
     corpus: Corpus, query: QueryForm, documents: Numbers, rows: Numbers, shares: Values
 ) -> None:
@@ -91,7 +100,7 @@ def _add_unfit(
     total = sum(idf.values())
     for row in rows.tolist():
         document = corpus.documents[int(documents[row])]
-        clause = set(document_terms(document.excluded, document.language))
+        clause = _clause_terms(document.excluded, document.language)
         if total > 0 and not clause.isdisjoint(idf):
             held = metadata.held_terms(query.weights[0], int(documents[row]))
             unfit = sum(weight for term, weight in idf.items() if term in clause - held.keys())

@@ -7,7 +7,7 @@ Its fitted weight stands in ``calibration.json``. Ranker, explanation, checks of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -18,6 +18,7 @@ from skillsearch.index.search.exclusion import contradiction_shares, exclusion_s
 from skillsearch.index.search.query import QueryForm, is_asked, shares_of_trust
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Floats, Numbers, Values
+from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.errors import QueryError
 from skillsearch.index.scope import from_folders
+from skillsearch.records import dataclass
 from skillsearch.setting_values import MAX_N, parse_reader
 from skillsearch.text.states import BOUNDS, count_shown
 from skillsearch.types import FACES, SYSTEMS, Face, Hit, SearchResult, Selection, System

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.lexical.postings import LEAST_PREFIX
+from skillsearch.records import dataclass
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import is_bigram, terms
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import best_first
 from skillsearch.readers.reader import Readers, reader_spec
+from skillsearch.records import dataclass
 from skillsearch.setting_values import READING
 from skillsearch.skills.stubs import continuation_in
 from skillsearch.text.passages import best_passage, heaviest, passage_text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reorder
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
+from skillsearch.records import dataclass
 from skillsearch.types import Hit, Root, SearchResult
 
 if TYPE_CHECKING:

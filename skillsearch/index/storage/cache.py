@@ -20,7 +20,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -39,6 +38,7 @@ from skillsearch.index.storage.generation_parts import (
     damaged_parts,
 )
 from skillsearch.json_values import checked, object_of, text_of
+from skillsearch.records import dataclass
 from skillsearch.text.safe_text import listed
 from skillsearch.types import Json, JsonObject
 

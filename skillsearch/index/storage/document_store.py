@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
@@ -31,6 +31,7 @@ from skillsearch.index.storage.numbering import (
     within,
     without,
 )
+from skillsearch.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Diagnostic, Selection

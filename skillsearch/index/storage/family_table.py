@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
+from skillsearch.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -24,6 +23,7 @@ from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
 from skillsearch.files.atomic_files import read_record, reading, sync_handle, write_record
 from skillsearch.files.openat import is_racy
 from skillsearch.json_values import object_of
+from skillsearch.records import dataclass
 from skillsearch.types import FileStat, JsonObject
 
 STAT_CACHE = "stat-cache.json"
