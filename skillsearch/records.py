@@ -39,7 +39,7 @@ def _make(
     if "__init__" in names:
         made.__signature__ = _Signature(made, frozen)
     if frozen:
-        made.__setattr__, made.__delattr__ = _refuse, _refuse
+        made.__setattr__, made.__delattr__ = _refuse_to_assign, _refuse_to_delete
         if slots:
             made.__getstate__, made.__setstate__ = _state_of, _restore
     return cast("type", made)
@@ -88,8 +88,12 @@ class _Signature:
         return inspect.signature(owner)
 
 
-def _refuse(_record: object, name: str, *_value: object) -> NoReturn:
+def _refuse_to_assign(_record: object, name: str, _value: object) -> NoReturn:
     raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+
+
+def _refuse_to_delete(_record: object, name: str) -> NoReturn:
+    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
 
 
 def _state_of(record: Any) -> list[Any]:
