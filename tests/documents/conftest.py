@@ -172,6 +172,14 @@ class Log(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """The skills of all documents and an index of them, for systems that write nothing."""
+    folder = tmp_path_factory.mktemp("shared")
+    write_skills(folder / "skills", CORPUS)
+    return {"root": folder / "skills", "index_dir": folder / "index"}
+
+
 @pytest.fixture
 def make_systems(tmp_path_factory):
     """Make the five systems, each time in a folder of their own."""
