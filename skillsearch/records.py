@@ -7,7 +7,7 @@ imports 70 of them, and needs few of their methods.
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +29,9 @@ def _make(
     names = ["__init__", "__repr__", *(["__eq__"] if eq else [])]
     names = [name for name in names if name not in cls.__dict__]
     is_hashed = cls.__dict__.get("__hash__") is not None
-    bare = dataclasses.dataclass(init=False, repr=False, eq=False, slots=slots, kw_only=kw_only)
+    bare = dataclasses.dataclass(
+        init=False, repr=False, eq=False, frozen=frozen, slots=slots, kw_only=kw_only
+    )
     made: Any = bare(cls)
     if eq and not is_hashed:
         made.__hash__ = None
@@ -38,10 +40,6 @@ def _make(
         setattr(made, name, _deferred(made, name, frozen))
     if "__init__" in names:
         made.__signature__ = _Signature(made, frozen)
-    if frozen:
-        made.__setattr__, made.__delattr__ = _refuse_to_assign, _refuse_to_delete
-        if slots:
-            made.__getstate__, made.__setstate__ = _state_of, _restore
     return cast("type", made)
 
 
@@ -74,32 +72,16 @@ def _compile(cls: Any, name: str, frozen: bool) -> Callable[..., Any]:
 
 
 class _Signature:
-    """Compiles the ``__init__`` of a class when somebody asks for its signature."""
+    """The signature of a class, for which its ``__init__`` is compiled when somebody asks."""
 
     def __init__(self, cls: Any, frozen: bool) -> None:
-        self._cls, self._frozen = cls, frozen
+        self._cls, self._frozen, self._deferred = cls, frozen, cls.__init__
 
-    def __get__(self, _record: object, owner: type) -> Any:
+    def __get__(self, _record: object, owner: Any) -> Any:
         """Return the signature of the class, or of one derived from it."""
         import inspect
 
-        del self._cls.__signature__
-        _compile(self._cls, "__init__", self._frozen)
-        return inspect.signature(owner)
-
-
-def _refuse_to_assign(_record: object, name: str, _value: object) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
-
-
-def _refuse_to_delete(_record: object, name: str) -> NoReturn:
-    raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
-
-
-def _state_of(record: Any) -> list[Any]:
-    return [getattr(record, field.name) for field in dataclasses.fields(record)]
-
-
-def _restore(record: Any, state: list[Any]) -> None:
-    for field, value in zip(dataclasses.fields(record), state, strict=True):
-        object.__setattr__(record, field.name, value)
+        if owner.__init__ is self._deferred:
+            _compile(self._cls, "__init__", self._frozen)
+        signature = inspect.signature(owner.__init__)
+        return signature.replace(parameters=list(signature.parameters.values())[1:])

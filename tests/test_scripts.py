@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.evaluation.collection import save_collection
+from skillsearch.evaluation.collection import load_collection, save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 CHECKOUT = Path(__file__).parents[1]
@@ -304,6 +304,35 @@ def test_without_npm_nothing_is_checked_and_that_is_said(tmp_path):
 def test_one_mutant():
     report = json.loads(run_script("mutate", "--count", 1, "--seed", 3, "--least", 0, "--json"))
     assert (report["mutants"], report["noticed"] in (0, 1)) == (1, True)
+
+
+@runs("real_collections")
+def test_requests_over_real_skills_become_judged_collections(
+    import_script, tmp_path, monkeypatch, capsys
+):
+    script = import_script("real_collections")
+    skills = tmp_path / "skills"
+    asked = {
+        name: list(map(json.loads, (script.REQUESTS / f"{name}.jsonl").read_text().splitlines()))
+        for name in ("development", "short", "nothing")
+    }
+    requests = [request for some in asked.values() for request in some]
+    right = [request["skill"] for request in requests if request.get("skill")]
+    for number, path in enumerate([*right, "zoe+home/copy/SKILL.md"]):
+        (skills / path).parent.mkdir(parents=True, exist_ok=True)
+        said = f"Does the {number % len(right)}th thing."
+        (skills / path).write_text(f"---\ndescription: {said}\n---\nSteps.\n", "utf-8")
+    (skills / "zoe+home" / "broken").mkdir()
+    (skills / "zoe+home" / "broken" / "SKILL.md").write_text("", "utf-8")
+    monkeypatch.setattr(sys, "argv", ["real_collections", str(skills), str(tmp_path / "out")])
+    script.main()
+    assert "left out" in capsys.readouterr().out
+    for name, requests in asked.items():
+        collection = load_collection(tmp_path / "out" / f"real-{name}")
+        judged = [request for request in requests if request.get("skill")]
+        assert len(collection.documents) == len(set(right))
+        assert len(collection.queries) == max(len(judged), 1)
+        assert len(collection.negatives) == len(requests) - len(judged)
 
 
 @runs("near_twins")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from skillsearch.patterns import lazy_pattern
+import re
 
 MAX_WORDS, MAX_CHARS = 14, 140  # a longer prompt says by itself what it is about
-_WORD = lazy_pattern(r"[^\W_]+")
+_WORD = re.compile(r"[^\W_]+")
 with open(f"{__file__.removesuffix('.py')}.txt", encoding="utf-8") as _file:  # pathlib is slow
     _EMPTY, _FIRST, _ANYWHERE, _UNSPACED = (set(line.split()) for line in [*_file][1::2])
 
