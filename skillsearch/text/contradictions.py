@@ -56,6 +56,16 @@ def claims(text: str) -> Claims:
     return Claims(versions, frozenset(_read_directions(text)), words & _opposites().keys())
 
 
+def speaks_of(text: str, request: Claims) -> bool:
+    """Return whether a text has words of anything that a request says; few texts have."""
+    text = text[:_MAX_CHARS].casefold()
+    if any(name in text for name in request.versions):
+        return True
+    if any(source in text and target in text for (source, _), (target, _) in request.directions):
+        return True
+    return any(word in text or _opposites()[word] in text for word in request.opposites)
+
+
 def without(said: Claims, excluded: Claims) -> Claims:
     """Return what a text says, without the versions that it says not to use it for."""
     versions = {

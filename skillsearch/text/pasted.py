@@ -1,8 +1,8 @@
 """What a request says to do, apart from the text that is pasted into it; pure.
 
-"Summarise this source: ..." asks for a summary, whatever the source is about. The order may stand
-before what is pasted, behind it, or between two texts. Precise rather than complete: a long task
-told in sentences has no pasted text. Every expression is bounded.
+"Summarise this source: ..." asks for a summary, whatever the source is about. The instruction may
+stand before what is pasted, behind it, or between two texts. Precise rather than complete: a long
+task told in sentences has no pasted text. Every expression is bounded.
 """
 
 from __future__ import annotations

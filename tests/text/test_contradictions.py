@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.text.contradictions import claims, contradiction, without
+from skillsearch.text.contradictions import claims, contradiction, speaks_of, without
 
 CONTRADICT = [
     ("upgrade from .NET 9 to .NET 10", "dotnet-10-to-11: Upgrade from .NET 10 to .NET 11"),
@@ -35,6 +35,7 @@ AGREE = [
 @pytest.mark.parametrize(("request_", "skill"), CONTRADICT)
 def test_another_version_direction_or_opposite_contradicts(request_, skill):
     assert contradiction(claims(request_), claims(skill)) > 0
+    assert speaks_of(skill, claims(request_))
 
 
 @pytest.mark.parametrize(("request_", "skill"), AGREE)
@@ -53,6 +54,7 @@ def test_it_is_a_share_and_no_text_contradicts_itself(request_, skill):
     said = claims(request_)
     assert 0 <= contradiction(said, claims(skill)) <= 1
     assert contradiction(said, said) == 0
+    assert speaks_of(skill, said) or contradiction(said, claims(skill)) == 0
 
 
 @pytest.mark.parametrize("piece", ["a", "a ", "a1 ", "1", "1, ", "a-to-", "a.", "- "])

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.search.query import ORDER_REPEATS, split_terms
+from skillsearch.index.search.query import INSTRUCTION_REPEATS, split_terms
 from skillsearch.text.pasted import instruction
 
 SOURCE = (
@@ -106,8 +106,8 @@ def test_an_order_counts_more_often_and_leads():
     wanted = split_terms(text, instruction(text), "en")
     plain = split_terms(SOURCE, "", "en").counts
     more = {term: n - plain[term] for term, n in wanted.counts.items() if n > plain[term]}
-    assert (wanted.text, wanted.order) == (text, "Summarise this source")
-    assert more == dict.fromkeys(("summaris", "sourc"), ORDER_REPEATS + 1)
+    assert (wanted.text, wanted.instruction) == (text, "Summarise this source")
+    assert more == dict.fromkeys(("summaris", "sourc"), INSTRUCTION_REPEATS + 1)
 
 
 def test_what_is_pasted_excludes_nothing():

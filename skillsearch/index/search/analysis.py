@@ -13,7 +13,7 @@ from skillsearch.index.dense.channels import ChannelSettings, QueryEmbedders
 from skillsearch.index.documents import is_english
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.query import (
-    ORDER_SHARE,
+    INSTRUCTION_SHARE,
     QueryForm,
     QueryView,
     split_terms,
@@ -73,7 +73,7 @@ def analyse_queries(
     for number in range(usable):
         each = [(form.views[number], form.alone if number == 0 else None) for form in forms]
         views = [view for some in each for view in some if view and view.text]
-        parts = (part for view in views for part in (view.text, view.order) if part)
+        parts = (part for view in views for part in (view.text, view.instruction) if part)
         distinct = list(dict.fromkeys(parts))
         if distinct:
             embedder = embedders.matching(channels, number)
@@ -83,38 +83,38 @@ def analyse_queries(
             vectors = dict(zip(distinct, embed(embedder, distinct, role="query"), strict=True))
             for view in views:
                 view.vector[:] = vectors[view.text]
-                if view.order:
-                    view.vector[:] = _led(view.vector, by=vectors[view.order])
+                if view.instruction:
+                    view.vector[:] = _led(view.vector, by=vectors[view.instruction])
     return forms
 
 
 def _read(text: str, index: OpenedIndex, calibration: Calibration, usable: int) -> QueryForm:
     """Do all of the analysis that needs no embedder, for the first channels of an index."""
-    order = instruction(text)
-    language = (language_of(order) if order else "") or language_of(text)
-    wanted, order, counts, excluded = split_terms(text, order, language)
+    leading = instruction(text)
+    language = (language_of(leading) if leading else "") or language_of(text)
+    wanted, leading, counts, excluded = split_terms(text, leading, language)
     weights = weigh_terms(index.corpus, counts)
     channels = index.settings.channels[:usable]
 
     def view(channel: ChannelSettings, share: float) -> QueryView:
         seen, led = (
-            readable(part, channel.scripts) if share and part else "" for part in (wanted, order)
+            readable(part, channel.scripts) if share and part else "" for part in (wanted, leading)
         )
         return QueryView(np.zeros(channel.dimensions, np.float32), share, seen, led)
 
     alone = view(channels[0], trust(wanted, channels[0].scripts))
     if usable == 1:
-        return QueryForm(text, language, counts, (alone,), weights, excluded, order=order)
+        return QueryForm(text, language, counts, (alone,), weights, excluded, instruction=leading)
     features = language_features(text, language, weights[-1].overlap)
     both = trusts(calibration.p_english(features), index.corpus.documents.other_share)
     views = tuple(map(view, channels, both))
     other = alone if both[1] else None
-    return QueryForm(text, language, counts, views, weights, excluded, other, order)
+    return QueryForm(text, language, counts, views, weights, excluded, other, leading)
 
 
 def _led(vector: Vector, by: Vector) -> Vector:
-    """Return the unit vector of a text that is led by an order."""
-    mean = ORDER_SHARE * by + (1.0 - ORDER_SHARE) * vector
+    """Return the unit vector of a text that an instruction leads."""
+    mean = INSTRUCTION_SHARE * by + (1.0 - INSTRUCTION_SHARE) * vector
     led: Vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
     return led
 

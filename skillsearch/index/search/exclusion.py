@@ -10,7 +10,7 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.text.contradictions import claims, contradiction, without
+from skillsearch.text.contradictions import claims, contradiction, speaks_of, without
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import document_terms
 
@@ -47,13 +47,14 @@ def contradiction_shares(
 
     See `contradiction`; `nearness` says which documents are worth reading.
     """
-    shares, request = np.zeros(len(documents)), claims(query.order or query.text)
+    shares, request = np.zeros(len(documents)), claims(query.instruction or query.text)
     if not any(request):
         return shares
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]
-        said = claims(f"{document.name}. {document.description}")
-        shares[row] = contradiction(request, without(said, claims(document.excluded)))
+        if speaks_of(text := f"{document.name}. {document.description}", request):
+            said = without(claims(text), claims(document.excluded))
+            shares[row] = contradiction(request, said)
     return shares
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 # What a query says about a text that is pasted into it: how often its terms count beside those of
 # the whole, and its share of the vector.
-ORDER_REPEATS, ORDER_SHARE = 2, 0.7
+INSTRUCTION_REPEATS, INSTRUCTION_SHARE = 2, 0.7
 # Terms of a query that may hold parts of words, at most, and how far such a part stands for them.
 PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 
@@ -30,13 +30,13 @@ PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 class QueryView:
     """The vector of a query in a dense channel, zero if none; `trust` is 0 without a vote.
 
-    It is that of its `text`, and for `ORDER_SHARE` that of an `order`, if there is one.
+    It is that of its `text`, and for `INSTRUCTION_SHARE` that of an `instruction`, if there is one.
     """
 
     vector: NDArray[np.float32]
     trust: float
     text: str = ""
-    order: str = ""
+    instruction: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class QueryForm:
 
     `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
     has the terms of what the query says not to use, which are not among `counts`. If a second
-    channel is asked, `alone` is the view of the first as if there were no second. The `order` is
-    what the text says about a text that is pasted into it, empty without one.
+    channel is asked, `alone` is the view of the first as if there were no second. The
+    `instruction` is what the text says about a text that is pasted into it, empty without one.
     """
 
     text: str
@@ -56,7 +56,7 @@ class QueryForm:
     weights: tuple[TermWeights, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
     alone: QueryView | None = None
-    order: str = ""
+    instruction: str = ""
 
     @property
     def is_part(self) -> bool:
@@ -68,31 +68,31 @@ class QueryForm:
 class Wanted(NamedTuple):
     """What a query asks for, without what it excludes, and the terms of both.
 
-    The `order` is what it says about a text that is pasted into it, empty without one.
+    The `instruction` is what it says about a text that is pasted into it, empty without one.
     """
 
     text: str
-    order: str
+    instruction: str
     counts: Counter[str]
     excluded: Counter[str]
 
 
-def split_terms(text: str, order: str, language: str) -> Wanted:
-    """Split a query with an order, or without one, into what it asks for and what it excludes.
+def split_terms(text: str, instruction: str, language: str) -> Wanted:
+    """Split a query into what it asks for and what it excludes; its `instruction` may be empty.
 
     What is pasted excludes nothing.
     """
-    asked, unwanted = split_request(order or text)
-    wanted, order = (text, asked) if order else (asked, "")
-    counts = Counter(terms("\n".join([order] * ORDER_REPEATS + [wanted]), language))
+    asked, unwanted = split_request(instruction or text)
+    wanted, leading = (text, asked) if instruction else (asked, "")
+    counts = Counter(terms("\n".join([leading] * INSTRUCTION_REPEATS + [wanted]), language))
     if not counts:
         return Wanted(text, "", Counter(terms(text, language)), Counter())
     excluded = Counter(terms(unwanted, language) if unwanted else ())
-    if order:
-        asked_for = set(terms(order, language))
-        counts = Counter({t: n for t, n in counts.items() if t in asked_for or t not in excluded})
+    if leading:
+        own = set(terms(leading, language))
+        counts = Counter({t: n for t, n in counts.items() if t in own or t not in excluded})
     excluded = Counter({t: n for t, n in excluded.items() if t not in counts})
-    return Wanted(wanted, order, counts, excluded)
+    return Wanted(wanted, leading, counts, excluded)
 
 
 def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights, ...]:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from skillsearch.readers.reader import Reader
 
 _LATIN = frozenset({"Latin"})
-# First hits that are read; on collections left out, three told no more.
+# First hits that are read. A third tells twins no better, and costs half as much again.
 READ_MOST = 2
 # Probabilities of the best hit, by cheaper evidence, between which reading may change the answer.
 DOUBT = (0.15, 0.9)
@@ -74,7 +74,7 @@ class Reading:
                 shown[hit.row] = text
         if not shown:
             return {}
-        logits = reader.read(query.order or query.text, list(shown.values())).tolist()
+        logits = reader.read(query.instruction or query.text, list(shown.values())).tolist()
         return dict(zip(shown, logits, strict=True))
 
 
@@ -92,7 +92,7 @@ def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
         return True
     own = query.views[0].trust >= 0.5 if len(query.views) > 1 else True
     knows = is_english(query.language) or not scripts <= _LATIN
-    return own and knows and is_legible(query.order or query.text, scripts)
+    return own and knows and is_legible(query.instruction or query.text, scripts)
 
 
 def shown_of(
