@@ -160,13 +160,16 @@ def _by_form(block: _Part) -> Iterator[_Part]:
 
 
 def _with_letters(parts: list[_Part]) -> list[_Part]:
-    """Join what stands between a greeting and a closing, with the name behind it, as pasted."""
-    starts = [at for at, part in enumerate(parts) if _begins_letter(part)]
+    """Join what stands between a greeting and a closing, with the name behind it, as pasted.
+
+    A greeting of nobody begins a letter only if a closing follows.
+    """
+    closings = [at for at, part in enumerate(parts) if _closes(part.text)]
+    starts = [at for at, part in enumerate(parts) if _begins_letter(part, closed=bool(closings))]
     if not starts:
-        return parts
+        return [part for part in parts if not _expression("greeting").fullmatch(part.text)]
     start, last = starts[0], len(parts) - 1
-    closings = [at for at in range(start, last + 1) if _closes(parts[at].text)]
-    if closings:
+    if closings and closings[-1] >= start:
         end = closings[-1]
         behind = parts[end + 1].text if end < last else ""
         if behind and _count(behind) <= _MOST_NAME_WORDS and not _orders(behind):
@@ -179,10 +182,12 @@ def _with_letters(parts: list[_Part]) -> list[_Part]:
     return [*parts[:start], _Part(letter, True), *parts[end + 1 :]]
 
 
-def _begins_letter(part: _Part) -> bool:
+def _begins_letter(part: _Part, *, closed: bool) -> bool:
     first = part.text.partition("\n")[0]
     if _expression("greeting").fullmatch(first):
-        return True
+        words = _WORD.findall(first.casefold())
+        is_named = len(words) > 1 or not _words("greetings").issuperset(words)
+        return (is_named or closed) and _words("assistants").isdisjoint(words)
     return part.is_pasted and "@" in part.text and bool(_expression("head").match(first))
 
 

@@ -68,6 +68,8 @@ NOTHING = [
     "Convert these: a.png, b.png, c.png",  # a list, no pasted text
     SOURCE,
     LETTER,
+    f"Hi Claude,\n\n{SOURCE} {SOURCE}",
+    f"Hello,\n\n{SOURCE} {SOURCE}",
     f"Our harbour: {SOURCE}",  # tells, and orders nothing
     f"The harbour has a problem. I wonder what to do about it: {SOURCE}",
     "Build the header of our site: logo at the left, menu on the right that turns into a drawer"
