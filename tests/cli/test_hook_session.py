@@ -383,7 +383,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
 @pytest.mark.slow
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, by):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.65")  # that filter alone does not reach
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.7")  # that filter alone does not reach
     event, turn, _ = HOSTS[host]
     prompt = "and a scale for it too"
     assert hook(event("filter", transcript)) == ""
@@ -395,7 +395,7 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
 
 
 def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
-    prompt = "and a scale for it too"
+    prompt = "and a filter for it too"
     found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
     assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
     assert "brew-coffee" in hook(claude_event(prompt, transcript, "s1"))
