@@ -1107,6 +1107,8 @@ def with_second(first: Calibration, before: Calibration) -> Calibration:
     """Return a fit of the first channel with the numbers of the second from another."""
     weights = {n: (before if n in SECOND else first).weights[n] for n in FEATURES}
     second = {name: before.alone[name] for name in SECOND & {*EVIDENCE}}
+    # Its intercept is the sum of both.
+    second["multilingual"] += before.alone[INTERCEPT] - first.alone[INTERCEPT]
     alone, read = {**first.alone, **second}, {**first.read, **second}
     return replace(first, weights=weights, alone=alone, read=read)
 

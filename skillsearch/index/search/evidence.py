@@ -149,7 +149,8 @@ _TABLE = (
     Evidence("contradiction", -1, held=-4.0),
     Evidence("hubness", -1, held=-10.0, counts_despite_name=True),
     Evidence("has_examples", -1, held=0.0),
-    Evidence("length", 0, _length),
+    # The second channel has an intercept of its own, whatever the length.
+    Evidence("length", 0, lambda hits: _length(hits) * (1.0 - hits.trusts[1])),
     Evidence("distrust", 0, lambda hits: hits.trusts[2]),
     Evidence("multilingual", 0, lambda hits: hits.trusts[1]),
 )
