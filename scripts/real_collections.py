@@ -14,10 +14,11 @@ from hashlib import sha256
 from pathlib import Path
 
 from skillsearch.errors import ParseError
-from skillsearch.skills.parser import parse_skill
+from skillsearch.evaluation.collection import save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.skills.parser import read_skill
 
 REQUESTS = Path(__file__).with_name("real_requests")
-_QRELS = "query-id\tcorpus-id\tscore\n"
 
 
 def skill_files(root: Path) -> list[Path]:
@@ -29,41 +30,38 @@ def skill_files(root: Path) -> list[Path]:
     return list(first.values())
 
 
-def documents(root: Path) -> list[dict[str, str]]:
-    """Return the skills below a folder as the lines of a corpus; unreadable ones are left out."""
-    rows = []
+def documents(root: Path) -> tuple[JudgedDocument, ...]:
+    """Return the skills below a folder; unreadable ones are named and left out."""
+    corpus = []
     for path in skill_files(root):
+        doc_id = path.relative_to(root).as_posix()
         try:
-            skill, _ = parse_skill(path.read_bytes(), doc_id="", path=path, root=root)
+            skill = read_skill(path, doc_id=doc_id, root=root)
         except ParseError as error:
             print(f"left out: {error}")
             continue
-        fields = {"name": skill.name, "description": skill.description, "body": skill.body}
-        rows.append({"_id": path.relative_to(root).as_posix(), **fields})
-    return rows
+        corpus.append(JudgedDocument(doc_id, skill.name, skill.description, skill.body))
+    return tuple(corpus)
 
 
-def write(folder: Path, corpus: list[dict[str, str]], requests: Path) -> None:
-    """Write one file of requests over a corpus as a judged collection."""
-    ids = {row["_id"] for row in corpus}
-    queries, negatives, qrels = [], [], [_QRELS]
-    for line in requests.read_text(encoding="utf-8").splitlines():
-        request = json.loads(line)
-        record = {"_id": request["id"], "text": request["text"], "lang": request.get("lang", "")}
-        if right := request.get("skill"):
-            queries.append({**record, "kind": "short"})
-            graded = [(right, 2), *((other, 1) for other in request.get("also", ()))]
-            qrels += [f"{request['id']}\t{doc}\t{grade}\n" for doc, grade in graded if doc in ids]
-        else:
-            negatives.append({**record, "kind": "nothing"})
+def judged(name: str, corpus: tuple[JudgedDocument, ...], requests: Path) -> Collection:
+    """Return one file of requests over a corpus as a judged collection."""
+    ids = {document.doc_id for document in corpus}
+    queries: list[JudgedQuery] = []
+    negatives: list[JudgedQuery] = []
+    qrels: dict[str, dict[str, int]] = {}
+    for request in map(json.loads, requests.read_text(encoding="utf-8").splitlines()):
+        is_negative = not request.get("skill")
+        kind, language = "nothing" if is_negative else "short", request.get("lang", "")
+        query = JudgedQuery(request["id"], request["text"], kind, language)
+        (negatives if is_negative else queries).append(query)
+        if not is_negative:
+            grades = {request["skill"]: 2, **dict.fromkeys(request.get("also", ()), 1)}
+            qrels[query.query_id] = {doc: grade for doc, grade in grades.items() if doc in ids}
     if not queries:  # A collection has a judged query: a skill, asked for by its name.
-        queries.append({"_id": "name", "text": corpus[0]["name"], "kind": "name"})
-        qrels.append(f"name\t{corpus[0]['_id']}\t2\n")
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, rows in (("corpus", corpus), ("queries", queries), ("negatives", negatives)):
-        lines = "".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows)
-        (folder / f"{name}.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "qrels.tsv").write_text("".join(qrels), encoding="utf-8")
+        queries.append(JudgedQuery("name", corpus[0].name, "name"))
+        qrels["name"] = {corpus[0].doc_id: 2}
+    return Collection(name, corpus, tuple(queries), qrels, negatives=tuple(negatives))
 
 
 def main() -> None:
@@ -74,7 +72,8 @@ def main() -> None:
     args = parser.parse_args()
     corpus = documents(args.skills)
     for name in ("development", "short", "nothing"):
-        write(args.output / f"real-{name}", corpus, REQUESTS / f"{name}.jsonl")
+        collection = judged(f"real-{name}", corpus, REQUESTS / f"{name}.jsonl")
+        save_collection(collection, args.output / collection.name)
 
 
 if __name__ == "__main__":
