@@ -17,9 +17,11 @@ from skillsearch.config import cache_dir
 from skillsearch.environ import install_again
 from skillsearch.errors import CacheError, EmbedderError, UnreadableError, explained
 from skillsearch.files.atomic_files import read_record, write_record
+from skillsearch.files.openat import RACY_NS
 from skillsearch.files.private import make_private
 from skillsearch.patterns import lazy_pattern
 from skillsearch.records import dataclass
+from skillsearch.types import FileStat
 
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.
@@ -34,8 +36,6 @@ KNOWN_MODULES = ("Transformer", "Pooling", "Normalize")
 PICKLE_SUFFIXES = frozenset({".bin", ".ckpt", ".pickle", ".pkl", ".pt", ".pth"})
 # The files of a sentence-transformers model that decide its vectors.
 MODEL_SUFFIXES = frozenset({".json", ".model", ".safetensors", ".txt"})
-# A file can change once more within the tick of its clock; older changes show in its times.
-SETTLED_NS = 2_000_000_000
 # What comes before the name of an external file in an ONNX model: field 13 of a TensorProto, an
 # entry with the key "location" and a value of the length in the group (both lengths below 2^14).
 EXTERNAL_NAME = lazy_pattern(
@@ -92,7 +92,7 @@ class ModelConfig:
         if record.get(str(path)) == entry:
             return str(expected)
         digest = sha256_of(path, expected)
-        if time.time_ns() - stamp[-1] > SETTLED_NS:
+        if time.time_ns() - stamp.ctime_ns > RACY_NS:
             with contextlib.suppress(OSError):
                 make_private(_stamps_file().parent)
                 write_record(_stamps_file(), {**record, str(path): entry}, sync=False)
@@ -113,15 +113,14 @@ def _read_stamps() -> dict[str, Any]:
     return {}
 
 
-def _stamp_of_own(path: Path) -> tuple[int, ...] | None:
-    """Return inode, size and times of a file; None if others can write it or its folder."""
+def _stamp_of_own(path: Path) -> FileStat | None:
+    """Return the stat of a file; None if others can write it or its folder."""
     with contextlib.suppress(OSError):
         real = path.resolve()
         stats = (real.stat(), real.parent.stat())
         owners = {0, os.geteuid()} if hasattr(os, "geteuid") else set()
         if all(stat.st_uid in owners and not stat.st_mode & 0o022 for stat in stats):
-            stat = stats[0]
-            return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+            return FileStat.of(stats[0])
     return None
 
 
