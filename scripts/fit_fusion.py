@@ -315,7 +315,7 @@ class Logits:
                 if (text := shown_of(document, sample.query, scripts)) is not None:
                     texts[row] = text
                 sample.read[row] = math.nan
-        asked = sample.query.instruction or sample.query.text
+        asked = sample.query.request
         keys = {
             row: sha256(f"{asked}\0{text}".encode()).hexdigest()[:24] for row, text in texts.items()
         }

@@ -6,11 +6,13 @@ from Markdown to HTML. Every expression is bounded.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
+
+from skillsearch.patterns import lazy_pattern
+from skillsearch.text.tables import read_tables
 
 _MAX_CHARS = 4_000
 _UNITS = (
@@ -27,6 +29,15 @@ _NO_NAMES = frozenset(
     " pr pull since step than that the their these this ticket till to top under until up was week"
     " with within year your".split()
 )
+
+_SIDE = rf"({_NAME})?[ -]?({_NUMBER})?"
+_MORE_NUMBERS = rf"(?:(?:, ?| ?/ ?| or | and |\u2013| to | through )v?{_NUMBER}){{0,5}}"
+_VERSIONS = lazy_pattern(
+    rf"(?<![\w.])({_NAME})(?: | ?v| version )?({_NUMBER}{_MORE_NUMBERS})(?!{_OPEN})"
+)
+_DIRECTIONS = lazy_pattern(rf"(?<![\w.]){_SIDE}{_BETWEEN}(?=[\w.]){_SIDE}")
+_DIGITS = lazy_pattern(r"\d[\d.]*")
+_WORDS = lazy_pattern(r"[^\W\d_]{2,20}")
 
 _Side: TypeAlias = tuple[str, str]
 """A name, empty if it is that of the other side, and its version, empty if it has none."""
@@ -48,11 +59,11 @@ def claims(text: str) -> Claims:
     text = text[:_MAX_CHARS].casefold()
     versions: dict[str, frozenset[str]] = {}
     if any(map(str.isdigit, text)):
-        for name, numbers in _versions().findall(text):
+        for name, numbers in _VERSIONS.findall(text):
             if name not in _NO_NAMES:
-                told = frozenset(_number().findall(numbers))
+                told = frozenset(_DIGITS.findall(numbers))
                 versions[name] = versions.get(name, frozenset()) | told
-    words = frozenset(_words().findall(text))
+    words = frozenset(_WORDS.findall(text))
     return Claims(versions, frozenset(_read_directions(text)), words & _opposites().keys())
 
 
@@ -118,36 +129,16 @@ def _agree(version: str, other: str) -> bool:
 
 
 def _read_directions(text: str) -> Iterator[tuple[_Side, _Side]]:
-    for source, old, target, new in _directions().findall(text):
+    for source, old, target, new in _DIRECTIONS.findall(text):
         if source not in _NO_NAMES and target not in _NO_NAMES and (source or old):
             yield (source or target, old), (target or source, new)
 
 
 @cache
-def _versions() -> re.Pattern[str]:
-    further = rf"(?:(?:, ?| ?/ ?| or | and |\u2013| to | through )v?{_NUMBER}){{0,5}}"
-    return re.compile(rf"(?<![\w.])({_NAME})(?: | ?v| version )?({_NUMBER}{further})(?!{_OPEN})")
-
-
-@cache
-def _number() -> re.Pattern[str]:
-    return re.compile(r"\d[\d.]*")
-
-
-@cache
-def _directions() -> re.Pattern[str]:
-    side = rf"({_NAME})?[ -]?({_NUMBER})?"
-    return re.compile(rf"(?<![\w.]){side}{_BETWEEN}(?=[\w.]){side}")
-
-
-@cache
-def _words() -> re.Pattern[str]:
-    return re.compile(r"[^\W\d_]{2,20}")
-
-
-@cache
 def _opposites() -> dict[str, str]:
-    path = Path(__file__).with_name("opposites.txt")
-    pairs = (line.split() for line in path.read_text(encoding="utf-8").splitlines())
-    both = [pair for pair in pairs if len(pair) == 2 and pair[0] != "#"]
-    return {one: other for pair in both for one, other in (pair, pair[::-1])}
+    rows = read_tables(Path(__file__).with_name("opposites.txt"))["opposites"]
+    return {
+        one: other
+        for word, (opposite,) in rows.items()
+        for one, other in ((word, opposite), (opposite, word))
+    }

@@ -8,7 +8,7 @@ task told in sentences has no pasted text. Every expression is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -84,16 +84,27 @@ def _outside(text: str) -> str:
     if len(parts) < 2:
         rest = _LONG_QUOTATION.sub(" ", text)
         return "" if rest == text else rest.strip(" \n:")
-    looks_pasted = sum(_count(part.text) for part in parts if part.is_pasted) >= _LEAST_PASTED
     own = [part for part in parts if not part.is_pasted and _is_short(part.text)]
-    if looks_pasted and sum(_count(part.text) for part in own) <= _MOST_ORDER:
-        return "\n".join(part.text for part in own)
-    orders = [part for part in own if _orders(part.text)]
-    if not orders:
-        ends = (parts[0], parts[-1]) if looks_pasted else parts[:1]
-        orders = [each for each in own if each in ends and _count(each.text) <= _MOST_UNMARKED]
-    at_ends = [part for part in orders if part is parts[0] or part is parts[-1]]
-    return "\n".join(part.text for part in at_ends or orders[-1:])
+    looks_pasted = _count_all(part for part in parts if part.is_pasted) >= _LEAST_PASTED
+    if not looks_pasted or _count_all(own) > _MOST_ORDER:
+        own = _ordering(parts, own, looks_pasted=looks_pasted)
+    return "\n".join(part.text for part in own)
+
+
+def _ordering(parts: list[_Part], own: list[_Part], *, looks_pasted: bool) -> list[_Part]:
+    """Return which of a request's own parts order something: those at its ends, else the last.
+
+    If none does, those at the ends may, or the first alone if nothing looks pasted.
+    """
+    ends = [part for part in (parts[0], parts[-1]) if part in own]
+    if orders := [part for part in own if _orders(part.text)]:
+        return [part for part in ends if part in orders] or orders[-1:]
+    unmarked = ends if looks_pasted else [part for part in ends if part is parts[0]]
+    return [part for part in unmarked if _count(part.text) <= _MOST_UNMARKED]
+
+
+def _count_all(parts: Iterable[_Part]) -> int:
+    return sum(_count(part.text) for part in parts)
 
 
 def _before_colon(text: str) -> str:

@@ -47,7 +47,7 @@ def contradiction_shares(
 
     See `contradiction`; `nearness` says which documents are worth reading.
     """
-    shares, request = np.zeros(len(documents)), claims(query.instruction or query.text)
+    shares, request = np.zeros(len(documents)), claims(query.request)
     if not any(request):
         return shares
     for row in _nearest(np.arange(len(documents)), nearness).tolist():

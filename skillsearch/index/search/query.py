@@ -59,6 +59,11 @@ class QueryForm:
     instruction: str = ""
 
     @property
+    def request(self) -> str:
+        """What it says to do: the instruction about a pasted text, else all of it."""
+        return self.instruction or self.text
+
+    @property
     def is_part(self) -> bool:
         """Whether all its terms are parts of words, which count less than they occur."""
         counts = list(self.counts.values())

@@ -74,7 +74,7 @@ class Reading:
                 shown[hit.row] = text
         if not shown:
             return {}
-        logits = reader.read(query.instruction or query.text, list(shown.values())).tolist()
+        logits = reader.read(query.request, list(shown.values())).tolist()
         return dict(zip(shown, logits, strict=True))
 
 
@@ -92,7 +92,7 @@ def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
         return True
     own = query.views[0].trust >= 0.5 if len(query.views) > 1 else True
     knows = is_english(query.language) or not scripts <= _LATIN
-    return own and knows and is_legible(query.instruction or query.text, scripts)
+    return own and knows and is_legible(query.request, scripts)
 
 
 def shown_of(
