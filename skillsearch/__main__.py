@@ -1,5 +1,5 @@
 """``python -m skillsearch``."""
 
-from skillsearch.cli import main
+from skillsearch.cli import run_process
 
-main()
+run_process()

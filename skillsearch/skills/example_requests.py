@@ -157,7 +157,7 @@ class ExampleBook:
         if texts := self.extra.get(key):
             return _as_examples(texts, "user")
         for path, seen in self._files:
-            if texts := _load(path, seen).get(key):
+            if texts := usable(_load(path, seen).get(key, ())):
                 return _as_examples(texts, "package" if path == PACKAGED else "user")
         return ()
 
@@ -222,11 +222,9 @@ def _read(path: Path) -> bytes:
 
 
 @lru_cache(maxsize=4)
-def _load(path: Path, seen: FileStat) -> Mapping[str, tuple[str, ...]]:
+def _load(path: Path, seen: FileStat) -> Mapping[str, Sequence[object]]:
     """Read a file of examples as it was at a stat; the last record of a skill counts."""
-    return {
-        str(record["digest"]): usable(list_of(record["examples"])) for record in read_examples(path)
-    }
+    return {str(record["digest"]): list_of(record["examples"]) for record in read_examples(path)}
 
 
 @lru_cache(maxsize=4)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import cache, lru_cache, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING
 
 import Stemmer
@@ -43,9 +43,16 @@ _TOKEN = lazy_pattern(
     # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
     rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
     rf"|(?P<bigrams>[{BIGRAM_SCRIPTS}]+)"
-    r"|(?P<symbolic>(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b))"
+    r"|(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b)"
     rf"|(?P<word>(?:(?![{BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
 )
+_ASCII_TOKEN = lazy_pattern(
+    r"[A-Za-z0-9]++[+#]{0,2}|(?<![A-Za-z0-9])\.(?:NET|net|Net)\b",
+)
+"""The same for a text whose letters are all ASCII, in a third of the time."""
+_OTHER_LETTER = lazy_pattern(rf"[^\W\x00-\x7f]|[{_MARKS}{_INDIC}{BIGRAM_SCRIPTS}]")
+_SYMBOLIC = re.compile(r"[cC]\+\+|[cCfF]\#|\.")
+"""What a symbolic name that counts begins with: C++, C#, F#, .NET."""
 _RUN_PARTS = lazy_pattern(
     rf"(?P<stacked>[{_STACKED}]+)|(?P<hiragana>[\u3041-\u3096][\u3041-\u309f\u30fc]*)"
     rf"|(?P<katakana>[\u30a1-\u30ff\u31f0-\u31ff]+)|(?P<han>[^{_STACKED}\u3041-\u3096\u30a1-\u30ff]+)"
@@ -113,13 +120,17 @@ def terms(text: str, language: str = "", *, with_english: bool = False) -> list[
     word_terms: Callable[[str], tuple[str, ...]] = _english_terms
     if language not in ("", "en"):
         word_terms = partial(_word_terms, language, with_english)
+    text = normalized(text)
+    if text.isascii() or not _OTHER_LETTER.search("".join(set(text))):
+        tokens = _ASCII_TOKEN.findall(text)
+        if len(max(tokens, key=len, default="")) > _MAX_TERM:
+            tokens = [token[:_MAX_TERM] for token in tokens]
+        return list(chain.from_iterable(map(word_terms, tokens)))
     collected: list[str] = []
-    for match in _TOKEN.finditer(normalized(text)):
+    for match in _TOKEN.finditer(text):
         token = match.group()
         if match.lastgroup == "bigrams":
             collected.extend(_run_terms(token))
-        elif match.lastgroup == "symbolic":
-            collected.append(token.lower())
         else:
             collected.extend(word_terms(token[:_MAX_TERM]))
     return collected
@@ -162,6 +173,9 @@ def _english_terms(word: str) -> tuple[str, ...]:
 @lru_cache(maxsize=_KEPT_WORDS)
 def _word_terms(language: str, with_english: bool, word: str) -> tuple[str, ...]:
     """Return the terms of one word: the whole, and the parts of an identifier."""
+    if symbolic := _SYMBOLIC.match(word):
+        return (word.lower() if word[0] == "." else symbolic.group().lower(),)
+    word = word.rstrip("+#")
     stems: list[str] = []
     for part in (word, *_identifier_parts(word)):
         term, english = _stems(part, language)
@@ -192,7 +206,7 @@ def _stems(word: str, language: str) -> tuple[str, str]:
         return "", ""
     stem = _stem(folded, own)
     if folded.isascii():
-        return stem, _stem(folded, "en")
+        return stem, stem if own == "en" else _stem(folded, "en")
     return ("", "") if folded in dropped else (stem, stem)
 
 
@@ -212,7 +226,7 @@ def _stop_words(language: str) -> frozenset[str]:
 
 def _stem(word: str, language: str) -> str:
     """Stem a folded word; short ones and those with digits stay."""
-    if len(word) < _MIN_STEMMED or any(map(str.isdigit, word)):
+    if len(word) < _MIN_STEMMED or (not word.isalpha() and any(map(str.isdigit, word))):
         return word
     if language not in _STEMMED:
         language = "en" if word.isascii() else ""

@@ -13,6 +13,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
@@ -31,6 +32,8 @@ _READ_BLOCK = 1 << 20
 # We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
 # before is only trusted once it is hashed again.
 _TICK_NS = 50_000_000
+# Files that are synced at the same time.
+_SYNCED = 16
 # Bytes of trusted parts that a run of indexing hashes again, in 2 ms of CPU; of larger parts one.
 REREAD_BYTES = 8 << 20
 # More bytes than an index has.
@@ -57,16 +60,24 @@ def share_parts(folder: Path, parts: Mapping[str, Part], target: Path) -> dict[s
 
 
 def describe_parts(folder: Path, digested: Mapping[str, Part]) -> dict[str, Part]:
-    """Digest and sync all files of a folder, except for those known already."""
-    parts = {}
-    for file in sorted(folder.iterdir()):
-        if file.name in digested:
-            parts[file.name] = digested[file.name]
-            continue
-        with file.open("rb", buffering=0) as opened:
-            parts[file.name] = _read_part(opened)
-            sync_handle(opened.fileno())
-    return parts
+    """Digest and sync all files of a folder, except for those digested already."""
+    files = sorted(folder.iterdir())
+    new = [file for file in files if file.name not in digested]
+    # A file system writes what is synced at the same time at once: a tenth of the time.
+    with ThreadPoolExecutor(_SYNCED, thread_name_prefix="skillsearch-sync") as pool:
+        parts = {
+            **digested,
+            **dict(zip((f.name for f in new), pool.map(_written_part, new), strict=True)),
+        }
+    return {file.name: parts[file.name] for file in files}
+
+
+def _written_part(file: Path) -> Part:
+    """Digest and sync a file."""
+    with file.open("rb", buffering=0) as opened:
+        part = _read_part(opened)
+        sync_handle(opened.fileno())
+    return part
 
 
 def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -> tuple[str, ...]:
