@@ -11,7 +11,7 @@ from skillsearch.environ import settle
 __all__ = ["main", "run_process"]
 
 
-_NEW_OBJECTS = 50_000
+_NEW_OBJECTS = 100_000
 """After so many new objects Python looks for cycles; after its own 700 a query does it 100 times,
 for a thirtieth of its time."""
 

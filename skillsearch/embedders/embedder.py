@@ -41,12 +41,12 @@ class PackagedModel(NamedTuple):
 TUNED = PackagedModel(
     "skillsearch-minilm",
     "model",
-    "d7733ad6caa7d2bccf223593244490e1bbe2d5bd3c9d1c82a69443f4305b613a",
+    "932cf08bb406b17f9c9248d57b86a3500143ddbeb461cdc982b86900ab739f30",
 )
 UNTUNED = PackagedModel(
     "all-MiniLM-L6-v2",
     "untuned",
-    "e2525a56a6711a89a858ec5f9eb4b8f4319390a668bd8833937d48328918cccd",
+    "7252fcbf1dd66e6b37b6f535522cb451d997649c91f50a8c48ac85692bf34e51",
 )
 # The packaged models by model spec.
 PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}

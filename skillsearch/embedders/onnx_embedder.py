@@ -190,6 +190,24 @@ def write_quantised(model: Any, path: Path, excluded: Sequence[str] = ()) -> Non
         root.removeHandler(silent)
 
 
+def write_optimised(path: Path) -> None:
+    """Put in place of an ONNX model what ONNX Runtime makes of it whenever it opens one.
+
+    It fuses nodes, which takes half the time of opening a model; the results stay the same. Weights
+    outside the model stay where they are.
+    """
+    forbid_telemetry()
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    # Beyond that it would write what suits this processor alone.
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    optimised = path.with_name(f".{path.name}-optimised")
+    options.optimized_model_filepath = str(optimised)
+    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    optimised.replace(path)
+
+
 def map_ahead(function: Callable[[int, str], Result], texts: Sequence[str]) -> Iterator[Result]:
     """Yield the result for each position and text, in order, computed in threads.
 

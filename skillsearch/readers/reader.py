@@ -47,7 +47,7 @@ OUT_OF_REACH, BEYOND = 4.0, 9.0
 PACKAGED = PackagedModel(
     "skillsearch-reader",
     "reader",
-    "aca568b05b6c21d22e336c7329825f7a0d4bd928c7a5d90cd402665458f3c595",
+    "5c9dda1ba824dd0806efa1343cfcb45f3150e843ef8a93a04b88f8b1a584f7a9",
 )
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "minilm"

@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
-from skillsearch.embedders.onnx_embedder import KNOWN_INPUTS, open_session, write_quantised
+from skillsearch.embedders.onnx_embedder import (
+    KNOWN_INPUTS,
+    open_session,
+    write_optimised,
+    write_quantised,
+)
 from skillsearch.errors import TrainingError, importing
 from skillsearch.readers.reader import (
     BEYOND,
@@ -69,6 +74,7 @@ def quantise(model: onnx.ModelProto, out: Path, words: str | None = None) -> Non
         heads = [node.name for node in model.graph.node if node.name.startswith(HEAD)]
         write_quantised(model, whole, heads)
         write_apart(onnx.load(whole), out, words)
+    write_optimised(out)
 
 
 def find_factors(
