@@ -301,9 +301,8 @@ def _sketch(terms: Sequence[str]) -> str:
     mixed = np.zeros(count, np.uint64)
     for shift in range(_SHINGLE):
         mixed = (mixed ^ hashes[shift : shift + count]) * _MIXER
-    lowest = np.sort((mixed >> np.uint64(32)).astype("<u4"))
-    is_first = np.diff(lowest, prepend=np.uint32(0)) > 0  # np.unique imports masked arrays first
-    return lowest[is_first][:SKETCH_SIZE].tobytes().hex()
+    lowest = np.unique((mixed >> np.uint64(32)).astype("<u4"))
+    return lowest[lowest > 0][:SKETCH_SIZE].tobytes().hex()
 
 
 def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:

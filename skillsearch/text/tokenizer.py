@@ -72,6 +72,7 @@ _MARK = r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])"
 """Every character that combines, the two that Python takes for letters too, and other symbols."""
 _LONG_RUN = lazy_pattern(rf"({_MARK}{{30}}){_MARK}+")
 """30 marks are the limit of Unicode's stream-safe text format (UAX 15)."""
+_OTHERS = lazy_pattern(r"[^\x00-\x7f]{31}")
 _HUMPS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGIT = lazy_pattern(r"(?![0-9])\d")
 _FOLDED_LETTERS = str.maketrans(
@@ -138,7 +139,11 @@ def terms(text: str, language: str = "", *, with_english: bool = False) -> list[
 
 def normalized(text: str) -> str:
     """Return a text in Unicode's form NFKC; runs of marks are cut, whose sorting is quadratic."""
-    return text if text.isascii() else unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1 ", text))
+    if text.isascii():
+        return text
+    if _OTHERS.search(text):  # found in a tenth of the time that a run of marks takes
+        text = _LONG_RUN.sub(r"\1 ", text)
+    return unicodedata.normalize("NFKC", text)
 
 
 def is_bigram(term: str) -> bool:

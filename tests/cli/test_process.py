@@ -54,6 +54,25 @@ def finish(process):
     return process.returncode, stdout, stderr
 
 
+@pytest.mark.parametrize("thread", [False, True])
+def test_a_process_ends_at_once_and_as_any_other(environment, tmp_path, thread):
+    """It says all it has to say, runs what waits for the exit, and lets threads finish."""
+    code = (
+        "import atexit, sys, threading, time\n"
+        "from skillsearch import cli\n"
+        "atexit.register(print, 'at exit')\n"
+        "def work():\n    time.sleep(0.2)\n    print('worked')\n"
+        "def main():\n"
+        f"    {thread} and threading.Thread(target=work).start()\n"
+        "    print('x' * 200_000)\n    sys.exit(3)\n"
+        "cli.main = main\ncli.run_process()"
+    )
+    program = [sys.executable, "-c", code]
+    done = subprocess.run(program, capture_output=True, text=True, env=environment, cwd=tmp_path)
+    expected = ["x" * 200_000, *(["worked"] if thread else []), "at exit"]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (3, expected, "")
+
+
 def modules_after(environment, *args):
     """Return the top-level modules that a run of the program imports."""
     code = (

@@ -89,11 +89,11 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         self._texts: list[dict[bytes, str]] = [{} for _ in channels]
         self._stopped = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="skillsearch-index")
-        self._job: Future[None] | None = None
+        self._jobs: list[Future[None]] = []
 
     def __exit__(self, *error: object) -> None:
         self._stopped = True
-        self._executor.shutdown()
+        self._executor.shutdown(cancel_futures=True)
         for vectors in self.vectors:
             vectors.close()
 
@@ -101,27 +101,29 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         """Take the texts of a document, after which a `share` of all has been read."""
         for channel, gathered in enumerate(self._texts):
             gathered.update(texts.by_key(channel))
-        is_idle = self._job is None or self._job.done()
-        if max(map(len, self._texts)) >= (
-            min(self._least, self._batch) if is_idle else self._batch
-        ):
+        count, is_idle = max(map(len, self._texts)), all(job.done() for job in self._jobs)
+        if count >= self._batch or (is_idle and count >= self._least):
             self._least *= 2
+            self._wait()
             self._start(share)
+
+    def flush(self) -> None:
+        """Begin to embed what is left."""
+        self._start(1.0)
 
     def finish(self) -> None:
         """Wait until all texts are embedded."""
-        self._start(1.0)
+        self.flush()
         self._wait()
 
     def _start(self, share: float) -> None:
-        self._wait()
         gathered, self._texts = self._texts, [{} for _ in self._channels]
-        self._job = self._executor.submit(self._embed, gathered, share)
+        self._jobs.append(self._executor.submit(self._embed, gathered, share))
 
     def _wait(self) -> None:
-        if self._job is not None:
-            self._job.result()
-            self._job = None
+        for job in self._jobs:
+            job.result()
+        self._jobs.clear()
 
     def _embed(self, gathered: Sequence[Mapping[bytes, str]], share: float) -> None:
         """Embed the texts that the caches lack, gathered by when a `share` of all was read."""

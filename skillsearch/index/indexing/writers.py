@@ -167,7 +167,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         is_rounding = self._beside_codes or self.size > self._update.limits.most_flat
         if self.reused and self._before and self._before.dense[0].is_rounded and not is_rounding:
             raise CacheError("the vectors of so few skills are kept as they are, not rounded")
-        self.queue.finish()
+        self.queue.flush()
         self._documents.finish()
         for number, writer in enumerate(self._fields):
             for first, segment in numbered(self._taken_over[number] if self._taken_over else ()):
@@ -175,6 +175,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 if (renumber >= 0).any():
                     writer.take_over(segment, renumber)
             writer.finish(self.size)
+        self.queue.finish()
         for number, keys in self._chunked:
             self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
