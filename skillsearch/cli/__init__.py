@@ -40,7 +40,7 @@ def run_process() -> None:
 
     That would take a sixth of a query. Threads that are still at work end the usual way.
     """
-    code: object = None
+    code: str | int | None = None
     try:
         main()
     except SystemExit as exc:

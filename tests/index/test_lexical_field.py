@@ -321,9 +321,9 @@ def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added,
     assume(any(added))
     field, _ = in_two(texts, [added], set())
     weights = field.weigh(Counter(query))
-    for document in range(len(texts) + 1):
-        expected = max(field.held_terms(weights, document).values(), default=0.0)
-        assert field.rarest_held(weights, document) == pytest.approx(expected, abs=1e-7)
+    documents = range(len(texts), -1, -1)
+    held = [max(field.held_terms(weights, number).values(), default=0.0) for number in documents]
+    assert field.rarest_held(weights, np.array(documents)).tolist() == pytest.approx(held, abs=1e-7)
 
 
 @given(CORPORA, CORPORA, TEXTS)

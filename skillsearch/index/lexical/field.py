@@ -171,13 +171,18 @@ class LexicalField:
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
         return {term: weight for term, weight, row in rows if segment.has(row, local)}
 
-    def rarest_held(self, query: TermWeights, document: int) -> float:
-        """Return the weight of the rarest query term that a document has, 0 without any."""
-        number, local = locate(self.segments, document)
-        segment, rows = self.segments[number], query.rows[number].tolist()
-        order = np.argsort(-query.idf, kind="stable").tolist()
-        held = (query.idf[term] for term in order if segment.has(rows[term], local))
-        return float(next(held, 0.0))
+    def rarest_held(self, query: TermWeights, documents: Numbers) -> NDArray[np.float64]:
+        """Return the weight of the rarest query term that each document has, 0 without any."""
+        weights, order = np.zeros(len(documents)), np.argsort(-query.idf, kind="stable")
+        for number, (first, segment) in enumerate(numbered(self.segments)):
+            left = np.flatnonzero((documents >= first) & (documents < first + segment.size))
+            rows = query.rows[number][order]
+            for row, weight in zip(rows.tolist(), query.idf[order].tolist(), strict=True):
+                if row >= 0 and len(left):
+                    _, has = segment.find(row, documents[left] - first)
+                    weights[left[has]] = weight
+                    left = left[~has]
+        return weights
 
 
 @dataclass(frozen=True, slots=True, eq=False)

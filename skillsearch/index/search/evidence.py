@@ -93,8 +93,7 @@ def _rarest_term(hits: Hits) -> Values:
     """
     fields = list(zip(hits.corpus.lexical, hits.query.weights, strict=True))
     metadata, full = (
-        np.array([field.rarest_held(weights, number) for number in hits.documents.tolist()])
-        / field.rarest_idf
+        field.rarest_held(weights, hits.documents) / field.rarest_idf
         for field, weights in (fields[0], fields[-1])
     )
     return hits.trusts[0] * (metadata + full) / 2
