@@ -19,7 +19,8 @@ from skillsearch.index.search.ranker import best_first
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.records import dataclass
 from skillsearch.setting_values import READING
-from skillsearch.skills.stubs import continuation_in
+from skillsearch.skills.resources import read_skill_md
+from skillsearch.skills.stubs import continuation_in, digest_of
 from skillsearch.text.passages import best_passage, heaviest, passage_text
 from skillsearch.text.scripts import is_legible
 
@@ -121,12 +122,29 @@ def body_of(document: Document, roots: Sequence[Path] = ()) -> str:
     Empty if it cannot be read any more. Its SKILL.md may link to a text in one of the `roots`.
     """
     try:
-        skill = skill_of(document, roots)
+        body = _indexed_body(document, roots)
+        skill = None if body else skill_of(document, roots)
     except ParseError:
         return ""
+    if skill is None:
+        return body
     if document.continuation_hash:
         skill = replace(skill, continuation=continuation_in(skill.path.parent).text)
     return skill.text
+
+
+def _indexed_body(document: Document, roots: Sequence[Path]) -> str:
+    """Return what is below the frontmatter if it is what was indexed; empty if that is not certain.
+
+    The parser and its YAML would take 40 ms to import.
+    """
+    data, _ = read_skill_md(Path(document.path), (document.root, *roots))
+    text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+    body = text.partition("\n---\n")[2].strip()
+    is_indexed = (
+        bool(document.body_hash) and digest_of(" ".join(body.split())) == document.body_hash
+    )
+    return body if is_indexed and "\r" not in body else ""
 
 
 def reordered(
