@@ -222,6 +222,8 @@ def late_bans(tree):
     A block is the body of a function or of the module; what a ``try`` holds belongs to it. What is
     imported for types alone never runs.
     """
+    if not any(reported_by(node) for node in ast.walk(tree)):
+        return set()
     typing = [
         node
         for test in ast.walk(tree)
@@ -238,11 +240,16 @@ def late_bans(tree):
         own = [node for node in ast.walk(scope) if id(node) not in nested]
         bans = [n.lineno for n in own if isinstance(n, ast.Call) and is_ban(n)]
         for node in own:
-            found = [node.module] if isinstance(node, ast.ImportFrom) else []
-            found = [a.name for a in node.names] if isinstance(node, ast.Import) else found
-            if {str(library).split(".")[0] for library in found} & REPORTING:
+            if reported_by(node):
                 late |= {node.lineno} if not any(line < node.lineno for line in bans) else set()
     return late
+
+
+def reported_by(node):
+    """Return which of `REPORTING` a statement imports."""
+    found = [node.module] if isinstance(node, ast.ImportFrom) else []
+    found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else found
+    return {str(library).split(".")[0] for library in found} & REPORTING
 
 
 def is_ban(call):

@@ -160,7 +160,7 @@ def test_few_skills_make_a_map(shown, count):
 def test_thirty_thousand_skills_pan_and_zoom(shown):
     page = shown(many(COUNT))
     page.locator("#map").focus()
-    for key in ["+", "ArrowLeft", "ArrowUp", "-", "0"] * 4:
+    for key in ["+", "ArrowLeft", "ArrowUp", "-", "0"]:
         page.keyboard.press(key)
         page.evaluate("new Promise(requestAnimationFrame)")
     page.locator("#find").fill("does 29999")
