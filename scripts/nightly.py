@@ -5,8 +5,8 @@ Usage: python scripts/nightly.py [--quick] [--steps NAME...] [--results DIR] [--
 Each step is another script or pytest, in a process of its own. It fails if that does, if it takes
 too long, or if attackers gain more than `GAIN`. What was measured goes into one file of the
 results, named by the day, which steps run later that day join, and a plot shows how it went over
-the days. Exits with 1 if a step failed, and says which and why. ``--quick`` tries everything small, within
-minutes; its files are named so.
+the days. Exits with 1 if a step failed, and says which and why. ``--quick`` tries everything small,
+within minutes; its files are named so.
 """
 
 from __future__ import annotations
