@@ -301,12 +301,15 @@ def flipped(path):
 
 @pytest.mark.slow
 def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
-    """Opening answers as before the damage, and what is on disk is whole again."""
+    """Opening answers as before the damage, and what is on disk is whole again.
+
+    A third of the parts; that damage to each is noticed, the next but one test says.
+    """
     index = build(root, folder)
     expected, generation = answers(index), index.generation
     parts = [path.name for path in index.opened.folder.iterdir()]
     assert len(parts) > 20
-    for name in [*parts, "CURRENT"]:
+    for name in [*sorted(parts)[::3], "CURRENT"]:
         current = IndexFolder(folder).open().folder
         flipped(folder / name if name == "CURRENT" else current / name)
         opened = SkillIndex.open(folder)
