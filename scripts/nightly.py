@@ -1,12 +1,12 @@
-"""Run what takes too long for each change: soaks, mutations, attacks and the comparison.
+"""Run what takes too long for each change: tests, soaks, mutations, attacks and the comparison.
 
 Usage: python scripts/nightly.py [--quick] [--steps NAME...] [--results DIR] [--work DIR]
 
-Each step is another script, in a process of its own; a step fails if that does, if it takes too
-long, or if attackers gain more than `GAIN`. What was measured goes into one file of the results,
-named by the day, which steps run later that day join, and a plot shows how it went over the days.
-Exits with 1 if a step failed, and says which and why. ``--quick`` tries everything small, within
-minutes; its files are named so.
+Each step is another script or pytest, in a process of its own. It fails if that does, if it takes
+too long, or if attackers gain more than `GAIN`. What was measured goes into one file of the
+results, named by the day, which steps run later that day join, and a plot shows how it went over
+the days. Exits with 1 if a step failed, and says which and why. ``--quick`` tries everything small,
+within minutes; its files are named so.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -39,7 +41,7 @@ Record = dict[str, Any]
 
 
 class Step(NamedTuple):
-    """A script with its arguments, and more of them for a night or for a quick run.
+    """A script or module with its arguments, and more of them for a night or for a quick run.
 
     ``{json}`` is a file for its report, which is printed otherwise; ``{ordinary}``, one of skills
     that are not among those attacked; ``{work}``, a folder that may be kept.
@@ -51,13 +53,18 @@ class Step(NamedTuple):
 
 
 STEPS = {
-    "kills": Step("soak_index.py kill --json", "--size 20000", "--size 200 --kills 3"),
+    "tests": Step(
+        "-m pytest -q -n auto --dist worksteal",
+        "-m 'night or slow' tests",
+        "-m night tests/hosts tests/cli/test_find.py",
+    ),
+    "kills": Step("soak_index.py kill --json", "--size 20000", "--size 60 --kills 3"),
     "readers": Step(
         "soak_index.py readers --json", "--seconds 300", "--size 200 --seconds 15 --readers 2"
     ),
     "pairs": Step("soak_pairs.py --json", "--times 20", "--times 1"),
     "mcp": Step("soak_mcp.py", "--minutes 10", "--minutes 0.5 --clients 2"),
-    "run": Step("soak_run.py --json", "--runs 1000", "--runs 10 --executor local"),
+    "run": Step("soak_run.py --json", "--runs 1000", "--runs 4 --executor local"),
     "mutations": Step("mutate.py --json --seed {seed}", "--count 60", "--count 4"),
     "attacks": Step(
         "attack.py {example} --ordinary {ordinary} --json {json} --trust fetched",
@@ -116,11 +123,19 @@ def summed_up(step: str, report: Record) -> Record:
     return {**dict(figures(report)), **named}
 
 
+def counted(output: str) -> Record:
+    """Return how many tests passed, failed or were skipped, from the last line of pytest."""
+    counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)", last_line(output))
+    return {outcome.removesuffix("s"): int(count) for count, outcome in counts}
+
+
 def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:
     """Return why a step failed, empty if it did not."""
     if code:
-        said = found.get("survivors") or last_line(errors) or last_line(output)
-        return f"{STEPS[step].script.split()[0]} ended with {code}: {said}"
+        failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
+        said = failed or found.get("survivors") or last_line(errors) or last_line(output)
+        name = STEPS[step].script.removeprefix("-m ").split()[0]
+        return f"{name} ended with {code}: {said}"
     lows = {key: found[key] for key in found if step == "attacks" and key.endswith(".1")}
     over = [f"{key[:-2]} {low:+.2f}" for key, low in lows.items() if low > GAIN]
     return f"attackers surely gain more than {GAIN}: {', '.join(over)}" if over else ""
@@ -129,9 +144,15 @@ def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:
 def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record:
     """Run a step; return how long it took, what it found, and what was wrong."""
     started = time.monotonic()
-    command = [sys.executable, str(SCRIPTS / words[0]), *words[1:]]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+    program = words if words[0] == "-m" else [str(SCRIPTS / words[0]), *words[1:]]
+    process = subprocess.Popen(
+        [sys.executable, *program],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
         output, errors = process.communicate(timeout=timeout)
     except subprocess.TimeoutExpired:
@@ -140,7 +161,7 @@ def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record
         return {"seconds": round(timeout), "fault": f"not done within {timeout:g} s", "found": {}}
     try:
         text = report.read_text("utf-8") if report.exists() else output
-        found = summed_up(step, json.loads(text))
+        found = counted(output) if step == "tests" else summed_up(step, json.loads(text))
     except ValueError:
         found = {}
     seconds = round(time.monotonic() - started)
@@ -206,7 +227,7 @@ def main() -> None:
                 "seed": today.toordinal(),
             }
             text = f"{step.script} {step.quick if args.quick else step.night}"
-            words = [word.format(**places) for word in text.split()]
+            words = [word.format(**places) for word in shlex.split(text)]
             timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
             record["steps"][name] = done = run(name, words, folder / f"{name}.json", timeout)
             print(f"{name}: {done['fault'] or 'passed'}, {done['seconds']} s", flush=True)

@@ -222,6 +222,8 @@ def late_bans(tree):
     A block is the body of a function or of the module; what a ``try`` holds belongs to it. What is
     imported for types alone never runs.
     """
+    if not any(reported_by(node) for node in ast.walk(tree)):
+        return set()
     typing = [
         node
         for test in ast.walk(tree)
@@ -238,11 +240,16 @@ def late_bans(tree):
         own = [node for node in ast.walk(scope) if id(node) not in nested]
         bans = [n.lineno for n in own if isinstance(n, ast.Call) and is_ban(n)]
         for node in own:
-            found = [node.module] if isinstance(node, ast.ImportFrom) else []
-            found = [a.name for a in node.names] if isinstance(node, ast.Import) else found
-            if {str(library).split(".")[0] for library in found} & REPORTING:
+            if reported_by(node):
                 late |= {node.lineno} if not any(line < node.lineno for line in bans) else set()
     return late
+
+
+def reported_by(node):
+    """Return which of `REPORTING` a statement imports."""
+    found = [node.module] if isinstance(node, ast.ImportFrom) else []
+    found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else found
+    return {str(library).split(".")[0] for library in found} & REPORTING
 
 
 def is_ban(call):
@@ -315,7 +322,8 @@ def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
     scripts = sorted((PACKAGE.parent / "scripts").glob("*.py"))
     trees = {name: tree_of(name) for name in PATHS}
     trees |= {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in scripts}
-    assert {name: late_bans(tree) for name, tree in trees.items() if late_bans(tree)} == {}
+    late = {name: late_bans(tree) for name, tree in trees.items()}
+    assert {name: lines for name, lines in late.items() if lines} == {}
     assert late_bans(ast.parse("def f():\n import onnxruntime.capi\nforbid_telemetry()")) == {2}
     assert late_bans(ast.parse("import onnxruntime\nforbid_telemetry()")) == {1}
     assert late_bans(ast.parse("if TYPE_CHECKING:\n import onnxruntime")) == set()

@@ -113,3 +113,22 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
     assert slow["fault"] == "not done within 0.5 s"
     good = nightly.run("mcp", ["good.py"], tmp_path / "none", 60)
     assert (good["fault"], good["found"]) == ("", {"errors": 0.0})
+
+
+@pytest.mark.parametrize(
+    ("test", "found", "fault"),
+    [
+        ("def test_a():\n    assert 1", {"passed": 1}, ""),
+        (
+            "def test_a():\n    assert 0",
+            {"failed": 1},
+            "test_it.py::test_a']",
+        ),
+    ],
+)
+def test_tests_of_the_night_are_counted_and_named(import_script, tmp_path, test, found, fault):
+    (tmp_path / "test_it.py").write_text(test)
+    words = ["-m", "pytest", "-rf", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", tmp_path]
+    done = import_script("nightly").run("tests", [*map(str, words)], tmp_path / "none", 60)
+    assert (done["found"], bool(done["fault"])) == (found, bool(fault))
+    assert done["fault"].endswith(fault)

@@ -163,9 +163,12 @@ def killed_at(root, folder, point):
     return place
 
 
-@pytest.mark.slow
-def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, tmp_path):
-    """Twelve points from the first vector to the last folder that is removed.
+@pytest.mark.parametrize(
+    "most",
+    [pytest.param(6, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.night)],
+)
+def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, tmp_path, most):
+    """Points from the first vector to the last folder that is removed, or all of them.
 
     The index that is then on disk opens and answers as before or after the update, and the next
     run makes it equal to one built from scratch.
@@ -175,8 +178,9 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
     new = answers(fresh)
     assert new != old
     calls = deadly_calls(root, folder)
-    points = sorted({1 + round(i * (calls - 1) / 11) for i in range(12)})
-    assert len(points) == 12
+    count = min(calls, most)
+    points = sorted({1 + round(i * (calls - 1) / (count - 1)) for i in range(count)})
+    assert len(points) == count
     seen = []
     for point in points:
         place = killed_at(root, folder, point)
@@ -195,7 +199,7 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
 @pytest.mark.slow
 def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_path):
     place = tmp_path / "index"
-    for point in (1, 6, 20, 40):
+    for point in (1, 20):
         killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)
         assert killed.returncode == -signal.SIGKILL
         assert not IndexFolder(place).exists()
@@ -209,7 +213,7 @@ def test_a_full_disk_is_one_line_and_the_old_index_stays(root, folder, tmp_path,
     old = answers(SkillIndex.open(copy_of(folder, "before")))
     fresh = build(root, tmp_path / "fresh")
     largest = sorted({path.stat().st_size for path in fresh.opened.folder.iterdir()})
-    limits = [1, 100, largest[-1] - 1, largest[-1] // 2, largest[len(largest) // 2] - 1]
+    limits = [1, largest[-1] - 1, largest[len(largest) // 2] - 1]
     for limit in limits:
         place = copy_of(folder, f"full-{limit}") if when == "update" else tmp_path / f"new-{limit}"
         done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, limit)
@@ -235,7 +239,7 @@ def test_the_end_of_a_part_is_never_lost_silently(root, folder, tmp_path):
     fresh = build(root, tmp_path / "fresh")
     sizes = {path.stat().st_size for path in fresh.opened.folder.iterdir()}
     old = answers(SkillIndex.open(copy_of(folder, "before")))
-    for size in sorted(sizes)[-4:]:
+    for size in sorted(sizes)[-2:]:
         place = copy_of(folder, f"room-{size}")
         done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, size - 1)
         assert done.stdout.startswith("StorageError: "), (size, done.stdout, done.stderr)
@@ -297,12 +301,15 @@ def flipped(path):
 
 @pytest.mark.slow
 def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
-    """Opening answers as before the damage, and what is on disk is whole again."""
+    """Opening answers as before the damage, and what is on disk is whole again.
+
+    A third of the parts; that damage to each is noticed, the next but one test says.
+    """
     index = build(root, folder)
     expected, generation = answers(index), index.generation
     parts = [path.name for path in index.opened.folder.iterdir()]
     assert len(parts) > 20
-    for name in [*parts, "CURRENT"]:
+    for name in [*sorted(parts)[::3], "CURRENT"]:
         current = IndexFolder(folder).open().folder
         flipped(folder / name if name == "CURRENT" else current / name)
         opened = SkillIndex.open(folder)
@@ -337,7 +344,7 @@ def trust(folder):
     IndexFolder(folder).open()
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(6, marks=pytest.mark.night)])
 def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, rounds):
     """A bit of each part and of the manifest, of which no stat tells, in each round.
 
@@ -469,11 +476,11 @@ def what_is_read(folder, name, expected):
 
 @pytest.mark.slow
 def test_many_writers_at_once_all_end_well(root, folder, tmp_path):
-    """Six processes: each reports the same index, and it is whole."""
+    """Each reports the same index, and it is whole."""
     command = [sys.executable, "-c", BUILD, str(root), str(folder)]
     writers = [
         subprocess.Popen(command, cwd=PACKAGE_FOLDER, stdout=subprocess.PIPE, text=True)
-        for _ in range(6)
+        for _ in range(4)
     ]
     outputs = {writer.communicate(timeout=100)[0] for writer in writers}
     generation = build(root, tmp_path / "fresh").generation
@@ -483,13 +490,13 @@ def test_many_writers_at_once_all_end_well(root, folder, tmp_path):
 
 @pytest.mark.slow
 def test_readers_are_never_disturbed_by_a_writer(root, folder):
-    """A hundred openings while the index is written again and again."""
+    """Dozens of openings while the index is written again and again."""
     code = textwrap.dedent("""
         import sys
         from pathlib import Path
         from skillsearch.index.skill_index import SkillIndex
         root, place = Path(sys.argv[1]), sys.argv[2]
-        for number in range(30):
+        for number in range(12):
             (root / "tea" / "SKILL.md").write_text(f"---\\ndescription: Tea {number}.\\n---\\n")
             SkillIndex.from_roots(root, index_dir=place, model="hashing")
     """)

@@ -379,10 +379,11 @@ DOORS = {
     "mcp-http": lambda disk, request: by_http(disk, request, "--index-dir", disk.index_dir),
     "mcp-roots": lambda disk, request: by_stdio(disk, request, *disk.roots),
 }
-SLOW = ("hook", "mcp", "mcp-http", "mcp-roots")
+MARKS = dict.fromkeys(("hook", "mcp", "mcp-roots"), pytest.mark.slow)
+MARKS["mcp-http"] = pytest.mark.night  # another way to the same server
 
 
-@pytest.fixture(params=[pytest.param(k, marks=[pytest.mark.slow] * (k in SLOW)) for k in DOORS])
+@pytest.fixture(params=[pytest.param(key, marks=MARKS.get(key, ())) for key in DOORS])
 def door(request, disk, clock):
     """Open a door, and search it once, so that what it keeps is there."""
     made = DOORS[request.param](disk, request)

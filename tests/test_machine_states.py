@@ -1,5 +1,6 @@
 """States of a machine by commands: each ends in an answer, or in a message that says what helps."""
 
+import ctypes
 import errno
 import json
 import os
@@ -8,6 +9,7 @@ import signal
 import subprocess
 import sys
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -192,8 +194,8 @@ FAST = [
     *((state, "query") for state in STATES if state not in ALIKE),
     *((state, "index") for state in list(STATES)[::22]),
 ]
-# Each command in some states, each state with some commands, and the queries left out above.
-SOME = sorted({*PAIRS[::11], *((state, "query") for state in ALIKE)})
+SOME = PAIRS[::31]
+"""Each command in a state or two, and all states but one with a command."""
 
 
 @pytest.fixture(scope="module")
@@ -243,7 +245,7 @@ def start(folder, state, arguments):
         [*before, sys.executable, "-c", PROGRAM, json.dumps(known), *map(filled, arguments)],
         cwd=folder,
         env={name: value for name, value in env.items() if value is not None},
-        preexec_fn=forgo_power if "forbid" in state else None,
+        preexec_fn=partial(prepare, state),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -251,10 +253,11 @@ def start(folder, state, arguments):
     )
 
 
-def forgo_power():
-    """Have permissions bind root too, from the next program on."""
-    import ctypes
-
+def prepare(state):
+    """Heed interrupts, which jobs of a shell ignore; have permissions bind root too."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if "forbid" not in state:
+        return
     for capability in (1, 2):  # to override permissions, and to read and search despite them
         ctypes.CDLL(None).prctl(24, capability, 0, 0, 0)
 
@@ -336,8 +339,13 @@ def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, 
         assert given.get("says", "") in told
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("state", "command"), SOME)
+@pytest.mark.parametrize(
+    ("state", "command"),
+    [
+        *(pytest.param(*pair, marks=pytest.mark.slow) for pair in SOME),
+        *(pytest.param(*pair, marks=pytest.mark.night) for pair in PAIRS if pair not in SOME),
+    ],
+)
 def test_every_command_ends_so_in_every_state(template, place, state, command):
     stdin = {"hook": EVENT, "mcp": INITIALIZE}.get(command, "")
     is_endless = command in ENDLESS

@@ -54,7 +54,10 @@ QUICK = {
     "budget": "skillsearch budget",
     "library": "skillsearch library list",
     "enrich": "skillsearch enrich --pending && skillsearch enrich --list",
-    "eval": "skillsearch eval --example --html page.html",
+    "eval": "mkdir -p e/m/evals"
+    " && printf -- '---\\nname: m\\ndescription: d\\n---\\n' > e/m/SKILL.md"
+    ' && echo \'[{"query": "make tea", "should_trigger": true}]\' > e/m/evals/trigger-evals.json'
+    " && skillsearch eval --self e --html page.html",
     "cache": "skillsearch cache && skillsearch cache --clear && skillsearch status",
     "env": "skillsearch env list",
     "completion": "skillsearch completion bash",

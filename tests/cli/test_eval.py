@@ -486,13 +486,3 @@ def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, ch
     crossing = found["cross_language"]["systems"]
     assert crossing["after"]["Success@1"] == 1.0 > crossing["before"]["Success@1"]
     assert found["milliseconds"]["after"] > 0
-
-
-@pytest.mark.slow
-def test_the_example_is_evaluated_by_the_real_model(cli, tmp_path):
-    result = cli("eval", "--example", "--work", tmp_path, "--min", "Success@5=0.6", "--json")
-    assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
-    assert found["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
-    assert found["cross_language"]["queries"] > 50

@@ -120,13 +120,16 @@ def find(indexed, index_dir, monkeypatch):
 @pytest.mark.parametrize(
     ("what", "printed"),
     [
-        (None, "{0}/brew-coffee\n"),
-        ("path", "{0}/brew-coffee/SKILL.md\n"),
-        ("name", "brew-coffee\n"),
-        ("body", "# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n\n"),
+        pytest.param(None, "{0}/brew-coffee\n", marks=pytest.mark.slow),
+        pytest.param("path", "{0}/brew-coffee/SKILL.md\n", marks=pytest.mark.night),
+        pytest.param("name", "brew-coffee\n", marks=pytest.mark.night),
+        pytest.param(
+            "body",
+            "# Coffee\n\n## Grind\n\nGrind the beans just before you brew.\n\n",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
-@pytest.mark.slow
 def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, drinks):
     """Nothing else is on stdout, so a shell can use it."""
     at = find(*(["--print", what] if what else []))
@@ -153,8 +156,16 @@ def test_what_is_left_out_is_not_listed(find):
     assert at.end() == (130, "")
 
 
-@pytest.mark.parametrize("key", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, ESCAPE, "\r"])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "key",
+    [
+        *(pytest.param(key, marks=pytest.mark.slow) for key in (signal.SIGTERM, ESCAPE)),
+        *(
+            pytest.param(key, marks=pytest.mark.night)
+            for key in (signal.SIGHUP, signal.SIGINT, "\r")
+        ),
+    ],
+)
 def test_however_it_ends_the_terminal_is_as_it_was(key, find):
     """Cooked, with echo, on the main screen, the cursor visible; and a signal ends as it does."""
     at = find("brew filter coffee")
@@ -191,8 +202,13 @@ def test_it_follows_the_size_of_the_window(find):
     assert at.end() == (130, "")
 
 
-@pytest.mark.parametrize("columns", [80, 100, 120])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "columns",
+    [
+        pytest.param(80, marks=pytest.mark.slow),
+        *(pytest.param(columns, marks=pytest.mark.night) for columns in (100, 120)),
+    ],
+)
 def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
     """Wide letters too; each line of the list is one line."""
     cli("index", mixed, "--index-dir", index_dir)

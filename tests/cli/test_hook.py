@@ -17,6 +17,7 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
+HOSTS = ["claude-code", "codex", "gemini", None]
 SLOW_MACHINE = 120
 PATIENT = (
     "import sys; from skillsearch.cli import hook, main; sys.argv[1:1] = ['hook']\n"
@@ -225,9 +226,14 @@ def test_an_event_that_cannot_be_read_is_a_line_on_stderr(cli, here, without_dae
     assert reason in result.stderr
 
 
-@pytest.mark.parametrize("daemon", ["auto", "off"])
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini", None])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("host", "daemon"),
+    [
+        *(pytest.param(host, "auto", marks=pytest.mark.slow) for host in HOSTS),
+        pytest.param("claude-code", "off", marks=pytest.mark.slow),
+        *(pytest.param(host, "off", marks=pytest.mark.night) for host in HOSTS[1:]),
+    ],
+)
 def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, daemon, host):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
     arguments = ["--index-dir", "/nowhere", *(["--client", host] if host else [])]

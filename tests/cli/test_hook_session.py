@@ -105,6 +105,7 @@ def gemini_turn(text):
 
 
 CLAUDE_MARK = {"type": "system", "subtype": "compact_boundary", "content": "Conversation compacted"}
+DIFFER = (("claude-code", "auto"), ("codex", "off"), ("gemini", "auto"))
 HOSTS = {
     "claude-code": (claude_event, claude_turn, [CLAUDE_MARK]),
     "codex": (
@@ -117,6 +118,12 @@ HOSTS = {
     ),
     "gemini": (gemini_event, gemini_turn, [{"$set": {"messages": []}}, {"$rewindTo": "m"}]),
 }
+ANSWERED = [
+    pytest.param(host, by, marks=pytest.mark.slow if (host, by) in DIFFER else pytest.mark.night)
+    for host in HOSTS
+    for by in ("auto", "off")
+]
+"""How the hook is answered, by the daemon or without it; events and turns differ by host alone."""
 MARKS = [(host, mark) for host, (_, _, marks) in HOSTS.items() for mark in marks]
 
 
@@ -160,9 +167,7 @@ def hook(cli, indexed, index_dir, daemon, monkeypatch):
 # What is offered once.
 
 
-@pytest.mark.parametrize("by", ["auto", "off"])
-@pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.slow
+@pytest.mark.parametrize(("host", "by"), ANSWERED)
 def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, by):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
     event, turn, _ = HOSTS[host]
@@ -378,9 +383,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
         assert Session(event(alone, transcript)).last_turns() == ""
 
 
-@pytest.mark.parametrize("by", ["auto", "off"])
-@pytest.mark.parametrize("host", HOSTS)
-@pytest.mark.slow
+@pytest.mark.parametrize(("host", "by"), ANSWERED)
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, by):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.7")  # that filter alone does not reach

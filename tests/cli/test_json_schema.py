@@ -10,6 +10,8 @@ from jsonschema import Draft202012Validator
 from skillsearch.cli.app import app
 from skillsearch.cli.models import DRAFT
 from skillsearch.daemon import client
+from skillsearch.evaluation.collection import save_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.training.gains import Change, Measured
@@ -131,14 +133,49 @@ def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
     check("status", cli("status", "--index-dir", index_dir, "--json").stdout)
 
 
+SKILLS = {
+    "brew-coffee": "Brew filter coffee with a scale and a kettle.",
+    "steep-tea": "Steep green tea at the right temperature.",
+    "regar-plantas": "Riega las plantas de la casa cuando hace falta y avisa si están enfermas.",
+}
+REQUESTS = [
+    *(("en", text, "brew-coffee") for text in ("steep green tea", "steep tea", "green tea now")),
+    ("en", "steep green tea at home", "steep-tea"),
+    ("es", "quiero regar las plantas de mi casa", "regar-plantas"),
+    ("es", "cómo preparo un té verde a buena temperatura", "steep-tea"),
+    ("zh", "用咖啡壶煮咖啡", "brew-coffee"),
+]
+TIMES = 3
+"""How often each is made, so that there are enough for every part of a report."""
+
+
+@pytest.fixture
+def collection(tmp_path):
+    """Save a collection in three languages, in which coffee loses to tea."""
+    documents = [JudgedDocument(name, name, text, "# Use\n") for name, text in SKILLS.items()]
+    queries, qrels = [], {}
+    for number, (language, text, doc_id) in enumerate(REQUESTS * TIMES):
+        queries.append(JudgedQuery(f"q{number}", text, language=language))
+        qrels[f"q{number}"] = {doc_id: 1}
+    negatives = [JudgedQuery(f"n{number}", f"fly kite number {number}") for number in range(20)]
+    negatives.append(JudgedQuery("t", "steep black tea", kind="twin", twin_of="q0"))
+    made = Collection("c", tuple(documents), tuple(queries), qrels, negatives=tuple(negatives))
+    save_collection(made, tmp_path / "collection")
+    return tmp_path / "collection"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("more", [["--confusables", "--drop-gold"], ["--system", "dense"]])
-def test_an_evaluation_is_valid(cli, tmp_path, more):
-    args = ("eval", "--example", "--work", tmp_path / "work", "--json")
-    languages = ("--system", "a=model:hashing,languages:english", "--system", "bm25")
-    output = cli(*args, *languages, *more).stdout
+def test_an_evaluation_is_valid(cli, tmp_path, collection, more):
+    args = ("eval", collection, "--work", tmp_path / "work", "--json")
+    systems = ("--system", "a=model:hashing,languages:english", "--system", "bm25")
+    output = cli(*args, *systems, *more).stdout
     check("eval", output)
-    assert {"languages", "same_language", "kinds"} & json.loads(output).keys()
+    found = json.loads(output)
+    assert found["languages"].keys() == {"en", "es", "zh"}
+    assert all(found[part] for part in ("abstention", "comparisons", "examples", "style"))
+    assert found["cross_language"]["queries"] == 2 * TIMES
+    assert bool(found.get("confusables")) is ("--confusables" in more)
 
 
 def test_several_collections_are_valid(cli, tmp_path):

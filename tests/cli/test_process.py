@@ -110,7 +110,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(
     start, tmp_path, make_skill, count_saved
 ):
     """The next run takes the vectors that are there; no index is half made."""
-    for number in range(600):
+    for number in range(100):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     process = start("index", "many", "--index-dir", "i", preexec_fn=heed_interrupts)
     deadline = time.monotonic() + 120
@@ -123,8 +123,8 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(
     assert (code, stdout, stderr) == (130, "", "Interrupted; embedded texts are kept.\n")
     assert not (tmp_path / "i" / "CURRENT").exists()
     report = json.loads(finish(start("index", "many", "--index-dir", "i", "--json"))[1])
-    assert report["indexed"] == 600
-    assert report["embedded"] < 600
+    assert report["indexed"] == 100
+    assert report["embedded"] < 100
 
 
 def test_an_interrupt_that_a_callback_swallows_comes_again():
@@ -148,8 +148,11 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "times",
+    [pytest.param(4, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.night)],
+)
 @pytest.mark.parametrize(
     ("args", "kept"),
     [
@@ -162,7 +165,7 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
-    indexed, index_dir, environment, args, kept
+    indexed, index_dir, environment, args, kept, times
 ):
     code = (
         "import skillsearch.cli as cli, sys; sys.argv[0] = 'skillsearch'\n"
@@ -195,7 +198,7 @@ def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
 
     usual, _, whole = run(None)
     chosen = random.Random(7)
-    ends = [run(chosen.uniform(0, whole))[:2] for _ in range(15)]
+    ends = [run(chosen.uniform(0, whole))[:2] for _ in range(times)]
     for ended, stderr in ends:
         assert "Traceback" not in stderr
         assert "ignored" not in stderr
@@ -269,7 +272,7 @@ def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
     assert stderr.startswith(f"skillsearch hook: {name} is closed; ")
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.slow
 def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
     """JSON stays JSON, and text that cannot be shown is written as escapes."""
@@ -332,16 +335,16 @@ def test_a_terminal_sees_progress_while_indexing(environment, drinks, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["list", "--json"], ["status"], ["query", "tea"], ["nothing"]])
-@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-", "0<&-"])
-def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command, closed):
-    shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *command]
+@pytest.mark.parametrize("command", [["status"], ["query", "tea"], ["nothing"]])
+def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command):
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
-    process = subprocess.run(shell, text=True, check=False, **options)
     plain = subprocess.run([*PROGRAM, *command], text=True, check=False, **options)
-    assert process.returncode == plain.returncode
-    assert "bug" not in process.stderr
-    assert "Traceback" not in process.stderr
+    for closed in ("1>&-", "2>&-", "1>&- 2>&-", "0<&-"):
+        shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, *command]
+        process = subprocess.run(shell, text=True, check=False, **options)
+        assert process.returncode == plain.returncode, closed
+        assert "bug" not in process.stderr
+        assert "Traceback" not in process.stderr
 
 
 def test_a_folder_that_is_gone_is_named(environment, tmp_path):

@@ -150,7 +150,7 @@ def test_a_root_that_vanishes_keeps_its_skills_until_it_returns(
 
 @pytest.mark.slow
 def test_sigterm_ends_the_first_indexing_too(start, tmp_path, make_skill, count_saved):
-    for number in range(1_500):
+    for number in range(150):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     watch = start("many", "--index-dir", "i", model="onnx")
     watch.until(count_saved, bool)

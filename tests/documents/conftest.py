@@ -194,6 +194,14 @@ def make_systems(tmp_path_factory):
         systems.runner.close()
 
 
+@pytest.fixture(scope="session")
+def read_systems(tmp_path_factory, shared):
+    """Make the five systems once, for tests that write nothing."""
+    systems = Systems(tmp_path_factory.mktemp("systems"), model="hashing", **shared)
+    yield systems
+    systems.runner.close()
+
+
 @pytest.fixture
 def systems(make_systems):
     return make_systems()

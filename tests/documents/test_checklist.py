@@ -29,6 +29,8 @@ EXPRESSIONS = [(n, row) for n, row in enumerate(ROWS, 2) if not TEST.fullmatch(r
 DOCUMENTS = ("000", "001", "002", "003", "004")
 WRITTEN = re.compile(r"\bs\.(add|call|environments|folder|run|server|state|workspace)\b")
 """What an expression names that writes files, or needs others than the skills of all documents."""
+STATEFUL = re.compile(r"\bs\.chunks\b")
+"""What an expression names that remembers what was loaded."""
 HOME = re.compile(r"^\| `(\w+)` \| (?:\d{3}|ours) \| `([\w.]+)` \|", re.MULTILINE)
 
 
@@ -93,9 +95,14 @@ def test_every_test_that_a_row_names_exists():
 
 @pytest.mark.parametrize(("number", "row"), EXPRESSIONS, ids=[str(n) for n, _ in EXPRESSIONS])
 @pytest.mark.slow
-def test_every_expression_of_a_row_is_true(make_systems, shared, logged, number, row):
-    where = {} if WRITTEN.search(row["shown_by"]) else shared
-    scope = SCOPE | {"s": make_systems(model="hashing", **where), "logged": logged}
+def test_every_expression_of_a_row_is_true(make_systems, read_systems, shared, logged, number, row):
+    if WRITTEN.search(row["shown_by"]):
+        systems = make_systems(model="hashing")
+    elif STATEFUL.search(row["shown_by"]):
+        systems = make_systems(model="hashing", **shared)
+    else:
+        systems = read_systems
+    scope = SCOPE | {"s": systems, "logged": logged}
     assert eval(row["shown_by"], scope) is True, f"line {number}: {row['says']}"
 
 

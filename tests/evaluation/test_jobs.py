@@ -144,7 +144,7 @@ def test_run_files_have_distinct_harmless_names(run, tmp_path):
 
 @pytest.mark.slow
 def test_a_page_replaces_the_one_before_in_one_step(folder, run, tmp_path):
-    outcomes = run(load_jobs([folder()]), "hybrid", "bm25")
+    outcomes = run(load_jobs([folder()]), "bm25")
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / "page.html"
     path.write_text("before")

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import socket
 import stat
 import subprocess
@@ -26,7 +27,7 @@ import errno, os, signal, sys
 from pathlib import Path
 import skillsearch.hosts.library_moves as moved
 
-step, action, folder, is_other_disk = int(sys.argv[1]), sys.argv[2], Path(sys.argv[3]), sys.argv[4]
+action, folder, is_other_disk = sys.argv[1], Path(sys.argv[2]), sys.argv[3]
 count = 0
 
 def dying(name):
@@ -48,15 +49,22 @@ def dying(name):
 
     setattr(os, name, call)
 
-for name in ("rename", "fsync", "unlink", "rmdir", "mkdir", "symlink", "truncate"):
-    dying(name)
-with moved.open_journal() as journal:
-    if action == "move":
-        moved.move_away(journal, folder, folder.name)
-    else:
-        moved.move_back(journal, journal.away()[0])
-print(count)
+for line in sys.stdin:
+    step, child = int(line), os.fork()
+    if child:
+        print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+        continue
+    for name in ("rename", "fsync", "unlink", "rmdir", "mkdir", "symlink", "truncate"):
+        dying(name)
+    with moved.open_journal() as journal:
+        if action == "move":
+            moved.move_away(journal, folder, folder.name)
+        else:
+            moved.move_back(journal, journal.away()[0])
+    os._exit(min(count, 255))
 """
+"""A program that does something once for each line, in a process that kills itself at the step that
+the line says; one that lives exits with the number of its steps."""
 
 
 def make(home, make_skill, name="tea"):
@@ -83,21 +91,32 @@ def contents(folder):
     return found
 
 
-def killed(step, action, folder, *, is_other_disk):
-    """Run an action in a process that kills itself at a step; return its steps if it lived."""
-    ours = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    command = [
-        sys.executable,
-        "-c",
-        KILLER,
-        str(step),
-        action,
-        str(folder),
-        str(int(is_other_disk)),
-    ]
-    done = subprocess.run(command, env=ours, capture_output=True, text=True, check=False)
-    assert done.returncode in (0, -9), done.stderr
-    return int(done.stdout) if done.returncode == 0 else None
+@pytest.fixture
+def killer():
+    """Start what runs an action in a process that kills itself at a step.
+
+    It returns None for a process that was killed, and else how many steps it made.
+    """
+    started = []
+
+    def start(action, folder, *, is_other_disk):
+        ours = {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+        command = [sys.executable, "-c", KILLER, action, str(folder), str(int(is_other_disk))]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        process = subprocess.Popen(command, env=ours, text=True, bufsize=1, **pipes)
+        started.append(process)
+
+        def run(step):
+            process.stdin.write(f"{step}\n")
+            code = int(process.stdout.readline())
+            assert code == -signal.SIGKILL or code > 1
+            return None if code < 0 else code
+
+        return run
+
+    yield start
+    for process in started:
+        process.communicate(timeout=60)
 
 
 @pytest.mark.slow
@@ -105,9 +124,10 @@ def killed(step, action, folder, *, is_other_disk):
 @pytest.mark.parametrize("is_link", [False, True], ids=["folder", "link"])
 @pytest.mark.parametrize("action", ["move", "restore"])
 def test_a_kill_at_any_step_loses_nothing(
-    home, make_skill, tmp_path, action, is_link, is_other_disk
+    home, make_skill, tmp_path, killer, action, is_link, is_other_disk
 ):
     folder = make(home, make_skill)
+    killed_at = killer(action, folder, is_other_disk=is_other_disk)
     if is_link:
         real = tmp_path / "real" / "tea"
         shutil.copytree(folder, real, symlinks=True)
@@ -122,7 +142,7 @@ def test_a_kill_at_any_step_loses_nothing(
                 move_away(journal, folder, "tea")
             elif action == "move" and not os.path.lexists(folder):
                 move_back(journal, journal.away()[0])
-        steps = killed(step, action, folder, is_other_disk=is_other_disk)
+        steps = killed_at(step)
         places = [path for path in (folder, *library_folder().glob("tea*")) if path.exists()]
         assert any(contents(path) == before for path in places), step
         with open_journal() as journal:

@@ -257,10 +257,13 @@ def edits(tree):
 
 
 @pytest.mark.parametrize(
-    ("limits", "languages"), [({}, "english"), ({"least_documents": 10_000}, "all")]
+    ("limits", "languages", "seed"),
+    [
+        pytest.param(*form, seed, marks=pytest.mark.slow if seed == number else pytest.mark.night)
+        for number, form in enumerate([({"least_documents": 10_000}, "all"), ({}, "english")])
+        for seed in range(6)
+    ],
 )
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.slow
 def test_after_any_changes_an_index_is_as_a_new_one(
     tree, build_small, disk, polyglot, answers, seed, limits, languages
 ):

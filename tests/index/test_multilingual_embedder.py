@@ -220,7 +220,7 @@ def test_the_notice_tells_whose_weights_are_used():
     assert set(listed) == present
 
 
-@pytest.mark.slow
+@pytest.mark.night
 def test_the_script_writes_what_is_shipped(tmp_path, neutrality, run_python):
     """The graph byte for byte, where the same onnx is installed; the numbers nearly so."""
     onnx = pytest.importorskip("onnx")

@@ -206,8 +206,13 @@ def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, re
 
 
 @needs_weights
-@pytest.mark.slow
-@pytest.mark.parametrize("number", range(len(CORPORA)))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=pytest.mark.slow if number in (2, 3) else pytest.mark.night)
+        for number in range(len(CORPORA))
+    ],
+)
 def test_no_extra_and_no_reader_loses_an_answer(both_of, number):
     corpus = draw(number, *CORPORA[number])
     first, both = both_of(tuple(corpus))

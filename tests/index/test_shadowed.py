@@ -71,10 +71,8 @@ def roots(tmp_path, add_skill):
     return first, second
 
 
-@pytest.mark.slow
-@settings(max_examples=10)
-@given(skills=skills, copies=copies)
-def test_copies_in_later_roots_change_nothing_about_an_answer(add_skill, skills, copies):
+def assert_copies_change_nothing(add_skill, skills, copies):
+    """Search one root, and with it three others that hold copies of its skills."""
     with tempfile.TemporaryDirectory() as folder:
         first, others = Path(folder, "m-mine"), [Path(folder, name) for name in "abz"]
         named = [
@@ -104,6 +102,20 @@ def test_copies_in_later_roots_change_nothing_about_an_answer(add_skill, skills,
             assert found(together, system=system) == found(alone, system=system)
         libraries = SkillLibrary.of_index(together), SkillLibrary.of_index(alone)
         assert found(libraries[0]) == found(libraries[1])
+
+
+@pytest.mark.slow
+@settings(max_examples=3)
+@given(skills=skills, copies=copies)
+def test_copies_in_later_roots_change_nothing_about_an_answer(add_skill, skills, copies):
+    assert_copies_change_nothing(add_skill, skills, copies)
+
+
+@pytest.mark.night
+@settings(max_examples=40)
+@given(skills=skills, copies=copies)
+def test_whatever_the_copies_are_they_change_nothing(add_skill, skills, copies):
+    assert_copies_change_nothing(add_skill, skills, copies)
 
 
 def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots, add_skill):

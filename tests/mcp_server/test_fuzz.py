@@ -121,8 +121,11 @@ def test_a_message_may_have_no_end(wire, drinks):
         assert [answer["error"]["code"] for answer in host.rest()] == [-32700]
 
 
-@pytest.mark.slow
-def test_random_damage_never_ends_the_server(wire, drinks):
+@pytest.mark.parametrize(
+    "lines",
+    [pytest.param(400, marks=pytest.mark.slow), pytest.param(5_000, marks=pytest.mark.night)],
+)
+def test_random_damage_never_ends_the_server(wire, drinks, lines):
     chance = random.Random(5)
     seeds = [
         request("tools/call", SEARCH),
@@ -133,7 +136,7 @@ def test_random_damage_never_ends_the_server(wire, drinks):
         b'{"jsonrpc": "2.0", "method": "notifications/initialized"}',
     ]
     with wire(drinks) as host:
-        for _ in range(1_500):
+        for _ in range(lines):
             line = bytearray(chance.choice(seeds))
             for _ in range(chance.randint(1, 6)):
                 place = chance.randrange(len(line))

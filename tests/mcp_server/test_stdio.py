@@ -13,7 +13,7 @@ from mcp.client.stdio import stdio_client
 import skillsearch
 
 MAX_START_BYTES = 8_000
-MANY = 3_000
+MANY = 1_000
 MODERN = {
     "_meta": {
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",

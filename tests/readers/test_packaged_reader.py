@@ -37,7 +37,7 @@ def test_right_skills_stand_above_wrong_ones_of_any_request():
         one.doc_id: passage_text(one.name, one.description, one.body[:PASSAGE_CHARS])
         for one in collection.documents
     }
-    queries = [one for one in collection.queries if one.language == "en"][:40]
+    queries = [one for one in collection.queries if one.language == "en"][:40:3]
     right, wrong = [], []
     for place, query in enumerate(queries):
         fits = [doc for doc, grade in collection.qrels[query.query_id].items() if grade > 0]

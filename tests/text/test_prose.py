@@ -86,10 +86,10 @@ def test_prose_leaves_out_what_needs_no_sentence():
 @pytest.mark.parametrize(
     "piece", ["](", "`", "`a", "tea ", "'", "https://", "\n", "- a\n", "\u0301"]
 )
-@pytest.mark.timeout(120)
+@pytest.mark.timeout(60)
 @pytest.mark.slow
 def test_hostile_texts_take_linear_time(piece):
-    text = piece * ((1 << 20) // len(piece))
+    text = piece * ((1 << 18) // len(piece))
     for paragraph in prose(text):
         keyword_stretch(paragraph)
     repetition(text)

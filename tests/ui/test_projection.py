@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.index.dense.vectors import DenseChannel, DenseFields, DenseWriter
@@ -66,6 +66,7 @@ def test_equal_vectors_give_equal_points_every_time():
     assert len(np.unique(first.xy, axis=0)) == len(vectors)
 
 
+@settings(max_examples=15)
 @given(st.integers(0, 40), st.integers(0, 3), st.integers(0, 5))
 @pytest.mark.slow
 def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
