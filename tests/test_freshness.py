@@ -521,7 +521,7 @@ def test_all_that_is_asked_within_a_second_shares_one_look(disk, clock, stats, k
     assert stats == []
 
 
-@pytest.fixture(params=["open", "from_roots", "search_skills", "ui"])
+@pytest.fixture(params=["open", "from_roots", "ui"])
 def between(request, disk, clock):
     """Open a door that loads, and look; the clock stands still from then on."""
     made = DOORS[request.param](disk, request)
