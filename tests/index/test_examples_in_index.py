@@ -1,7 +1,6 @@
 """Example requests in an index: an updated one equals a new one, and answers by them."""
 
 import json
-import shutil
 from concurrent.futures import Future
 from types import SimpleNamespace
 
