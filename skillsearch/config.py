@@ -399,14 +399,16 @@ def home_dir() -> Path:
 
 def _user_folder(kind: str) -> Path:
     """Return a folder of the user, by the platform's convention."""
-    return _user_folder_of(kind, home_dir(), os.environ.get(f"XDG_{kind.upper()}_HOME"))
+    variables = map(os.environ.get, ("HOME", f"XDG_{kind.upper()}_HOME"))
+    return _user_folder_of(kind, *variables)
 
 
 @lru_cache(16)
-def _user_folder_of(kind: str, home: Path, chosen: str | None) -> Path:
-    """Return the folder for a home and the variable that moves it, on which it depends alone."""
+def _user_folder_of(kind: str, *variables: str | None) -> Path:
+    """Return the folder of the user while the variables that move it are these."""
     import platformdirs
 
+    home_dir()
     folder: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
     return Path(folder)
 
