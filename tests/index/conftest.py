@@ -39,7 +39,6 @@ class SmallIndex(SkillIndex):
 
     @classmethod
     def build(cls, change, index_dir, options=None):
-        """Build it within the limits."""
         options = replace(options or IndexOptions(), limits=cls.limits)
         return super().build(change, index_dir, options)
 
@@ -58,7 +57,6 @@ class Disk:
         self.opened, self.listed = [], []
 
     def forget(self):
-        """Begin anew."""
         self.__init__()
 
 

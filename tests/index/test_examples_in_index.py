@@ -39,7 +39,6 @@ class Place:
             self.write(number)
 
     def write(self, number, about="Answers about thing", **more):
-        """Write a skill, new or again."""
         self.add_skill(
             self.root / f"s{number:02}",
             f"s{number:02}",

@@ -61,7 +61,6 @@ class Watched:
 
 @pytest.fixture
 def start():
-    """Watch folders until the test ends."""
     running = []
 
     def begin(*paths, **options):
@@ -78,7 +77,6 @@ def start():
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """Make a root with one skill."""
     make_skill(tmp_path / "root", "steep-tea")
     return tmp_path / "root"
 
