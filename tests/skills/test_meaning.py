@@ -363,7 +363,7 @@ ENTRIES = st.lists(WORDS, min_size=1, max_size=6).map(" ".join)
 ABOUT_MEANING = ("yaml-", "description-", "name-not-text", "name-missing", "placeholder")
 
 
-@settings(max_examples=100)
+@settings(max_examples=400, deadline=None)
 @given(ENTRIES, st.sampled_from(["description", "name"]))
 @example("Tea # tea", "description")
 @example("#tea", "description")
@@ -393,7 +393,7 @@ PLAIN_WORDS = st.text(
 TEXTS = st.lists(st.one_of(PLAIN_WORDS, st.sampled_from("# #1 | > : - True 1.10 '' \"".split())))
 
 
-@settings(max_examples=100)
+@settings(max_examples=400, deadline=None)
 @given(TEXTS.map(" ".join), st.sampled_from([None, '"', "'", "|", ">"]), st.integers(10, 200))
 @example("Tea #tea: | 'x", None, 80)
 @example("True", None, 80)
