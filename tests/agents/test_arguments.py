@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
@@ -60,7 +60,6 @@ def liberties(value):
     return st.sampled_from(ways)
 
 
-@settings(max_examples=15)
 @given(st.data())
 def test_what_can_mean_one_thing_means_it(data):
     model, arguments = data.draw(st.sampled_from(CALLS))
