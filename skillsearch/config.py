@@ -399,6 +399,13 @@ def home_dir() -> Path:
 
 def _user_folder(kind: str) -> Path:
     """Return a folder of the user, by the platform's convention."""
+    variables = map(os.environ.get, ("HOME", f"XDG_{kind.upper()}_HOME"))
+    return _user_folder_of(kind, *variables)
+
+
+@lru_cache(16)
+def _user_folder_of(kind: str, *variables: str | None) -> Path:
+    """Return the folder of the user while the variables that move it are these."""
     import platformdirs
 
     home_dir()

@@ -72,7 +72,7 @@ def engine_variables() -> dict[str, str]:
 
 def host_folders() -> dict[str, str]:
     """Return the variables that are set of those by which hosts name their own folders."""
-    return _chosen(scan.VARIABLES, ())
+    return {name: os.environ[name] for name in scan.VARIABLES if name in os.environ}
 
 
 def _chosen(names: tuple[str, ...], prefixes: str | tuple[str, ...]) -> dict[str, str]:

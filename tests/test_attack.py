@@ -81,25 +81,21 @@ CLONES = 30
 
 @pytest.fixture(scope="module")
 def texts(import_script):
-    """The module ``attack_texts``."""
     return import_script("attack_texts")
 
 
 @pytest.fixture(scope="module")
 def script(import_script):
-    """The module ``attack``."""
     return import_script("attack")
 
 
 @pytest.fixture(scope="module")
 def grounds(import_script):
-    """The module ``attack_ground``."""
     return import_script("attack_ground")
 
 
 @pytest.fixture(scope="module")
 def probes(import_script):
-    """The module ``attack_probes``."""
     return import_script("attack_probes")
 
 
@@ -130,13 +126,11 @@ def setting(script, grounds, texts):
 
 @pytest.fixture(scope="module")
 def ground(grounds, setting, tmp_path_factory):
-    """The honest skills on disk."""
     return grounds.Ground(tmp_path_factory.mktemp("ground"), setting.honest, reader="off")
 
 
 @pytest.fixture(scope="module")
 def attacks(script, setting, ground):
-    """The attacks on them."""
     return script.Attacks(setting, ground, ATTACKERS, 0)
 
 

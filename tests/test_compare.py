@@ -12,7 +12,6 @@ from skillsearch.skills.parser import read_skill
 
 @pytest.fixture
 def compare(import_script):
-    """The module ``compare``."""
     return import_script("compare")
 
 

@@ -33,8 +33,6 @@ def project(tmp_path, monkeypatch):
 
 @pytest.fixture
 def user_file(home):
-    """Write the user's own settings."""
-
     def write(text):
         path = config.user_file()
         path.parent.mkdir(parents=True, exist_ok=True)

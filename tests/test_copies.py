@@ -29,7 +29,6 @@ def copies(tmp_path, drinks):
 
 @pytest.fixture
 def place(cli, drinks, copies, index_dir):
-    """Index the drinks before their copies."""
     cli("index", drinks, copies, "--index-dir", index_dir, "--model", "hashing")
     return index_dir
 

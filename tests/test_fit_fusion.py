@@ -28,13 +28,11 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 @pytest.fixture(scope="module")
 def scripts(import_script):
-    """The modules ``fit_fusion`` and ``fusion_samples``."""
     return import_script("fit_fusion"), import_script("fusion_samples")
 
 
 @pytest.fixture
 def fusion(scripts):
-    """The module ``fit_fusion``."""
     return scripts[0]
 
 

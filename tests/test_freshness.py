@@ -56,11 +56,9 @@ class Disk:
         self.roots = (self.drinks, self.tools)
 
     def write(self, folder, name, description, body):
-        """Write a skill, new or again."""
         self.make_skill(folder, name, description, body=f"{body}\n")
 
     def index(self):
-        """Make the index of both roots."""
         SkillIndex.from_roots(self.roots, index_dir=self.index_dir, model="hashing")
 
 
@@ -109,12 +107,10 @@ class CommandLine(Door):
         self._cli = request.getfixturevalue("cli")
 
     def find(self, query):
-        """Ask by ``query``."""
         hits = json.loads(self._cli("query", query, "--json").stdout)["hits"]
         return [hit["name"] for hit in hits]
 
     def load(self, name):
-        """Ask by ``show``."""
         result = self._cli("show", name, "--body")
         return result.stdout or result.stderr
 
@@ -127,7 +123,6 @@ class Hook(Door):
         self._cli = request.getfixturevalue("cli")
 
     def find(self, query):
-        """Ask by a prompt."""
         event = {"hook_event_name": "UserPromptSubmit", "prompt": query, "cwd": "/"}
         return re.findall(r"<name>\s*(.*?)\s*</name>", self._text(event))
 
@@ -145,7 +140,6 @@ class Daemon(Door):
         self._answers, self._disk = Answers(), disk
 
     def find(self, query):
-        """Ask for an overview."""
         asked = {"prompt": query, "n": 3, "folder": str(self._disk.base), "index_dir": None}
         asked |= {"variables": variables(), "include_unvetted": False}
         offers = self._answers.overview(asked)["offers"]
@@ -182,11 +176,9 @@ class Library(Door):
         self.library = library
 
     def find(self, query):
-        """Search."""
         return [hit.name for hit in self.library.search(query)]
 
     def load(self, name):
-        """Load."""
         try:
             loaded = self.library.load(name)
         except SkillSearchError as exc:
@@ -204,11 +196,9 @@ class Package(Door):
         default_tools._open.cache_clear()
 
     def find(self, query):
-        """Search."""
         return [hit["name"] for hit in skillsearch.search_skills(query)]
 
     def load(self, name):
-        """Load."""
         answer = default_tools.call("load_skill", {"name": name})
         return answer["result"]["body"] if "result" in answer else answer["error"]["message"]
 
@@ -222,7 +212,6 @@ class Environments(Door):
         self._environment = Environment("kitchen", disk.base, **HASHING)
 
     def find(self, query):
-        """Search."""
         return [skill["name"] for skill in self._environment.search_skills(query)]
 
     def load(self, name):
@@ -244,11 +233,9 @@ class Context(Door):
         )
 
     def find(self, query):
-        """Search."""
         return [skill.name for skill in self._manager.search_skills(query)]
 
     def load(self, name):
-        """Get the skill."""
         answer = self._tools.call("get_skill", {"name": name})["result"]
         return answer.get("output") or answer["error"]
 
@@ -262,11 +249,9 @@ class Manager(Door):
         self._manager = SkillsManager(library=SkillLibrary.open(disk.index_dir))
 
     def find(self, query):
-        """Search."""
         return [skill["name"] for skill in self._manager.search_skills(query)]
 
     def load(self, name):
-        """Load the whole file."""
         return self._manager.get_skill_content(name)
 
 
@@ -283,14 +268,12 @@ class Mcp(Door):
         return self._ask("tools/call", {"name": tool, "arguments": arguments})["result"]
 
     def find(self, query):
-        """Search."""
         found = self._call("search_skills", query=query)
         if found.get("isError"):  # the first index is being made
             return []
         return [skill["name"] for skill in found["structuredContent"]["skills"]]
 
     def load(self, name):
-        """Load."""
         found = self._call("load_skill", name=name)
         if found.get("isError"):
             return found["content"][0]["text"]
@@ -522,7 +505,7 @@ def test_all_that_is_asked_within_a_second_shares_one_look(disk, clock, stats, k
     assert stats == []
 
 
-@pytest.fixture(params=["open", "from_roots", "search_skills", "ui"])
+@pytest.fixture(params=["open", "from_roots", "ui"])
 def between(request, disk, clock):
     """Open a door that loads, and look; the clock stands still from then on."""
     made = DOORS[request.param](disk, request)
@@ -582,12 +565,10 @@ class Later:
         self.waiting = []
 
     def submit(self, function, *args):
-        """Take a call."""
         self.waiting.append((Future(), function, args))
         return self.waiting[-1][0]
 
     def work(self):
-        """Do what waits."""
         for future, function, args in self.waiting:
             future.set_result(function(*args))
         self.waiting.clear()

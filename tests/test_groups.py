@@ -43,7 +43,6 @@ def copied(root, make_skill):
 
 @pytest.fixture
 def place(cli, copied, index_dir):
-    """An index of all."""
     assert cli("index", copied, "--index-dir", index_dir, *OPTIONS).exit_code == 0
     return index_dir
 

@@ -83,7 +83,6 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def index_folder(root, tmp_path_factory):
-    """Index them."""
     folder = tmp_path_factory.mktemp("hidden") / "index"
     SkillIndex.from_roots(root, index_dir=folder, model="hashing")
     return folder
@@ -91,7 +90,6 @@ def index_folder(root, tmp_path_factory):
 
 @pytest.fixture
 def library(index_folder):
-    """Open the index as a library."""
     return SkillLibrary.open(index_folder)
 
 

@@ -232,13 +232,7 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
         assert "all_projects is not for a project file" in cli("list").stderr
 
 
-@pytest.mark.parametrize(
-    "door",
-    [
-        *("by_query", "by_list", "by_show", "by_prompt"),  # a hook without a daemon runs `prompt`
-        *("by_daemon", "by_daemons_search", "by_package", "by_page"),
-    ],
-)
+@pytest.mark.parametrize("door", ["by_query", "by_prompt", "by_daemon", "by_package", "by_page"])
 def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, door, monkeypatch):
     with chdir(indexed / "shop"):
         cli("query", "anything")

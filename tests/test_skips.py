@@ -7,7 +7,6 @@ import pytest
 
 @pytest.fixture
 def hooks(request):
-    """The ``conftest.py`` of all tests."""
     plugins = request.config.pluginmanager.get_plugins()
     return next(plugin for plugin in plugins if hasattr(plugin, "need_of"))
 

@@ -20,13 +20,11 @@ def soak(*args):
 
 @pytest.fixture
 def states(import_script):
-    """The module ``soak_states``."""
     return import_script("soak_states")
 
 
 @pytest.fixture
 def skills(states, tmp_path):
-    """Twenty skills on disk."""
     found = states.Skills(tmp_path / "skills")
     for number in range(20):
         found.put(number, 1)
@@ -35,7 +33,6 @@ def skills(states, tmp_path):
 
 @pytest.fixture
 def index(states, skills, tmp_path):
-    """The index of the twenty skills."""
     return states.SkillIndex.from_roots(
         skills.folder, index_dir=tmp_path / "index", model="hashing"
     )

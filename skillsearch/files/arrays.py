@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import math
 import mmap
+import os
 import struct
 from functools import lru_cache
 from pathlib import Path
@@ -14,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillsearch.files.atomic_files import reading
+from skillsearch.files.openat import READ_FLAGS, using
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
 _PREFIX = struct.Struct("<8sH")
 """Magic, version and the length of the header."""
+_MOST_HEADER_BYTES = 4096
 
 
 def save_array(path: Path, array: NDArray[Any]) -> None:
@@ -58,9 +61,16 @@ class ArrayWriter:
             self._write_header()
 
     def _write_header(self) -> None:
-        shape = (self._count, *self._row)
-        described = {"descr": self._dtype.str, "fortran_order": False, "shape": shape}
-        np.lib.format.write_array_header_1_0(self._file, described)
+        self._file.write(_header(self._dtype, (self._count, *self._row)))
+
+
+@lru_cache(1_000)
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """Return the header of a ``.npy`` file."""
+    file = io.BytesIO()
+    described = {"descr": dtype.str, "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, described)
+    return file.getvalue()
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -69,11 +79,11 @@ def map_array(path: Path) -> NDArray[Any]:
     `numpy.load` would take three times as long, which an index of some ninety arrays feels, and
     give a `numpy.memmap`, which costs microseconds at each slice that a plain array does not.
     """
-    with reading(path), path.open("rb") as file:
-        prefix = file.read(_PREFIX.size)
-        shape, dtype = _parse(prefix + file.read(_PREFIX.unpack(prefix)[1]))
-        start = file.tell()
-        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    with reading(path), using(os.open(path, READ_FLAGS & ~os.O_NOFOLLOW)) as handle:
+        head = os.read(handle, _MOST_HEADER_BYTES)
+        start = _PREFIX.size + _PREFIX.unpack(head[: _PREFIX.size])[1]
+        shape, dtype = _parse(head[:start])
+        mapped = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
         if start + math.prod(shape) * dtype.itemsize > len(mapped):
             raise ValueError("it ends before its last row")
         return np.ndarray(shape, dtype, mapped, start)

@@ -77,11 +77,7 @@ def project_of(folder: Path) -> Path | None:
     home folder, the folders above it, and folders that other users can write, such as ``/tmp``,
     are never projects.
     """
-    around = list(_around(folder))
-    projects = (path for path in around if os.path.lexists(f"{path}/.git"))
-    names = _readers("project")
-    others = (path for path in around if any(os.path.isdir(f"{path}/{name}") for name in names))  # noqa: PTH112
-    return next(projects, None) or next(others, None)
+    return next(reversed(up_to_project(folder)), None)
 
 
 def project_folder_names() -> tuple[str, ...]:
@@ -89,13 +85,14 @@ def project_folder_names() -> tuple[str, ...]:
     return tuple(_readers("project"))
 
 
-def up_to_project(folder: Path) -> Iterator[Path]:
-    """Yield a folder and those above it, by their real paths, up to its project; none without."""
-    project = project_of(folder)
-    for around in _around(folder) if project else ():
-        yield around
-        if around == project:
-            return
+def up_to_project(folder: Path) -> list[Path]:
+    """Return a folder and those above it, by their real paths, up to its project; none without."""
+    around = list(_around(folder))
+    projects = (path for path in around if os.path.lexists(f"{path}/.git"))
+    names = _readers("project")
+    others = (path for path in around if any(os.path.isdir(f"{path}/{name}") for name in names))  # noqa: PTH112
+    project = next(projects, None) or next(others, None)
+    return around[: around.index(project) + 1] if project else []
 
 
 def project_folders(folder: Path) -> tuple[HostFolder, ...]:
@@ -104,12 +101,13 @@ def project_folders(folder: Path) -> tuple[HostFolder, ...]:
     A nested one belongs to the folder that holds it. What a link leads to outside of the project
     is not enabled.
     """
-    project = project_of(folder)
-    if project is None:
+    within = up_to_project(folder)
+    if not within:
         return ()
+    project = within[-1]
     mine = {os.path.realpath(looked.path) for looked in _own_folders()}
     folders: dict[str, HostFolder] = {}
-    for around in up_to_project(folder):
+    for around in within:
         for name, readers in _readers("project").items():
             path = f"{around}/{name}"
             if not os.path.isdir(path):  # noqa: PTH112

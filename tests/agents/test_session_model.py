@@ -31,11 +31,9 @@ class Owner:
         self.bound = None
 
     def put_last(self, name):
-        """Touch a skill."""
         self.order = [other for other in self.order if other != name] + [name]
 
     def forget(self, name):
-        """Drop all of a skill."""
         self.order = [other for other in self.order if other != name]
         for part in (self.since, self.docs, self.chunks, self.lifetimes):
             part.pop(name, None)
@@ -112,7 +110,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, name=NAMES, docs=DOCS, include_all=st.booleans())
     def load(self, agent, name, docs, include_all):
-        """Load a skill."""
         session, owner = self.pair(agent)
         delta = session.load(name, docs, include_all)
         if name not in owner.order:
@@ -128,7 +125,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, name=NAMES)
     def unload(self, agent, name):
-        """Unload a skill, loaded or not."""
         session, owner = self.pair(agent)
         self.replay(session.unload(name))
         owner.forget(name)
@@ -141,7 +137,6 @@ class SessionMachine(RuleBasedStateMachine):
         mode=st.sampled_from(["add", " ADD", "replace", "clear", "other"]),
     )
     def select_docs(self, agent, name, docs, include_all, mode):
-        """Change a selection."""
         session, owner = self.pair(agent)
         selection = session.select_docs(name, docs, include_all, mode)
         mode = "add" if mode == " ADD" else mode
@@ -163,7 +158,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, name=NAMES, chunk=CHUNKS)
     def activate_chunk(self, agent, name, chunk):
-        """Activate a chunk."""
         session, owner = self.pair(agent)
         self.replay(session.activate_chunk(name, chunk))
         active = owner.chunks.setdefault(name, [])
@@ -196,7 +190,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(minutes=st.integers(1, 90))
     def wait(self, minutes):
-        """Let time pass."""
         self.now += timedelta(minutes=minutes)
 
     @invariant()

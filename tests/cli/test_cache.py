@@ -21,8 +21,6 @@ SKILL = "---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\n
 
 @pytest.fixture
 def pack(tmp_path):
-    """Make an archive with one skill."""
-
     def make(name):
         with zipfile.ZipFile(tmp_path / name, "w") as archive:
             archive.writestr("steep-tea/SKILL.md", SKILL)

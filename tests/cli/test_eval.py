@@ -42,19 +42,16 @@ def write_collection(place, subjects=SUBJECTS, prefix=""):
 
 @pytest.fixture
 def drinks_collection(tmp_path):
-    """A judged collection about drinks."""
     return write_collection(tmp_path / "collections" / "drinks")
 
 
 @pytest.fixture
 def metals(tmp_path):
-    """A judged collection about metals."""
     return write_collection(tmp_path / "collections" / "metals", ("steel", "iron", "brass"))
 
 
 @pytest.fixture
 def evaluate(cli, tmp_path, monkeypatch):
-    """Run ``eval`` without a model."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 
     def run(*args):

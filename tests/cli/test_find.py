@@ -30,7 +30,6 @@ class Terminal:
     """A process whose controlling terminal is drawn by pyte, and whose stdout is a pipe."""
 
     def __init__(self, argv, variables, columns=80, rows=24):
-        """Begin it."""
         self.screen = pyte.Screen(columns, rows)
         self._stream, self.written = pyte.ByteStream(self.screen), b""
         self._stdout, stdout = os.pipe()
@@ -70,7 +69,6 @@ class Terminal:
 
     @property
     def lines(self):
-        """The lines of the screen."""
         return [line.rstrip() for line in self.screen.display]
 
     def wait(self, text):
@@ -82,11 +80,9 @@ class Terminal:
         return self.lines
 
     def type(self, keys):
-        """Press keys."""
         os.write(self.fd, keys.encode())
 
     def hang_up(self):
-        """Close it; return the exit code."""
         os.close(self.fd)
         return self._process.wait(SECONDS)
 

@@ -57,7 +57,6 @@ def cold_hook(cli, here):
 
 @pytest.fixture
 def without_daemon(monkeypatch):
-    """Turn the daemon off."""
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
 
 

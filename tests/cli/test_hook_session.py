@@ -143,7 +143,6 @@ def append(path, records):
 
 @pytest.fixture
 def daemon(serve):
-    """Serve in this process."""
     return serve()[0]
 
 

@@ -212,7 +212,6 @@ def test_a_tuning_is_valid(has_gain, comparison, tmp_path, cli):
 
 @pytest.fixture
 def comparison():
-    """Make a comparison of two models."""
     from skillsearch.evaluation.types import Comparison
 
     return Comparison("after", "before", "nDCG@10", 0.1, (0.0, 0.2), 0.04, 0.05, 2, 1, 0)

@@ -26,7 +26,6 @@ def index(cli, extra, index_dir):
 
 @pytest.fixture
 def query(cli, index_dir):
-    """Run ``query`` on that index."""
     return lambda *args: cli("query", "--index-dir", index_dir, *args)
 
 

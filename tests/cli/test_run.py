@@ -43,7 +43,6 @@ def skills(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def index(skills):
-    """An index of it."""
     folder = skills.parent / "index"
     SkillIndex.from_roots(skills, index_dir=folder, model="hashing")
     return folder

@@ -27,7 +27,6 @@ def work(tmp_path, cli, here):
 
 @pytest.fixture
 def pack(tmp_path, make_skill):
-    """Pack a skill about oolong."""
     make_skill(tmp_path / "packed", "oolong", f"{TEA} In a gaiwan.", body="# Gaiwan\n")
     return shutil.make_archive(str(tmp_path / "pack"), "zip", tmp_path / "packed")
 
@@ -47,7 +46,6 @@ def index(cli, index_dir, here):
 
 @pytest.fixture
 def both(index, drinks, pack):
-    """Index drinks and an archive."""
     return index(drinks, pack)
 
 

@@ -24,7 +24,6 @@ from skillsearch.library.skill_library import SkillLibrary
 
 @pytest.fixture
 def answers():
-    """Keep indexes warm in this process."""
     return Answers()
 
 

@@ -67,54 +67,44 @@ class Systems:
 
     @cached_property
     def server(self):
-        """The same, with its environments."""
         return environments.ServerEnvironment(self.environments, "test-env")
 
     @cached_property
     def chunks(self):
-        """The manager of document 001."""
         manager = chunks.SkillManager(**self.options)
         manager.load_from_directory(self.root)
         return manager
 
     @cached_property
     def chunk_tool(self):
-        """The tool of document 001."""
         return chunks.LoadSkillChunkTool(self.chunks)
 
     @cached_property
     def loader(self):
-        """The loader of document 002."""
         return context.SkillsLoader(self.root, **self.options)
 
     @cached_property
     def skills(self):
-        """The manager of document 002."""
         return context.SkillsManager(self.loader)
 
     @cached_property
     def ctx(self):
-        """The context of document 002."""
         return context.ToolContext(workspace_root=self.root, skills_manager=self.skills)
 
     @cached_property
     def manager(self):
-        """The manager of document 003."""
         return skills_manager.SkillsManager(self.root, **self.options)
 
     @cached_property
     def library(self):
-        """The repository of document 004."""
         return SkillLibrary.from_roots(self.root, **self.options)
 
     @cached_property
     def workspace(self):
-        """The agent of document 004."""
         session = SkillSession(self.state)
         return workspace.WorkspaceToolset(self.library, session, runner=self.runner)
 
     def toolset(self, document):
-        """Return the tools of a document."""
         return {
             "000": lambda: self.environment.toolset(),
             "001": lambda: self.chunk_tool.toolset(),
@@ -168,7 +158,6 @@ class Log(logging.Handler):
         self.lines = []
 
     def emit(self, record):
-        """Keep a record as text."""
         self.lines.append(record.getMessage())
 
 

@@ -149,7 +149,6 @@ def compare(baseline, system, measure, p_holm):
 
 @pytest.fixture(scope="session")
 def system_report():
-    """Make the report of a system."""
     return make_system
 
 

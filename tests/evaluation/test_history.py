@@ -52,7 +52,6 @@ def runs(report, system_report):
 
 @pytest.fixture(scope="module")
 def small(report, system_report):
-    """Make a report of few queries."""
     return report(system_report("hybrid", queries=5))
 
 

@@ -50,8 +50,6 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def run(work):
-    """Evaluate jobs without a model."""
-
     def evaluate_jobs(jobs, *systems, **options):
         specs = parse_systems(systems, SystemSpec("", model="hashing"))
         return evaluate(jobs, specs, work=work, **options)

@@ -24,7 +24,6 @@ class Counting:
         return getattr(self._inner, name)
 
     def embed_stream(self, texts, *, role="passage"):
-        """Note the texts and embed them."""
         self.asked += [(role, text) for text in texts]
         return self._inner.embed_stream(texts, role=role)
 

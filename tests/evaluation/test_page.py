@@ -30,7 +30,6 @@ class Page(HTMLParser):
     """The elements of a page, and whether each is closed where it has to be."""
 
     def __init__(self, html):
-        """Read a page to its end."""
         super().__init__(convert_charrefs=True)
         self.tags, self.open, self.texts, self.rows = [], [], [], []
         self.feed(html)
@@ -38,7 +37,6 @@ class Page(HTMLParser):
         assert self.open == []
 
     def handle_starttag(self, tag, attrs):
-        """Note an element."""
         self.tags.append((tag, dict(attrs)))
         if tag not in VOID:
             self.open.append(tag)
@@ -73,7 +71,6 @@ class Page(HTMLParser):
         return next(row[1:] for row in self.rows if row[0] == head)
 
     def count(self, tag):
-        """Count elements."""
         return sum(name == tag for name, _ in self.tags)
 
 

@@ -45,7 +45,6 @@ KINDS = {"kept": "short", "wrong": "short", "silent": "task", "deep": ""}
 
 @pytest.fixture(autouse=True)
 def bounds(monkeypatch):
-    """Two faces, whose bounds are round."""
     monkeypatch.setattr("skillsearch.evaluation.states.BOUNDS", {"list": 0.1, "page": 0.05})
 
 

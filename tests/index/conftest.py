@@ -39,7 +39,6 @@ class SmallIndex(SkillIndex):
 
     @classmethod
     def build(cls, change, index_dir, options=None):
-        """Build it within the limits."""
         options = replace(options or IndexOptions(), limits=cls.limits)
         return super().build(change, index_dir, options)
 
@@ -58,15 +57,19 @@ class Disk:
         self.opened, self.listed = [], []
 
     def forget(self):
-        """Begin anew."""
         self.__init__()
 
 
 _WATCHERS = []
 
 
+def _reads(mode, flags):
+    """Say whether a file is opened to be read, by `open` or by `os.open`."""
+    return "r" in mode if mode else not flags & (os.O_WRONLY | os.O_RDWR | os.O_DIRECTORY)
+
+
 def _note(event, args):
-    if event == "open" and isinstance(args[0], str | os.PathLike) and "r" in (args[1] or ""):
+    if event == "open" and isinstance(args[0], str | os.PathLike) and _reads(*args[1:]):
         for watcher in tuple(_WATCHERS):
             watcher(Path(args[0]))
     if Disk.watching is None or event not in ("open", "os.scandir"):

@@ -27,7 +27,6 @@ class Tree:
         self.numbers = itertools.count()
 
     def write(self, name):
-        """Write a skill of random words."""
         text = " ".join(self.rng.choices(WORDS, k=8))
         body = text.upper()
         if self.rng.random() < 0.3:
@@ -43,7 +42,6 @@ class Tree:
                 os.utime(path, ns=(self._now, self._now), follow_symlinks=False)
 
     def snapshot(self):
-        """Return how all looks."""
         roots, _ = make_roots([self.root])
         found = discover(roots)
         return Snapshot("ab" * 16, dict(found.folders), SeenFiles.of([], [])), roots

@@ -65,7 +65,6 @@ class Sentences:
         self.device = SimpleNamespace(type=device.partition(":")[0])
 
     def encode(self, texts, **_):
-        """Embed texts."""
         return embed(HashingEmbedder(64), texts)
 
 

@@ -37,7 +37,6 @@ class Recorder:
         self.fails_at = None
 
     def embed_stream(self, texts, *, role="passage"):
-        """Embed texts in reverse order."""
         self.asked.append(list(texts))
         for position in reversed(range(len(texts))):
             assert self.gate.wait(SECONDS)

@@ -1,7 +1,6 @@
 """Example requests in an index: an updated one equals a new one, and answers by them."""
 
 import json
-import shutil
 from concurrent.futures import Future
 from types import SimpleNamespace
 
@@ -40,7 +39,6 @@ class Place:
             self.write(number)
 
     def write(self, number, about="Answers about thing", **more):
-        """Write a skill, new or again."""
         self.add_skill(
             self.root / f"s{number:02}",
             f"s{number:02}",
@@ -155,11 +153,18 @@ def test_an_updated_index_equals_a_new_one(data, limits, tmp_path_factory, add_s
     if limits is not SMALL:
         assert parts(index, files_of) == parts(new, files_of)
         assert index.generation == new.generation
+
+
+@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["full", "delta"])
+def test_without_examples_an_index_is_one_that_never_had_any(place, limits, files_of):
+    for number in range(3):
+        place.keep(number, ASKED)
+        place.bring(number, KOREAN, "scan it")
+    place.build(limits=limits)
     user_file().unlink()
-    for number in range(4):
+    for number in range(3):
         place.bring(number)
         place.write(number)
-    shutil.rmtree(new.folder)
     index, new = place.build(limits=limits), place.build("new", limits=limits)
     assert answers(index) == answers(new)
     if limits is not SMALL:

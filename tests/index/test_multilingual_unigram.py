@@ -57,7 +57,6 @@ class SmallFile:
     scores = np.array(SCORES, dtype=np.float32)
 
     def pieces(self):
-        """Return the pieces."""
         return PIECES
 
     def folds(self):

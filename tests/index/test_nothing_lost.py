@@ -93,7 +93,6 @@ class Blind:
     scripts = None
 
     def embed_stream(self, texts, *, role="passage"):
-        """Embed the digests of texts."""
         digests = [sha256(f"{role}{text}".encode()).hexdigest() for text in texts]
         return HashingEmbedder(self.dimensions).embed_stream(digests)
 

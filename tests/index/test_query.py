@@ -73,7 +73,6 @@ class Listener:
         self.dimensions, self.number, self.heard = dimensions, number, heard
 
     def embed_stream(self, texts, *, role="passage"):
-        """Embed queries."""
         assert role == "query"
         for position, text in enumerate(texts):
             if self.heard is not None:

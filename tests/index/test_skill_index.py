@@ -538,7 +538,6 @@ class Noting(HashingEmbedder):
     asked: list = field(default_factory=list)
 
     def embed_stream(self, texts, *, role="passage"):
-        """Embed texts."""
         self.asked.append(list(texts))
         yield from HashingEmbedder().embed_stream(texts, role=role)
 

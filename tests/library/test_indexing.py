@@ -26,7 +26,6 @@ class Later:
         self.given = []
 
     def submit(self, function, *args):
-        """Take a call."""
         future = Future()
         self.given.append((future, function, args))
         return future

@@ -49,7 +49,6 @@ def user(tmp_path, make_skill):
 
 @pytest.fixture
 def library(project, user, tmp_path):
-    """A library over both roots."""
     return SkillLibrary.from_roots([project, user], index_dir=tmp_path / "index", model="hashing")
 
 
@@ -62,7 +61,6 @@ def saved(project, user, tmp_path):
 
 @pytest.fixture(params=["library", "saved"])
 def either(request):
-    """Each kind of library in turn."""
     return request.getfixturevalue(request.param)
 
 

@@ -26,7 +26,6 @@ def make_thread():
 
 @pytest.fixture
 def thread(make_thread):
-    """Make one with the usual limit."""
     return make_thread()
 
 

@@ -74,7 +74,6 @@ class Watched:
 
 @pytest.fixture
 def start():
-    """Watch folders until the test ends."""
     running = []
 
     def begin(*paths, **options):
@@ -93,7 +92,6 @@ def start():
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """Make a root with one skill."""
     make_skill(tmp_path / "root", "steep-tea")
     return tmp_path / "root"
 

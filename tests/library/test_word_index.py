@@ -43,7 +43,6 @@ def root(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def words(root):
-    """The words of the skills."""
     return words_of(root)
 
 

@@ -136,12 +136,10 @@ class Wire:
         self.lines.put(b"")
 
     def write(self, data):
-        """Write bytes as they are."""
         self.process.stdin.write(data)
         self.process.stdin.flush()
 
     def send(self, method, params=None, request_id=None):
-        """Write a message."""
         record = {"jsonrpc": "2.0", "method": method, "params": params or {}}
         record |= {} if request_id is None else {"id": request_id}
         self.write(json.dumps(record).encode() + b"\n")
@@ -172,8 +170,6 @@ class Wire:
 
 @pytest.fixture(scope="session")
 def open_wire():
-    """Open a session with a program."""
-
     def start(process):
         made = Wire(process)
         made.greet()

@@ -24,7 +24,6 @@ class Session:
         self.release = anyio.Event()
 
     async def send_request(self, request, kind, metadata):
-        """Answer a request for the roots."""
         self.asked += 1
         uris = self.answers.pop(0) if self.answers else None
         if uris is None:

@@ -55,7 +55,6 @@ class Client:
         return answer.status
 
     def open(self):
-        """Open a session; return the status."""
         self.session = {}
         message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
         answer = self.request("POST", json.dumps(message))

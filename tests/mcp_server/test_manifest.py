@@ -44,7 +44,6 @@ def skill_md(tmp_path, make_skill):
 
 @pytest.fixture
 def folder(skill_md):
-    """The folder of the skill."""
     return skill_md.parent
 
 

@@ -38,7 +38,6 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def publisher(root):
-    """A publisher of that root."""
     return Publisher(SkillLibrary.from_roots(root))
 
 

@@ -127,14 +127,11 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def server(make_server, root):
-    """Make a server over that root."""
     return make_server(root)
 
 
 @pytest.fixture
 def ask(server, talk):
-    """Ask the server one thing."""
-
     def asked(method, mode="auto", **params):
         return talk(server, lambda client: send(client, method, **params), mode)
 
@@ -346,7 +343,6 @@ def test_what_is_not_served_is_an_invalid_parameter(server, talk, root, method):
 
 @pytest.fixture
 def many(make_server, make_skill, tmp_path):
-    """Make a server over 205 skills."""
     for number in range(205):
         make_skill(tmp_path / "many", f"skill-{number:03}", f"Skill {number}.")
     return make_server(tmp_path / "many")

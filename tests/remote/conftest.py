@@ -1,7 +1,5 @@
 """A Milvus server of the tests' own, on loopback, one in memory, and small skills to index."""
 
-# ruff: noqa: D102  # the methods of the server in memory are those of `MilvusServer`
-
 import os
 import shutil
 import signal
@@ -219,7 +217,6 @@ def memory_server():
 
 @pytest.fixture
 def memory():
-    """Make an empty server in memory."""
     return MemoryServer()
 
 

@@ -48,7 +48,6 @@ def examples():
 
 @pytest.fixture(scope="module")
 def rows(examples):
-    """Make the rows of all examples."""
     embedder = HashingEmbedder()
     made = []
     for texts, data in examples:

@@ -42,22 +42,18 @@ class FlakyServer(MilvusServer):
     refuses = staticmethod(lambda name, rows: False)
 
     def insert(self, name, rows):
-        """Add rows, or fail."""
         self.attempt("insert", rows)
         super().insert(name, rows)
 
     def upsert(self, name, rows, *, partial=False):
-        """Replace rows, or fail."""
         self.attempt("upsert", rows)
         super().upsert(name, rows, partial=partial)
 
     def delete(self, name, ids):
-        """Remove rows, or fail."""
         self.attempt("delete", ids)
         super().delete(name, ids)
 
     def point(self, alias, collection, *, is_new):
-        """Switch the alias, or fail."""
         self.attempt("point", [])
         super().point(alias, collection, is_new=is_new)
 

@@ -20,7 +20,6 @@ WORDS = ("tea", "bread", "wood", "jars", "beans")
 
 @pytest.fixture
 def index(index_in, root):
-    """Index the five skills."""
     return index_in(root)[0]
 
 

@@ -45,7 +45,6 @@ def body_of(topic):
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """Make a root of honest skills."""
     folder = tmp_path / "skills"
     for topic, (thing, steps) in TOPICS.items():
         description = f"Helps with {thing}: {steps}. Use when the user asks about {topic}."

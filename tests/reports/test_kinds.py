@@ -72,7 +72,6 @@ class Step(BaseModel, extra="forbid"):
 
     @property
     def does(self):
-        """The name of what is done."""
         return next(name for name in DEEDS if getattr(self, name) is not None)
 
     @model_validator(mode="after")
@@ -159,19 +158,16 @@ class Walk:
         return int(answer.is_error), "\n".join(part.text for part in answer.content)
 
     def python(self, step):
-        """Run statements."""
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(step.python, {})
         return 0, printed.getvalue()
 
     def write(self, step):
-        """Write a file, new or again."""
         step.write.lay_out(Path.cwd())
         return 0, ""
 
     def delete(self, step):
-        """Delete a file or a folder."""
         path = Path(step.delete)
         shutil.rmtree(path) if path.is_dir() else path.unlink()
         return 0, ""

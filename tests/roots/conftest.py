@@ -94,7 +94,6 @@ class Server:
         self._thread.start()
 
     def stop(self):
-        """Answer nobody any more."""
         self._http.shutdown()
         self._http.server_close()
         self._thread.join(120)
@@ -135,7 +134,6 @@ def server():
 
 @pytest.fixture
 def hashing(monkeypatch):
-    """Embed without a model."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 
 

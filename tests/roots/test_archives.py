@@ -67,8 +67,6 @@ def tar_header(name="a", **fields):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write bytes as an archive."""
-
     def run(data, name="skills.tar"):
         path = tmp_path / name
         path.write_bytes(data)

@@ -111,7 +111,6 @@ class FakeAnswer:
         self.close()
 
     def read1(self, size):
-        """Return some of the body."""
         return self._body.read(size)
 
 

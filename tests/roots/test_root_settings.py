@@ -10,7 +10,6 @@ from skillsearch.errors import ConfigError
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """Work in an empty folder."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -19,7 +19,6 @@ SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "build_model.py"
 
 @pytest.fixture(scope="module")
 def build_model():
-    """The script, imported from its file."""
     spec = importlib.util.spec_from_file_location("build_model", SCRIPT)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)

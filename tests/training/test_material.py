@@ -28,7 +28,6 @@ Each parcel goes over the scale twice, the second time with its label up, bin {}
 
 @pytest.fixture
 def skills():
-    """Thirty skills that state requests."""
     texts = [(ABOUT.format(one), BODY.format(one, one, one)) for one in range(30)]
     return [SkillText(f"sorter-{number}", *both) for number, both in enumerate(texts)]
 

@@ -14,13 +14,11 @@ SKILLS = [
 
 @pytest.fixture
 def near(import_script):
-    """The module ``near_twins``."""
     return import_script("near_twins")
 
 
 @pytest.fixture
 def twins(near):
-    """Makes twins by two kinds."""
     names = near.Names((("postgres", "mysql", "oracle", "duckdb"), ("redis", "cassandra", "neo4j")))
     return near.NearTwins(SKILLS, names, random.Random(1))
 

@@ -32,13 +32,11 @@ def make_text(number, **changes):
 
 @pytest.fixture(scope="module")
 def skills():
-    """Forty skills."""
     return [make_text(number) for number in range(40)]
 
 
 @pytest.fixture(scope="module")
 def near():
-    """Their neighbours by random vectors."""
     rows = np.random.default_rng(1).normal(size=(40, 12)).astype(np.float32)
     return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
 

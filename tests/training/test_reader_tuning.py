@@ -43,7 +43,6 @@ def silent(*_told):
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """The skills on disk."""
     for name, description in ALL:
         make_skill(tmp_path / "root", name, description, f"Begin at belt{name}.\n")
     return tmp_path / "root"
@@ -51,7 +50,6 @@ def root(tmp_path, make_skill):
 
 @pytest.fixture
 def model(tmp_path, make_reader):
-    """A small reader, exported."""
     folder = tmp_path / "tiny"
     export(
         make_reader(8, vocab_size=1_000),

@@ -26,7 +26,6 @@ ROWS = {line: line - 1 for line in range(1, 9)}
 
 @pytest.fixture
 def script(import_script):
-    """The module ``train_default``."""
     return import_script("train_default")
 
 
@@ -39,8 +38,6 @@ def asked(cluster=1, text="my kettle leaks", lang="en", kind="s", grades=None):
 
 @pytest.fixture
 def write(tmp_path):
-    """Write records of requests."""
-
     def run(*records):
         path = tmp_path / "requests.jsonl.gz"
         with gzip.open(path, "wt", encoding="utf-8") as file:

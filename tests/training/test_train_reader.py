@@ -14,7 +14,6 @@ DEEDS = "repair paint sell borrow".split()
 
 @pytest.fixture
 def script(import_script):
-    """The module ``train_reader``."""
     return import_script("train_reader")
 
 

@@ -34,7 +34,6 @@ def libraries():
 
 @pytest.fixture
 def root(tmp_path, make_skill, make_texts):
-    """Sixty skills on disk."""
     for text in make_texts(60):
         make_skill(tmp_path / "root", text.name, text.about, text.body)
     return tmp_path / "root"
@@ -76,7 +75,6 @@ def model(tmp_path, make_bert, libraries, make_texts):
 
 @pytest.fixture
 def options(root, model, tmp_path):
-    """The options of the runs."""
     return TuneOptions((root,), tmp_path / "out" / "tuned", model=str(model), languages="english")
 
 

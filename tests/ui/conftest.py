@@ -99,7 +99,6 @@ def browser():
 
 @pytest.fixture(scope="module")
 def site(collection, tmp_path_factory):
-    """Serve the collection; returns the address."""
     reports = tmp_path_factory.mktemp("reports")
     (reports / "made.html").write_text("<h1>Report</h1>", encoding="utf-8")
     with serving(Pages(Settings(index_dir=collection, reader="off"), reports)) as url:

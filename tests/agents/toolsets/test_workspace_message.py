@@ -121,7 +121,6 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
         """A library in which all that is found fits."""
 
         def search(self, query, n, **how):
-            """Find without a threshold."""
             return super().search(query, n, 0.0, **how)
 
     for number in range(102):
