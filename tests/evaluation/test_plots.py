@@ -31,7 +31,6 @@ from skillsearch.evaluation.types import (
     SystemReport,
 )
 
-pytestmark = pytest.mark.slow
 STATES = States(
     *(0.1, StateShares(0.5, 0.125, 0.125, 0.25), 0.75, 1.5),
     {"twin": StateShares(0.0, 0.25, 0.5, 0.25)},
@@ -54,6 +53,7 @@ HOSTILE = {
     "long": "x" * 5_000,
     "empty": "",
 }
+WORST = ("formula", "markup", "attribute", "control", "surrogate")
 SHOWN = {
     HOSTILE["control"]: "ab[31mc",
     HOSTILE["no character"]: "ab",
@@ -165,6 +165,7 @@ def contrast(colour):
     return 1.05 / (luminance + 0.05)
 
 
+@pytest.mark.slow
 def test_a_plot_is_one_element_that_refers_to_nothing_outside(system_report):
     for svg in plots_of_hybrid(system_report, "one"):
         root = ElementTree.fromstring(svg)
@@ -177,12 +178,14 @@ def test_a_plot_is_one_element_that_refers_to_nothing_outside(system_report):
         assert "//" not in svg
 
 
+@pytest.mark.slow
 def test_equal_values_give_equal_plots(system_report):
     """No date and nothing random is in them; the prefix alone tells them apart."""
     first, second = (plots_of_hybrid(system_report, prefix) for prefix in ("one", "two"))
     assert first == [svg.replace('"two', '"one').replace("#two", "#one") for svg in second]
 
 
+@pytest.mark.slow
 def test_settings_of_the_user_change_nothing(system_report):
     """A matplotlibrc of one's own may hold anything."""
     import matplotlib as mpl
@@ -193,6 +196,7 @@ def test_settings_of_the_user_change_nothing(system_report):
 
 
 @pytest.mark.parametrize("count", [1, 6])
+@pytest.mark.slow
 def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, count):
     """Right by a share of 0.1 is as far everywhere, and each system has its own height."""
     systems = [system_report(name, seed) for seed, name in enumerate(SIX[:count])]
@@ -208,6 +212,7 @@ def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, coun
         assert x == pytest.approx(lowest[1][0] + scale * (mean - lowest[0]), abs=0.01)
 
 
+@pytest.mark.slow
 def test_runs_stand_in_their_order_at_the_height_of_their_means():
     """As far apart as each other; a run without a value has no dot."""
     means = (0.2, 0.6, None, 0.4)
@@ -225,6 +230,7 @@ def test_runs_stand_in_their_order_at_the_height_of_their_means():
     assert plot_history(runs, ["R@5"], prefix="p") is None
 
 
+@pytest.mark.slow
 def test_of_many_runs_some_are_named():
     """The last among them, and so that names do not cover each other; the dots are all there."""
     runs = [make_system(f"run {at}", {"kept": at / 40}, {"kept": (0, 1)}) for at in range(33)]
@@ -235,6 +241,7 @@ def test_of_many_runs_some_are_named():
     assert len(dots(svg, "#0072b2")) == 33
 
 
+@pytest.mark.slow
 def test_intervals_are_drawn_from_end_to_end():
     """The line is as far left and right of the mean as its ends say."""
     svg = plot_measures([make_system("a", {"R@5": 0.5}, {"R@5": (0.4, 0.7)})], prefix="p")
@@ -250,6 +257,7 @@ def test_intervals_are_drawn_from_end_to_end():
     assert (right - middle) / (middle - left) == pytest.approx(2.0, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_long_names_stand_below_each_other():
     """Two columns that do not fit would be cut off."""
 
@@ -262,6 +270,7 @@ def test_long_names_stand_below_each_other():
     assert len(columns("a-name-of-22-characters")) == 1
 
 
+@pytest.mark.slow
 def test_queries_with_the_same_values_are_one_dot():
     svg = scatter([1.0, 1.0, 1.0, 1.0, 0.5], [0.0, 0.0, 0.0, 0.0, 1.0], wins=1, losses=4)
     assert "1 better, 0 equal, 4 worse" in texts(svg)
@@ -270,6 +279,7 @@ def test_queries_with_the_same_values_are_one_dot():
     assert (large / small) ** 2 == pytest.approx(4.0, rel=0.01)
 
 
+@pytest.mark.slow
 def test_better_queries_lie_above_the_diagonal():
     """The baseline is across, the other system up: the same way for the same difference."""
     svg = scatter([0.0, 1.0, 0.25], [0.0, 1.0, 0.75], wins=1, ties=2)
@@ -280,6 +290,7 @@ def test_better_queries_lie_above_the_diagonal():
     assert "largest dot: 1 query" in texts(svg)
 
 
+@pytest.mark.slow
 def test_a_row_of_scores_for_each_kind_of_query():
     """Answerable queries are first, the others carry how well they are told apart."""
     scores = {"answerable": (0.9, 0.8), "foreign": (0.1,), "negatives": (0.2, 0.3, 0.4)}
@@ -292,6 +303,7 @@ def test_a_row_of_scores_for_each_kind_of_query():
     ]
 
 
+@pytest.mark.slow
 def test_bars_are_as_high_as_there_are_scores():
     """Three scores and one: three times as high, in bins that are equally wide."""
     system = make_system(top_scores={"answerable": (0.1, 0.1, 0.1, 0.9)})
@@ -300,6 +312,7 @@ def test_bars_are_as_high_as_there_are_scores():
     assert wide == pytest.approx(also_wide, abs=1e-3)
 
 
+@pytest.mark.slow
 def test_the_default_threshold_is_marked():
     """A line at its place and its value; none where there is none, or it is outside."""
     scores = {"answerable": (0.1, 0.9)}
@@ -314,6 +327,7 @@ def test_the_default_threshold_is_marked():
     assert shown(None) == shown(40.0) == shown(math.nan) == []
 
 
+@pytest.mark.slow
 def test_probabilities_are_shown_from_zero_to_one_and_other_scores_as_they_are():
     """An axis of shares would squeeze the scores of BM25, and the other way round."""
     scores = {"answerable": (0.4, 0.6)}
@@ -325,6 +339,7 @@ def test_probabilities_are_shown_from_zero_to_one_and_other_scores_as_they_are()
     assert not {"0.0", "1.0", "0"} & found
 
 
+@pytest.mark.slow
 def test_reliability_shows_where_scores_are_too_high():
     """Each bin that holds a query is a dot, its share up; below, the number of queries."""
     bins = (
@@ -345,6 +360,7 @@ def test_reliability_shows_where_scores_are_too_high():
     assert "of answerable queries" in texts(plot_reliability(alone, prefix="p"))
 
 
+@pytest.mark.slow
 def test_thresholds_show_recall_precision_and_false_answers():
     """One line each for recall, precision and every source; precision ends where no answer is."""
     curve = tuple(
@@ -369,6 +385,7 @@ def test_thresholds_show_recall_precision_and_false_answers():
     assert lines["#d55e00"][-1][0] != lines["#0072b2"][-1][0]
 
 
+@pytest.mark.slow
 def test_states_are_bars_that_fill_the_width():
     """One bar a kind of request; each part as wide as its share."""
     svg = plot_states(make_system(default=STATES), prefix="p")
@@ -380,6 +397,7 @@ def test_states_are_bars_that_fill_the_width():
     assert [width / kept for width in none] == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
+@pytest.mark.slow
 def test_there_is_no_plot_where_there_is_nothing_to_show():
     """An empty frame would look like a result."""
     nothing = make_system()
@@ -391,7 +409,13 @@ def test_there_is_no_plot_where_there_is_nothing_to_show():
     assert plot_thresholds(one_point, prefix="p") is None
 
 
-@pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, id=kind, marks=pytest.mark.slow if kind in WORST else pytest.mark.night)
+        for kind, name in HOSTILE.items()
+    ],
+)
 def test_any_name_is_shown_as_text(name):
     """Letters that our font lacks, formulas and markup: no warning, no error, nothing obeyed."""
     system = make_system(name, {"R@5": 0.5}, top_scores={name: (1.0,)})
@@ -413,6 +437,7 @@ def test_any_name_is_shown_as_text(name):
     [(math.nan, math.inf, -math.inf), (1e308, -1e308), (0.0, 5e-324), (7.0, 7.0), (-3.0, -1.0)],
     ids=str,
 )
+@pytest.mark.slow
 def test_any_score_can_be_plotted(scores):
     """A run file may hold whatever its maker wrote."""
     curve = tuple(OperatingPoint(score, 0.5, {}, None) for score in scores)
@@ -422,6 +447,7 @@ def test_any_score_can_be_plotted(scores):
     assert plot_thresholds(system, prefix="p")
 
 
+@pytest.mark.slow
 def test_what_a_system_lacks_is_left_out():
     """Systems need not have the same measures, nor intervals."""
     systems = [
@@ -432,6 +458,7 @@ def test_what_a_system_lacks_is_left_out():
     assert [len(dots(svg, colour)) for colour in ("#0072b2", "#d55e00")] == [1, 1]
 
 
+@pytest.mark.slow
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"matplotlib.*\[eval\]"):
@@ -452,6 +479,7 @@ DOCUMENT = """<?xml version="1.0" encoding="utf-8" standalone="no"?>
 </svg>"""
 
 
+@pytest.mark.slow
 def test_an_svg_document_becomes_an_element_of_the_page():
     """No prolog, no stylesheet; ids that are used get the prefix, colours and text stay."""
     assert inline_svg(DOCUMENT, prefix="p1", label="a dot").replace("\n", "") == (

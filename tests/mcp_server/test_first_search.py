@@ -34,8 +34,6 @@ main()
 """A server that takes three seconds for a hundred texts, and waits for a file at one of them."""
 SEARCH = ("search_skills", {"query": "steep green tea"})
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture
 def gate(tmp_path):
@@ -105,7 +103,12 @@ def converse(target, mode, say):
 
 
 @pytest.mark.parametrize(
-    ("way", "mode"), [("by_stdio", "auto"), ("by_stdio", "legacy"), ("by_http", "auto")]
+    ("way", "mode"),
+    [
+        pytest.param("by_stdio", "auto", marks=pytest.mark.night),
+        pytest.param("by_stdio", "legacy", marks=pytest.mark.slow),
+        pytest.param("by_http", "auto", marks=pytest.mark.slow),
+    ],
 )
 def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is(
     request, gate, way, mode
@@ -142,6 +145,7 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
     assert all(re.fullmatch(r"Embedding texts: \d+ of about 103", text) for _, _, text in told)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [90])
 def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
     gate, program, open_wire, many
@@ -176,7 +180,13 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
 
 
 @pytest.mark.parametrize("stop", [90])
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        pytest.param("auto", marks=pytest.mark.slow),
+        pytest.param("legacy", marks=pytest.mark.night),
+    ],
+)
 def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode):
     told = []
 

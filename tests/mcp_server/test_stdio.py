@@ -38,8 +38,13 @@ def started(command, variables):
     return by
 
 
-@pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "version"),
+    [
+        pytest.param("auto", "2026-07-28", marks=pytest.mark.slow),
+        pytest.param("legacy", "2025-11-25", marks=pytest.mark.night),
+    ],
+)
 def test_the_official_client_uses_every_tool(started, talk, drinks, mode, version):
     (drinks / "steep-tea" / "notes.md").write_text("Oolong: 90 C.\n", encoding="utf-8")
 
@@ -142,8 +147,13 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
         assert b"stray" in process.stderr.read()
 
 
-@pytest.mark.parametrize(("args", "most"), [((), 2_500), (("--allow-run",), 3_250)])
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("args", "most"),
+    [
+        pytest.param((), 2_500, marks=pytest.mark.night),
+        pytest.param(("--allow-run",), 3_250, marks=pytest.mark.slow),
+    ],
+)
 def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):
     with wire(drinks, *args) as host:
         host.send("tools/list", request_id=1)

@@ -313,9 +313,9 @@ def test_no_text_is_lost_whatever_the_markup(body):
     ],
 )  # fmt: skip
 @pytest.mark.slow
-@pytest.mark.timeout(120)
-def test_a_hostile_megabyte_takes_linear_time(unit):
-    body = "<chunk id=a>" + unit * (MEGABYTE // len(unit))
+@pytest.mark.timeout(60)
+def test_a_hostile_body_takes_linear_time(unit):
+    body = "<chunk id=a>" + unit * (MEGABYTE // 4 // len(unit))
     parse_chunks(body)
 
 
