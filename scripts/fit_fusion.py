@@ -742,8 +742,17 @@ def by_collection(
 def choose_threshold(
     samples: Sequence[Sample], found: Predicted, among: Container[str] | None = None
 ) -> float:
-    """Return the lowest threshold, in steps of 0.01, with at most `FALSE_ANSWERS`."""
-    tops = {kind: by_collection(samples, found.scores[:, 0], kind, among) for kind in FALSE_ANSWERS}
+    """Return the lowest threshold, in steps of 0.01, with at most `FALSE_ANSWERS`.
+
+    Twins that differ in a version or a direction alone do not count: they were all written to be as
+    hard as can be, and people ask few like them.
+    """
+    is_counted = [
+        s.asked is None or (s.kind, s.asked.kind) != ("twin", "contrast") for s in samples
+    ]
+    counted = [s for s, counts in zip(samples, is_counted, strict=True) if counts]
+    scores = found.scores[is_counted, 0]
+    tops = {kind: by_collection(counted, scores, kind, among) for kind in FALSE_ANSWERS}
 
     def is_enough(threshold: float) -> bool:
         return all(

@@ -71,13 +71,12 @@ XDG = ("CACHE", "CONFIG", "DATA", "STATE")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Look for garbage seldom, after the tests are collected, and never among all that they are."""
+    """Look for garbage only after the tests are collected, and never among all that they are."""
     gc.disable()
     try:
         return (yield)
     finally:
         gc.freeze()
-        gc.set_threshold(20_000)
         gc.enable()
 
 

@@ -12,13 +12,15 @@ __all__ = ["main", "run_process"]
 
 
 _NEW_OBJECTS = 100_000
-"""After so many new objects Python looks for cycles; after its own 700 a query does it 100 times,
-for a thirtieth of its time."""
+"""After so many new objects a query looks for cycles; after Python's 700 it would do so 100 times,
+for a thirtieth of its time. What stays open does, since an index holds many open files."""
+_BRIEF = ("hook", "prompt", "query")
 
 
 def main() -> None:
     """Run the command line; a plain ``hook`` skips click, whose import outlasts the hook."""
-    gc.set_threshold(_NEW_OBJECTS)
+    if sys.argv[1:2] and sys.argv[1] in _BRIEF:
+        gc.set_threshold(_NEW_OBJECTS)
     leave_on_interrupt()
     settle()
     if sys.argv[1:2] == ["hook"]:

@@ -17,6 +17,7 @@ import socket
 import sys
 import threading
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -84,8 +85,7 @@ class Daemon:
         while not reason:
             left = self._last_used + self.idle - time.monotonic()
             wait = min(self.tick_seconds, max(0.0, left))
-            ready, _, _ = select.select([self.listener, self._woken], [], [], wait)
-            if self.listener in ready:
+            if self.listener.fileno() in _readable([self.listener, self._woken], wait):
                 self._accept()
             reason = self._reason_to_end()
         self.listener.close()
@@ -104,7 +104,7 @@ class Daemon:
             # The client is gone already; or files or memory are short, and it goes on waiting.
             if exc.errno in _SHORTAGES:
                 logger.warning("no client can be served for now: %s", exc)
-                select.select([self._woken], [], [], self.tick_seconds)
+                _readable([self._woken], self.tick_seconds)
             return
         if not self._free.acquire(blocking=False):
             connection.close()
@@ -243,6 +243,17 @@ def main() -> None:
     logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
     logger.info("ending: %s", daemon.run())
     os._exit(0)  # without waiting for what is being indexed
+
+
+def _readable(sockets: Iterable[socket.socket], seconds: float) -> set[int]:
+    """Wait for some time, and return the file descriptors of the sockets that can be read.
+
+    ``select.select`` takes no descriptor from 1,024 on, which a process with many indexes has.
+    """
+    poll = select.poll()
+    for each in sockets:
+        poll.register(each, select.POLLIN)
+    return {handle for handle, _ in poll.poll(seconds * 1000)}
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
