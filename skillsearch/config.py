@@ -424,7 +424,10 @@ def project_file(folder: Path) -> Path | None:
 
 
 def mcp_token(file: Path | None = None) -> str:
-    """Return the token that clients of the MCP server must send, from a file or else a variable."""
+    """Return the token that clients of the MCP server must send, from a file or else a variable.
+
+    A ConfigError if the file is empty, unreadable, or open to other users.
+    """
     if file is None:
         return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
     try:

@@ -1,12 +1,14 @@
 """The layers of the package, checked from its own source."""
 
 import ast
+import re
 from functools import cache
 from pathlib import Path
 
 import pytest
 
 import skillsearch
+from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
@@ -380,3 +382,63 @@ def test_the_middle_is_pure():
 
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
+
+
+OURS = {
+    name: {parent.__name__ for parent in kind.__mro__ if parent.__name__ in vars(errors)}
+    for name, kind in vars(errors).items()
+    if isinstance(kind, type) and issubclass(kind, errors.SkillSearchError)
+}
+"""The name of each of our errors, with the names of the kinds of error that it is."""
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def public_functions(node):
+    """Return the public functions and methods of a module or class, and of the classes in it.
+
+    Commands are left out: their docstrings are shown to users, by --help.
+    """
+    found = []
+    for inner in ast.iter_child_nodes(node):
+        if isinstance(inner, FUNCTION):
+            is_command = any("click.command" in ast.unparse(by) for by in inner.decorator_list)
+            found += [] if is_command or inner.name.startswith("_") else [inner]
+        elif not (isinstance(inner, ast.ClassDef) and inner.name.startswith("_")):
+            found += public_functions(inner)
+    return found
+
+
+def raised(node):
+    """Return which of our errors a function raises itself and does not catch by that name."""
+    found = set()
+    if isinstance(node, ast.Raise) and node.exc:
+        found = set(ast.unparse(node.exc).partition("(")[0].split(".")) & OURS.keys()
+    for inner in ast.iter_child_nodes(node):
+        if not isinstance(inner, FUNCTION | ast.ClassDef):
+            is_tried = isinstance(node, ast.Try) and inner in node.body
+            found |= raised(inner) - (caught(node) if is_tried else set())
+    return found
+
+
+def caught(node):
+    """Return the names of the errors that a ``try`` catches."""
+    kinds = [ast.unparse(handler.type) for handler in node.handlers if handler.type]
+    return set(re.findall(r"\w+", " ".join(kinds)))
+
+
+def unsaid(tree):
+    """Return the errors that public functions raise, and name by no kind in their docstrings."""
+    return {
+        f"{function.name}, line {function.lineno}: {error}"
+        for function in public_functions(tree)
+        for error in raised(function)
+        if not OURS[error] & set(re.findall(r"\w+", ast.get_docstring(function) or ""))
+    }
+
+
+def test_docstrings_name_the_errors_that_a_public_function_raises():
+    """Each by its class or one above it, as in "A WorkspaceError if the folder is gone."."""
+    assert offenders(lambda name: unsaid(tree_of(name))) == {}
+    silent = "def f():\n if x:\n  raise errors.ParseError(x)"
+    assert unsaid(ast.parse(silent)) == {"f, line 1: ParseError"}
+    assert unsaid(ast.parse(silent.replace(" if", " 'A SkillError.'\n if"))) == set()

@@ -167,7 +167,10 @@ class LibraryTools:
         return page.to_dict()
 
     def list(self, args: ListSkillsArgs) -> Record:
-        """Return a page; the cursor is the id of the last skill before it."""
+        """Return a page; the cursor is the id of the last skill before it.
+
+        A QueryError if no skill has the id.
+        """
         library = self.library()
         documents = library.list()
         cursors = [None, *(document.doc_id for document in documents)]

@@ -146,13 +146,6 @@ class SkillSession:
         """Return the whole state, of all agents and of the host, as a JSON object of texts."""
         return json.dumps(_texts(self.state.items()))
 
-    def for_agent(self, agent: str) -> SkillSession:
-        """Return the session of another agent on the same state, with the same settings."""
-        lifetime, most, clock = self._lifetime, self._max_loaded, self._clock
-        return SkillSession(
-            self.state, agent=agent, lifetime=lifetime, max_loaded=most, clock=clock
-        )
-
     def load(
         self, name: str, docs: Sequence[str] | None = None, include_all_docs: bool = False
     ) -> StateDelta:

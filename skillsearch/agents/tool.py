@@ -177,7 +177,10 @@ class Toolset:
         return tools
 
     def specs(self, style: Style = "openai") -> list[JsonObject]:
-        """Return the definitions of all tools, as they go into a request to a model."""
+        """Return the definitions of all tools, as they go into a request to a model.
+
+        A QueryError if the style is unknown.
+        """
         keys = {"openai": "parameters", "anthropic": "input_schema"}
         if style not in tuple(keys):
             raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")

@@ -103,7 +103,10 @@ class Enriching:
         return self._finish(good if done else [], [*refused, *more], done=done)
 
     def have_written(self, argv: Sequence[str], seconds: float, *, is_host: bool) -> int:
-        """Ask a command batch by batch, and keep what is good of each answer before the next."""
+        """Ask a command batch by batch, and keep what is good of each answer before the next.
+
+        An ExecutionError if an answer holds no JSON lines; what is good of those before is kept.
+        """
         documents, _ = self._without_examples()
         wanted = list(self._read(documents[: self.limit]))
         if not wanted:
@@ -151,7 +154,10 @@ class Enriching:
         return 0
 
     def forget(self, names: Sequence[str], *, stale: bool) -> int:
-        """Take away the examples of some skills, and with `stale` what fits none."""
+        """Take away the examples of some skills, and with `stale` what fits none.
+
+        A SkillError if one of the names has no examples; then none are taken away.
+        """
         entries, skills = user_examples(), Review(self.index).skills
         for name in names:
             if not any(name in (entry.name, entry.digest) for entry in entries.values()):

@@ -331,7 +331,10 @@ def _output_dir(folder: Path | None) -> Path:
 
 
 def read_stdin() -> str:
-    """Return all of our stdin as text; empty if it is closed."""
+    """Return all of our stdin as text; empty if it is closed.
+
+    An ExecutionError if it is too long or not UTF-8.
+    """
     data = sys.stdin.buffer.read(MAX_STDIN_BYTES + 1) if sys.stdin else b""
     if len(data) > MAX_STDIN_BYTES:
         raise ExecutionError(f"stdin has more than {MAX_STDIN_BYTES:,} bytes; use --input FILE.")

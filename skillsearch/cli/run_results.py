@@ -51,7 +51,7 @@ class Collected:
         return ArtifactRef(name, 0)
 
     def load(self, name: str, version: int | None) -> Artifact:
-        """Refuse: nothing is kept from one run to the next."""
+        """Raise an ArtifactNotFoundError: nothing is kept from one run to the next."""
         raise ArtifactNotFoundError(
             f"There is no artifact {one_line(name, 80)!r}: skillsearch run keeps none; name a file"
             " for --input."

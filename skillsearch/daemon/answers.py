@@ -165,7 +165,8 @@ class Answers:
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
         from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
         ``offers`` as `render_offers` does; how many, the first, ``fits``; how many ``unvetted``
-        skills were left out; and ``notes`` for the user.
+        skills were left out; and ``notes`` for the user. A DaemonError if the caller has another
+        home folder, or its settings turn the daemon off.
         """
         options = _check(arguments, _OVERVIEW)
         theirs, ours = options["variables"], variables()

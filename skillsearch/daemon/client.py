@@ -87,7 +87,10 @@ def search_arguments(
 def read_search(
     answer: Mapping[str, Any],
 ) -> tuple[SearchResult, tuple[str, ...], tuple[str, ...]]:
-    """Return the result, the nearest names and the notes in an answer to ``search``."""
+    """Return the result, the nearest names and the notes in an answer to ``search``.
+
+    A DaemonError if the answer has an unknown form.
+    """
     from skillsearch.types import ChannelVote, SearchResult
 
     try:
@@ -162,7 +165,10 @@ def check_private(path: str, *, is_folder: bool) -> None:
 
 
 def peer_of(connection: socket) -> int | None:
-    """Return the process at the other end, if the system tells; refuse one of another user."""
+    """Return the process at the other end, if the system tells.
+
+    A DaemonError if the process belongs to another user.
+    """
     import socket
     import struct
 

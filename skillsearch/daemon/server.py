@@ -182,7 +182,10 @@ def _failure(error: Exception) -> bytes:
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:
-    """Return a listening socket and a lock to keep open as long; None if there is a daemon."""
+    """Return a listening socket and a lock to keep open as long; None if there is a daemon.
+
+    A DaemonError if the path of the socket is too long.
+    """
     path = client.socket_path()
     if len(os.fsencode(path)) > client.MAX_PATH_BYTES:
         raise DaemonError(

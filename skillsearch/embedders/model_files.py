@@ -61,7 +61,7 @@ class ModelConfig:
         """Read our model.json if there is one, else the files of sentence-transformers.
 
         `manifest_sha256` is the digest that model.json must have; `stem` stands for ``model`` if a
-        folder holds several models.
+        folder holds several models. An EmbedderError if model.json lacks a usable value.
         """
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:

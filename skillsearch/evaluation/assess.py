@@ -57,6 +57,7 @@ def assess(
     """Measure systems on a collection and compare them with the first of them.
 
     At most so many of their worst and best queries are shown; `notes` follow the collection's.
+    An EvaluationError if no query has a relevant document, or two systems share a name.
     """
     ids = [query.query_id for query in collection.queries]
     qrels = answerable_qrels({query_id: collection.qrels.get(query_id, {}) for query_id in ids})

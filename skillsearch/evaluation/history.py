@@ -78,6 +78,7 @@ def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[R
 
     The oldest run comes first, after those without a date, and each is compared with the first if
     both have values of the same queries. Collections of one file alone are left out.
+    An EvaluationError if no others remain.
     """
     by_collection: dict[str, list[Report]] = {}
     for _, reports in sorted((_read(path, system) for path in paths), key=itemgetter(0)):

@@ -52,7 +52,10 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
 
 
 def replace_file(path: Path, parts: Iterable[str]) -> None:
-    """Write a text file, given in pieces, in one step; if that fails, the old one is left."""
+    """Write a text file, given in pieces, in one step.
+
+    An EvaluationError if it cannot be written; the old one is then left.
+    """
     try:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
             temporary = Path(folder) / path.name

@@ -133,6 +133,7 @@ def own_collection(
     A query is right with every skill that claims it, and with all copies of those. A query that is
     not for some skill is a negative only if no skill claims it. An eval file in the folder of a
     skill inside another one counts for the inner skill alone. Queries come by kind, then by skill.
+    An EvaluationError if a kind is unknown, or no query can be made.
     """
     if unknown := sorted(set(kinds) - set(KINDS)):
         problem = f"There are no queries of kind {unknown[0]!r}"

@@ -44,6 +44,7 @@ def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
     """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
 
     A ranking counts in the order given, whatever its scores; a query without an answer is 0.
+    An EvaluationError if a grade is too large.
     """
     judged = answerable_qrels(qrels)
     for query, grades in judged.items():
@@ -82,7 +83,10 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def parse_minimum(text: str) -> tuple[str, float]:
-    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``."""
+    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``.
+
+    An EvaluationError if the measure is unknown, or the value is not from 0 to 1.
+    """
     name, _, number = text.partition("=")
     try:
         value = float(number)

@@ -69,7 +69,10 @@ class FolderArtifacts:
         self._max_bytes = max_bytes
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
-        """Keep a new version of bounded size; see `ArtifactStore`."""
+        """Keep a new version of bounded size; see `ArtifactStore`.
+
+        A WorkspaceError if it is too large or cannot be written.
+        """
         name = _plain(name)
         if len(data) > self._max_bytes:
             raise WorkspaceError(
@@ -85,7 +88,10 @@ class FolderArtifacts:
             return ArtifactRef(name, _publish(self._folder / _key(name), about, data))
 
     def load(self, name: str, version: int | None = None) -> Artifact:
-        """Return a version of an artifact, its bytes checked; see `ArtifactStore`."""
+        """Return a version of an artifact, its bytes checked; see `ArtifactStore`.
+
+        An ArtifactNotFoundError if there is no such version, a WorkspaceError if it is damaged.
+        """
         name = _plain(name)
         versions = _versions(self._folder / _key(name))
         if not versions:
@@ -128,7 +134,10 @@ class FolderArtifacts:
 
 
 def parse_ref(ref: str) -> tuple[str, int | None]:
-    """Return the normalized name in ``artifact://name@version``, and the version if given."""
+    """Return the normalized name in ``artifact://name@version``, and the version if given.
+
+    A WorkspaceError if it is no such reference.
+    """
     name = ref.removeprefix(_SCHEME)
     if name == ref:
         raise WorkspaceError(f"{shown(ref)} is not an artifact; write artifact://name@version.")

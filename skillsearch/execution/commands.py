@@ -164,7 +164,10 @@ def shell_argv(command: str) -> tuple[str, ...]:
 
 
 def split_words(command: str) -> tuple[str, ...]:
-    """Split a text into words as a shell does, or raise if a shell would do more with it."""
+    """Split a text into words as a shell does.
+
+    A CommandRefusedError if a shell would do more with it.
+    """
     words: list[str] = []
     word: str | None = None
     for match in _PIECE.finditer(command.strip("\r\n")):

@@ -99,7 +99,10 @@ class ContainerExecutor:
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program in a container, its workspace at `WORKSPACE`, with the image's ``PATH``."""
+        """Run a program in a container, its workspace at `WORKSPACE`, with the image's ``PATH``.
+
+        An ExecutorError if the engine or the image cannot be used.
+        """
         engine, problem = self._choose()
         if problem:
             raise ExecutorError(problem)

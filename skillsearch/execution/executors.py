@@ -63,7 +63,7 @@ def select_executor(
     """Return an executor that works on this machine, or raise an `ExecutorError`.
 
     ``auto`` takes ``namespace`` if that works, else ``local`` with a warning. The image is for
-    executors that run containers.
+    executors that run containers. A ConfigError if the name is unknown.
     """
     names = executor_names()
     if name not in names:

@@ -79,7 +79,7 @@ class Budget:
             yield chunk
 
     def check(self, name: str, used: int, path: str) -> None:
-        """Raise the message of a limit if more is used."""
+        """Raise a WorkspaceError with the message of a limit if more is used."""
         limit: int = getattr(self.limits, name)
         if used > limit:
             raise WorkspaceError(_REFUSALS[name].format(path=shown(path), limit=limit))

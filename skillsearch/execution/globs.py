@@ -125,7 +125,10 @@ def matcher(
 
 
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
-    """Return a path or pattern with the variable that it begins with replaced by its folder."""
+    """Return a path or pattern with the variable that it begins with replaced by its folder.
+
+    A WorkspaceError if the variable is unknown.
+    """
     if not path.startswith("$"):
         return path
     expanded = take_variable(path, variables)

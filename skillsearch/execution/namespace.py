@@ -84,7 +84,10 @@ class NamespaceExecutor:
         )
 
     def run(self, program: Program) -> Finished:
-        """Run a program enclosed; see `Executor`."""
+        """Run a program enclosed; see `Executor`.
+
+        An ExecutorError if this machine cannot enclose programs.
+        """
         if (backend := self._working()) is None:
             raise ExecutorError(self.reason())
         steering = {name for name in program.env if name.startswith(_STEERS_LIBC)}

@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from typing import Any
+
+from skillsearch.errors import answered
 
 Tell = Callable[..., None]  # adds attributes, given by keyword, to the open span
 
@@ -22,25 +24,23 @@ def command_name(command: str | tuple[str, ...]) -> str:
 @contextmanager
 def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
     """Trace a step of a run; of an error inside only the type, as its message may hold secrets."""
-    manager: Any = None
-    current: Any = None
-    with suppress(Exception):
+
+    def make_manager() -> Any:
         tracer = _api().get_tracer("skillsearch")
-        manager = tracer.start_as_current_span(
+        return tracer.start_as_current_span(
             name, attributes=attributes, record_exception=False, set_status_on_exception=False
         )
-        current = manager.__enter__()
+
+    manager = _harmless(make_manager)
+    current = _harmless(lambda: manager.__enter__())
 
     def tell(**more: str | int | bool) -> None:
-        with suppress(Exception):
-            current.set_attributes(more)
+        _harmless(lambda: current.set_attributes(more))
 
     def end(kind: type[BaseException] | None, *_: object) -> None:
-        with suppress(Exception):
-            if kind:
-                current.set_status(_api().StatusCode.ERROR, kind.__name__)
-        with suppress(Exception):
-            manager.__exit__(None, None, None)
+        if kind:
+            _harmless(lambda: current.set_status(_api().StatusCode.ERROR, kind.__name__))
+        _harmless(lambda: manager.__exit__(None, None, None))
 
     with ExitStack() as stack:
         stack.push(end)
@@ -50,8 +50,15 @@ def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
 @functools.cache
 def _api() -> Any:
     """Import the API at the first span, once; None if it is missing or broken."""
-    with suppress(Exception):  # whatever a broken installation raises, the run goes on
+
+    def imported() -> Any:
         from opentelemetry import trace
 
         return trace
-    return None
+
+    return _harmless(imported)
+
+
+def _harmless(call: Callable[[], Any]) -> Any:
+    """Return what a call returns, or None: whatever a broken API raises, the run goes on."""
+    return answered(call, lambda _: None)

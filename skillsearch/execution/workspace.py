@@ -97,7 +97,10 @@ class Workspace:
         return False
 
     def open(self, *parts: str, make: bool = False) -> int:
-        """Open a folder of the workspace without following any link; the parts have no ``..``."""
+        """Open a folder of the workspace without following any link; the parts have no ``..``.
+
+        A WorkspaceError if the workspace is gone, or another folder has replaced it.
+        """
         if not self.exists():
             raise WorkspaceError(
                 f"The workspace {shown(self.path)} is gone; run the command once more."
@@ -131,7 +134,10 @@ class Workspace:
                             _make(folder, name)
 
     def new_run_dir(self) -> Path:
-        """Make a folder for one run, named by the time, and undo what commands did to our own."""
+        """Make a folder for one run, named by the time, and undo what commands did to our own.
+
+        A WorkspaceError if the folder cannot be made, or too many have the same time.
+        """
         self.restore()
         at = datetime.now(UTC)
         with _usable(self.runs):
@@ -235,7 +241,10 @@ class Workspaces(AbstractContextManager["Workspaces"]):
 
 
 def make_base(base: Path) -> Path:
-    """Make a folder of workspaces that only this user may enter; return its path without links."""
+    """Make a folder of workspaces that only this user may enter; return its path without links.
+
+    A WorkspaceError if it cannot be made, or others may enter it.
+    """
     try:
         make_private(base)
         resolved = base.resolve(strict=True)

@@ -31,7 +31,10 @@ _SHOWN_CHARS = 300
 
 
 def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path:
-    """Return the file of a host that holds servers or hooks, the user's or the project's."""
+    """Return the file of a host that holds servers or hooks, the user's or the project's.
+
+    A ConfigError if the host has no such file in a project.
+    """
     places = HOSTS[client] | (HOSTS[client]["hook"] if hook else {})
     if project and "shared" not in places:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")

@@ -135,7 +135,11 @@ def move_away(journal: Journal, folder: Path, name: str) -> Move:
 
 
 def move_back(journal: Journal, move: Move) -> Move:
-    """Move a skill back to where it was; fails as `move_away`, and if something lies there now."""
+    """Move a skill back to where it was.
+
+    A SkillError if it is gone, lay within a skill that is away, or something lies there now; a
+    StorageError if it cannot be moved.
+    """
     source, target = Path(move.source), Path(move.target)
     for other in journal.away():
         if not other.switch and Path(other.source) in source.parents:

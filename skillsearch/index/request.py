@@ -236,7 +236,10 @@ def key_of(root: Path | str) -> str:
 
 
 def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:
-    """Return what a `trust` setting says, by the `key_of` a root; a bare level is for `roots`."""
+    """Return what a `trust` setting says, by the `key_of` a root; a bare level is for `roots`.
+
+    A ConfigError if the setting cannot be read.
+    """
     try:
         items = [item.rpartition("=") for item in parse_trust(setting, Path())]
     except ValueError as exc:

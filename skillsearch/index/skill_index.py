@@ -141,7 +141,7 @@ class SkillIndex:
 
         A request says what it is to hold, a change what is to become of what it holds by then. The
         index is opened as this run left it, whatever another process has written since. Fails as
-        `from_roots` and `refresh` do.
+        `from_roots` and `refresh` do; an IndexNotFoundError if it is damaged right after.
         """
         # A search needs neither the parser nor the builder: import them only here.
         from skillsearch.index.indexing.builder import Builder

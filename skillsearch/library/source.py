@@ -155,14 +155,14 @@ class IndexSource:
         return self._index
 
     def add_root(self, path: Path) -> None:
-        """Refuse: whoever made a saved index decides what it holds."""
+        """Raise a SkillError: whoever made a saved index decides what it holds."""
         raise SkillError(
             f"A library over a saved index takes no further root, such as {str(path)!r}; index it "
             "with the others, or make the library with SkillLibrary.from_roots."
         )
 
     def register(self, content: str) -> Document:
-        """Refuse: the roots of a saved index decide what it holds."""
+        """Raise a SkillError: the roots of a saved index decide what it holds."""
         raise SkillError(
             "A library over a saved index takes no further skills; write the skill into one of "
             "its roots and refresh, or make the library with SkillLibrary.from_roots."
@@ -257,7 +257,10 @@ class ScannedSource:
         self._read(*self._request.roots, path)
 
     def register(self, content: str) -> Document:
-        """Write a skill into a private root before all others; the index then lies beside it."""
+        """Write a skill into a private root before all others; the index then lies beside it.
+
+        A ParseError if it is too large or is not read as a skill.
+        """
         data = content.encode("utf-8", "surrogatepass")
         if len(data) > MAX_SKILL_MD_BYTES:
             raise ParseError(

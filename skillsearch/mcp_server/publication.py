@@ -85,7 +85,10 @@ class _Read(NamedTuple):
 
 
 def read_published(skill: Published, path: str) -> tuple[bytes, os.stat_result | None]:
-    """Read a file that `look` listed, SKILL.md with its stat; no error names a local path."""
+    """Read a file that `look` listed, SKILL.md with its stat; no error names a local path.
+
+    A SkillError if it cannot be read.
+    """
     if path != SKILL_MD:
         return read_file(skill.folder, path, limit=MAX_BYTES), None
     try:
@@ -230,7 +233,10 @@ class Publisher:
         return tuple(manifests), skills[at - 1].uri if at < len(skills) else None
 
     def manifest(self, uri: str) -> Manifest:
-        """Make the manifest of the skill whose SKILL.md has an untrusted URI, or raise an error."""
+        """Make the manifest of the skill whose SKILL.md has this untrusted URI.
+
+        A SkillError if there is none, or it cannot be published.
+        """
         *path, file = split_uri(uri) or ("",)
         skill = self._by_path.get(tuple(path)) if file == SKILL_MD else None
         if skill is None:

@@ -142,7 +142,10 @@ class CrossEncoderReader:
     scripts: frozenset[str] | None = None
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
-        """Return the log-odds that the skill of each text fits, in order."""
+        """Return the log-odds that the skill of each text fits, in order.
+
+        An EmbedderError if the model returns no finite number for one of them.
+        """
         head = head_of(request, MAX_TOKENS)[0]
         pairs = [(head, head_of(text, MAX_TOKENS)[0]) for text in texts]
         logits = self._predict(pairs) if pairs else np.zeros(0)

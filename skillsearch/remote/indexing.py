@@ -86,7 +86,10 @@ class Indexing:
         self.embedders: dict[str, Embedder] = {}
 
     def run(self) -> IndexReport:
-        """Bring the index up to date; raises what `RemoteIndex.from_roots` does."""
+        """Bring the index up to date; fails as `RemoteIndex.from_roots` does.
+
+        A LockTimeoutError if another process has just written it.
+        """
         server, alias = self._server, self._alias
         discovery = discover(self._roots)
         current = self._current

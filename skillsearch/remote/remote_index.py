@@ -191,7 +191,10 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return self.answer([query], options)[0]
 
     def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
-        """Answer requests one by one as `search` does, given all options at once."""
+        """Answer requests one by one as `search` does, given all options at once.
+
+        A QueryError if the options select some of the skills: Milvus searches all.
+        """
         if options.vetted_only or without_scope(options.selection):
             raise errors.QueryError("Milvus searches all skills; leave out what selects some.")
         return [self._search(query, options) for query in queries]

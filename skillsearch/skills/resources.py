@@ -222,7 +222,10 @@ def read_file(
 def read_with_status(
     skill_dir: Path, relative: str, *, limit: int = MAX_FILE_BYTES, folders: Sequence[str] = ()
 ) -> tuple[bytes, os.stat_result]:
-    """Read as `read_file` does; return also the status of the opened file."""
+    """Read as `read_file` does; return also the status of the opened file.
+
+    A SkillError if the file cannot be read, or is larger than the limit.
+    """
     with using(open_in_skill(skill_dir, relative, folders=folders)) as fd:
         try:
             return read_opened(fd, limit)
@@ -262,7 +265,8 @@ def read_page(
     A file is text if all of it is UTF-8 without NUL; its byte order mark is not shown. A page of
     text begins with the character that holds byte `offset` and ends before the character that would
     exceed `limit` bytes, unless it is the only one. The page is stale if `content_hash`, the hash
-    by which the caller knows the file, is not the hash of the file now.
+    by which the caller knows the file, is not the hash of the file now. A SkillError if `offset` or
+    `limit` has an unusable value.
     """
     most = 1 if limit is None else limit
     for name, value, lowest in (("offset", offset, 0), ("limit", most, 1)):

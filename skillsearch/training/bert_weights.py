@@ -118,7 +118,10 @@ def read_exported(folder: Path, stem: str = "model") -> BertWeights:
 
 
 def folder_of(model: str) -> tuple[Path, Callable[[Path], BertWeights]]:
-    """Return the folder of a model spec, and the function that reads it."""
+    """Return the folder of a model spec, and the function that reads it.
+
+    A TrainingError if the spec names no model that can be tuned.
+    """
     if model in PACKAGED:
         return PACKAGED_MODEL, partial(read_exported, stem=PACKAGED[model].stem)
     kind, _, rest = model.partition(":")

@@ -103,7 +103,10 @@ class Requests(NamedTuple):
 
     @classmethod
     def gather(cls, path: Path, library: Mapping[str, SkillText], seed: int) -> Self:
-        """Divide judged requests, and those of a collection that nothing answers."""
+        """Divide judged requests, and those of a collection that nothing answers.
+
+        A TrainingError if too few requests are judged.
+        """
         chosen, lost = read_judged(path, library)
         ids = list(library)
         right: defaultdict[str, set[str]] = defaultdict(set)

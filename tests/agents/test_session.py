@@ -85,16 +85,6 @@ def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
     assert names(session) == ["b", "d"]
 
 
-def test_a_session_for_another_agent_has_the_same_settings():
-    session = SkillSession(lifetime="session", max_loaded=1, clock=lambda: NOON)
-    cook = session.for_agent("cook")
-    cook.load("a")
-    assert cook.load("b").evicted == ("a",)
-    assert cook.begin_turn() == {}
-    assert cook.loaded()[0].since == NOON
-    assert (cook.agent, cook.state) == ("cook", session.state)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -123,7 +113,7 @@ def test_what_a_call_saved_is_recorded_as_in_the_seed(session):
 def test_the_record_of_artifacts_is_that_of_the_last_call():
     session = SkillSession(agent="cook")
     session.record_artifacts([ArtifactRef("a", 0)], "1")
-    other = session.for_agent("baker")
+    other = SkillSession(session.state, agent="baker")
     assert list(other.record_artifacts([ArtifactRef("b", 0)], "2")) == [ARTIFACTS]
     assert session.record_artifacts([ArtifactRef("b", 0)], "2") == {}
     assert session.state == {

@@ -179,7 +179,10 @@ class WeightFile:
 
     @classmethod
     def open(cls, path: Path) -> Self:
-        """Map the file, whose content the caller vouches for, and read where everything is."""
+        """Map the file, whose content the caller vouches for, and read where everything is.
+
+        An EmbedderError if it cannot be read as weights.
+        """
         try:
             data = _mapped(path)
             header = _HEADER.unpack_from(data)

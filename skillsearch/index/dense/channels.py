@@ -145,8 +145,8 @@ class QueryEmbedders:
     def matching(self, channels: Sequence[ChannelSettings], number: int) -> Embedder | None:
         """Return the embedder that made the vectors of a channel.
 
-        An error if the first one's cannot be loaded or has changed since; the second is then given
-        up until `renew`, and None returned.
+        For the first, an EmbedderError if it cannot be loaded or has changed since; the second is
+        then given up until `renew`, and None returned.
         """
         channel = channels[number]
         try:

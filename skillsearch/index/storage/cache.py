@@ -241,7 +241,10 @@ class IndexFolder:
             yield
 
     def clear(self) -> None:
-        """Take the index away as if it had never been made; needs the `lock`."""
+        """Take the index away as if it had never been made; needs the `lock`.
+
+        A StorageError if a file cannot be removed.
+        """
         try:
             for name in reversed(_REPLACED):  # a reader looks for CURRENT
                 (self.path / name).unlink(missing_ok=True)
