@@ -1,8 +1,10 @@
 """Tests of the daemon's connections and of why it ends; it serves in a thread here."""
 
 import errno
+import fcntl
 import json
 import os
+import resource
 import select
 import socket
 import threading
@@ -294,3 +296,15 @@ def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, questio
     assert reason() == "now"
     asking.join(timeout=120)
     assert answers[0]["result"]["hits"]
+
+
+def test_a_socket_beyond_the_thousandth_descriptor_is_waited_for():
+    """A process that has opened many indexes has as many files open."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    here, there = socket.socketpair()
+    with here, there, socket.socket(fileno=fcntl.fcntl(here, fcntl.F_DUPFD, 1100)) as high:
+        assert server._readable([high], 0) == set()
+        there.send(b"!")
+        assert server._readable([high], 60) == {high.fileno()}
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
