@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,7 @@ GOOD = {
 """Requests that can be kept, by skill."""
 WRITER = """
 import json, sys
+from functools import partial
 from pathlib import Path
 good = json.loads(Path(sys.argv[1]).read_text())
 calls = Path(sys.argv[1]).with_name("calls")
@@ -336,7 +338,9 @@ def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, i
     calls = Path(shlex.split(line)[-1]).with_name("calls")
     assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)[:400]).exit_code == 0
     before = kept()
-    process = subprocess.Popen([*words, "--command", line], stderr=subprocess.PIPE, text=True)
+    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
+    command = [*words, "--command", line]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
     while not calls.exists():
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
