@@ -118,6 +118,13 @@ def package_copy(tmp_path):
 
 
 @pytest.fixture(scope="session", autouse=True)
+def heeded_interrupts():
+    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
 def no_fsync():
     """Do not wait for the disk: no test cuts the power, and an index syncs forty files.
 

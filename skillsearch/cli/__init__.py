@@ -10,7 +10,6 @@ from skillsearch.environ import settle
 
 __all__ = ["main", "run_process"]
 
-
 _NEW_OBJECTS = 100_000
 """After so many new objects a query looks for cycles; after Python's 700 it would do so 100 times,
 for a thirtieth of its time. What stays open does, since an index holds many open files."""

@@ -267,11 +267,9 @@ def field_texts(
     chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
     if metadata_only:
         chunks = tuple(chunk._replace(record=(*chunk.record[:2], "")) for chunk in chunks)
-    # White space does not count.
-    plain = " ".join(skill.text.split())
     document = replace(
         Document.listed(skill),
-        body_hash=digest_of(plain) if len(plain) >= _DISTINCT_BODY_CHARS else "",
+        body_hash=body_hash(skill.text),
         keys=tuple(
             (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
             for texts, has in zip(embedded, has_body, strict=True)
@@ -285,6 +283,12 @@ def field_texts(
         hubness=round(hubness(said + own, _weighed(said, about_terms, own, body)), 4),
     )
     return FieldTexts(document, metadata_terms, full_terms, embedded, chunks)
+
+
+def body_hash(text: str) -> str:
+    """Return `Document.body_hash` of a text, in which white space does not count."""
+    plain = " ".join(text.split())
+    return digest_of(plain) if len(plain) >= _DISTINCT_BODY_CHARS else ""
 
 
 def _weighed(said: list[str], about: list[str], examples: list[str], body: list[str]) -> list[str]:

@@ -41,18 +41,16 @@ BIGRAM_SCRIPTS = (
 
 _TOKEN = lazy_pattern(
     # Nine words in ten are plain: a run of ASCII that no other letter, mark or symbol joins.
-    rf"(?P<plain>[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}]))"
+    rf"[A-Za-z0-9]++(?![^\W_]|[+#{_MARKS}{_INDIC}])"
     rf"|(?P<bigrams>[{BIGRAM_SCRIPTS}]+)"
     r"|(?<![^\W_])(?:[cC]\+\+|[cCfF]\#|\.(?:NET|net|Net)\b)"
-    rf"|(?P<word>(?:(?![{BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+)"
+    rf"|(?:(?![{BIGRAM_SCRIPTS}])[^\W_]|[{_MARKS}{_INDIC}])+"
 )
-_ASCII_TOKEN = lazy_pattern(
-    r"[A-Za-z0-9]++[+#]{0,2}|(?<![A-Za-z0-9])\.(?:NET|net|Net)\b",
-)
+_ASCII_TOKEN = lazy_pattern(r"[A-Za-z0-9]++[+#]{0,2}|(?<![A-Za-z0-9])\.(?:NET|net|Net)\b")
 """The same for a text whose letters are all ASCII, in a third of the time."""
 _OTHER_LETTER = lazy_pattern(rf"[^\W\x00-\x7f]|[{_MARKS}{_INDIC}{BIGRAM_SCRIPTS}]")
-_SYMBOLIC = re.compile(r"[cC]\+\+|[cCfF]\#|\.")
-"""What a symbolic name that counts begins with: C++, C#, F#, .NET."""
+_SYMBOLIC = lazy_pattern(r"[cC]\+\+|[cCfF]\#|\.[A-Za-z]+")
+"""C++, C#, F# and .NET at the start of a token."""
 _RUN_PARTS = lazy_pattern(
     rf"(?P<stacked>[{_STACKED}]+)|(?P<hiragana>[\u3041-\u3096][\u3041-\u309f\u30fc]*)"
     rf"|(?P<katakana>[\u30a1-\u30ff\u31f0-\u31ff]+)|(?P<han>[^{_STACKED}\u3041-\u3096\u30a1-\u30ff]+)"
@@ -72,7 +70,8 @@ _MARK = r"(?:[^\w\s\x00-\x7f]|[\uff9e\uff9f])"
 """Every character that combines, the two that Python takes for letters too, and other symbols."""
 _LONG_RUN = lazy_pattern(rf"({_MARK}{{30}}){_MARK}+")
 """30 marks are the limit of Unicode's stream-safe text format (UAX 15)."""
-_OTHERS = lazy_pattern(r"[^\x00-\x7f]{31}")
+_MAYBE_LONG_RUN = lazy_pattern(r"[^\x00-\x7f]{31}")
+"""What any long run has; it is looked for in a tenth of the time."""
 _HUMPS = lazy_pattern(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _DIGIT = lazy_pattern(r"(?![0-9])\d")
 _FOLDED_LETTERS = str.maketrans(
@@ -141,7 +140,7 @@ def normalized(text: str) -> str:
     """Return a text in Unicode's form NFKC; runs of marks are cut, whose sorting is quadratic."""
     if text.isascii():
         return text
-    if _OTHERS.search(text):  # found in a tenth of the time that a run of marks takes
+    if _MAYBE_LONG_RUN.search(text):
         text = _LONG_RUN.sub(r"\1 ", text)
     return unicodedata.normalize("NFKC", text)
 
@@ -179,7 +178,7 @@ def _english_terms(word: str) -> tuple[str, ...]:
 def _word_terms(language: str, with_english: bool, word: str) -> tuple[str, ...]:
     """Return the terms of one word: the whole, and the parts of an identifier."""
     if symbolic := _SYMBOLIC.match(word):
-        return (word.lower() if word[0] == "." else symbolic.group().lower(),)
+        return (symbolic.group().lower(),)
     word = word.rstrip("+#")
     stems: list[str] = []
     for part in (word, *_identifier_parts(word)):

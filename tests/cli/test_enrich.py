@@ -10,7 +10,6 @@ import subprocess
 import sys
 import time
 import tomllib
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -338,9 +337,7 @@ def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, i
     calls = Path(shlex.split(line)[-1]).with_name("calls")
     assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)[:400]).exit_code == 0
     before = kept()
-    heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # jobs in the background ignore it
-    command = [*words, "--command", line]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed)
+    process = subprocess.Popen([*words, "--command", line], stderr=subprocess.PIPE, text=True)
     while not calls.exists():
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)

@@ -39,11 +39,6 @@ def start(environment, tmp_path):
     return run
 
 
-def heed_interrupts():
-    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 def finish(process):
     """Wait for a process and return its exit code, stdout and stderr."""
     with process:
@@ -112,7 +107,7 @@ def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(
     """The next run takes the vectors that are there; no index is half made."""
     for number in range(100):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
-    process = start("index", "many", "--index-dir", "i", preexec_fn=heed_interrupts)
+    process = start("index", "many", "--index-dir", "i")
     deadline = time.monotonic() + 120
     while not count_saved():
         assert process.poll() is None
@@ -183,7 +178,6 @@ def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-            preexec_fn=heed_interrupts,
         )
         assert process.stderr.readline() == "begun\n"
         started = time.monotonic()

@@ -19,11 +19,6 @@ from skillsearch.index.skill_index import SkillIndex
 PROGRAM = [sys.executable, "-m", "skillsearch"]
 
 
-def heed_interrupts():
-    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 class Process:
     """A watch in a process of its own, its output in two files."""
 
@@ -38,7 +33,6 @@ class Process:
                 stderr=err,
                 env=env,
                 cwd=folder,
-                preexec_fn=heed_interrupts,
             )
 
     def lines(self, path, count):

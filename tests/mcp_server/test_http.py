@@ -187,10 +187,7 @@ def test_the_token_may_come_from_a_variable(program, variables):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 @pytest.mark.slow
 def test_a_signal_ends_it_while_a_stream_is_open(program, drinks, number, code):
-    def heed_interrupts():
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-    with served(lambda *args: program(*args, preexec_fn=heed_interrupts), drinks) as (process, url):
+    with served(program, drinks) as (process, url):
         opened = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=120)
         opened.request("POST", "/mcp", json.dumps(HELLO), HEADERS)
         answer = opened.getresponse()

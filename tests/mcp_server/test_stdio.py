@@ -22,11 +22,6 @@ MODERN = {
 }
 
 
-def heed_interrupts():
-    """Undo what a shell does to jobs in the background: they ignore Ctrl-C, and so do theirs."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
 @pytest.fixture
 def started(command, variables):
     """Return what the official client starts the server by."""
@@ -95,7 +90,7 @@ def test_the_end_of_stdin_ends_it(wire, drinks):
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
 @pytest.mark.slow
 def test_a_signal_ends_it_at_once(program, drinks, number, code):
-    with program(drinks, preexec_fn=heed_interrupts) as process:
+    with program(drinks) as process:
         process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": 5}\n')
         process.stdin.flush()
         process.stdout.readline()

@@ -108,8 +108,9 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             self._start(share)
 
     def flush(self) -> None:
-        """Begin to embed what is left."""
-        self._start(1.0)
+        """Begin to embed what is left, if anything is."""
+        if any(self._texts):
+            self._start(1.0)
 
     def finish(self) -> None:
         """Wait until all texts are embedded."""

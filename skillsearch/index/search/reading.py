@@ -11,7 +11,7 @@ import numpy as np
 
 from skillsearch.errors import ParseError
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document, is_english
+from skillsearch.index.documents import Document, body_hash, is_english
 from skillsearch.index.names import skill_of
 from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.query import QueryForm
@@ -20,7 +20,7 @@ from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.records import dataclass
 from skillsearch.setting_values import READING
 from skillsearch.skills.resources import read_skill_md
-from skillsearch.skills.stubs import continuation_in, digest_of
+from skillsearch.skills.stubs import continuation_in
 from skillsearch.text.passages import best_passage, heaviest, passage_text
 from skillsearch.text.scripts import is_legible
 
@@ -122,12 +122,11 @@ def body_of(document: Document, roots: Sequence[Path] = ()) -> str:
     Empty if it cannot be read any more. Its SKILL.md may link to a text in one of the `roots`.
     """
     try:
-        body = _indexed_body(document, roots)
-        skill = None if body else skill_of(document, roots)
+        if body := _indexed_body(document, roots):
+            return body
+        skill = skill_of(document, roots)
     except ParseError:
         return ""
-    if skill is None:
-        return body
     if document.continuation_hash:
         skill = replace(skill, continuation=continuation_in(skill.path.parent).text)
     return skill.text
@@ -138,13 +137,12 @@ def _indexed_body(document: Document, roots: Sequence[Path]) -> str:
 
     The parser and its YAML would take 40 ms to import.
     """
+    if not document.body_hash:
+        return ""
     data, _ = read_skill_md(Path(document.path), (document.root, *roots))
     text = data.decode("utf-8", "replace").replace("\r\n", "\n")
     body = text.partition("\n---\n")[2].strip()
-    is_indexed = (
-        bool(document.body_hash) and digest_of(" ".join(body.split())) == document.body_hash
-    )
-    return body if is_indexed and "\r" not in body else ""
+    return body if body_hash(body) == document.body_hash and "\r" not in body else ""
 
 
 def reordered(

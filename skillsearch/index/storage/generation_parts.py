@@ -61,23 +61,19 @@ def share_parts(folder: Path, parts: Mapping[str, Part], target: Path) -> dict[s
 
 def describe_parts(folder: Path, digested: Mapping[str, Part]) -> dict[str, Part]:
     """Digest and sync all files of a folder, except for those digested already."""
+
+    def describe(file: Path) -> Part:
+        if file.name in digested:
+            return digested[file.name]
+        with file.open("rb", buffering=0) as opened:
+            part = _read_part(opened)
+            sync_handle(opened.fileno())
+        return part
+
     files = sorted(folder.iterdir())
-    new = [file for file in files if file.name not in digested]
-    # A file system writes what is synced at the same time at once: a tenth of the time.
+    # A file system writes together what is synced at the same time.
     with ThreadPoolExecutor(_SYNCED, thread_name_prefix="skillsearch-sync") as pool:
-        parts = {
-            **digested,
-            **dict(zip((f.name for f in new), pool.map(_written_part, new), strict=True)),
-        }
-    return {file.name: parts[file.name] for file in files}
-
-
-def _written_part(file: Path) -> Part:
-    """Digest and sync a file."""
-    with file.open("rb", buffering=0) as opened:
-        part = _read_part(opened)
-        sync_handle(opened.fileno())
-    return part
+        return dict(zip((file.name for file in files), pool.map(describe, files), strict=True))
 
 
 def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -> tuple[str, ...]:
