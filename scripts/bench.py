@@ -50,7 +50,7 @@ from bench_vectors import make_corpus, noisy
 from compare import WRITTEN
 
 import skillsearch
-from skillsearch.embedders.embedder import load_embedder, multilingual_is_installed
+from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.documents import field_texts
@@ -278,7 +278,7 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
 def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
     """Measure how many skills are indexed in a second, embedding included.
 
-    Where the extra ``multilingual`` is installed, once more with both dense channels; and how fast
+    Once with the channel for English alone, and once more with both; and how fast
     queries in English and in other languages are answered by either index.
     """
     root = work / "throughput"
@@ -288,12 +288,8 @@ def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
         folder.mkdir(parents=True, exist_ok=True)
         head = f"---\nname: s{number}\ndescription: {json.dumps(skill.description)}\n---\n"
         (folder / "SKILL.md").write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
-    choices = ["english"]
-    if multilingual_is_installed():
-        load_embedder("multilingual")  # converts the weights, once for each user
-        choices.append("all")
     found = {}
-    for languages in choices:
+    for languages in ("english", "all"):
         with tempfile.TemporaryDirectory(dir=work) as index_dir:
             run = run_command(*indexing(root, index_dir, languages))
             index = SkillIndex.open(index_dir)

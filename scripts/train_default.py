@@ -33,6 +33,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from graded_requests import clusters, read_records
 from numpy.typing import NDArray
 
 from skillsearch.training.bert_weights import (
@@ -99,21 +100,6 @@ def read_skills(path: Path) -> Iterator[SkillText]:
             yield SkillText(record["name"], record["description"], record["body"])
 
 
-def read_requests(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a file of graded requests."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
-
-
-def clusters(text: str) -> set[int]:
-    """Read ranges such as ``0-199,450-549``."""
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        low, _, high = part.partition("-")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
-
-
 class Request(NamedTuple):
     """A request, the rows of the skills that were judged for it, and the grades of some."""
 
@@ -137,7 +123,7 @@ def requests_of(
         The requests of each cluster.
     """
     found: defaultdict[int, list[Request]] = defaultdict(list)
-    for one in read_requests(path):
+    for one in read_records(path):
         if one["cluster"] in left_out or one["lang"] != "en" or one["kind"] not in KINDS:
             continue
         judged = tuple(dict.fromkeys(rows[line] for line in one["rows"] if line in rows))

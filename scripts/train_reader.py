@@ -32,8 +32,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from graded_requests import clusters, read_records
 from numpy.typing import NDArray
-from train_default import clusters, read_requests, read_skills, save_weights, weights_of
+from train_default import read_skills, save_weights, weights_of
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -134,7 +135,7 @@ def written(path: Path, texts: Texts, left_out: Collection[int]) -> Iterator[tup
     """
     kept = [
         one
-        for one in read_requests(path)
+        for one in read_records(path)
         if one["cluster"] not in left_out
         and one["kind"] != FREE_NEAR_MISSES
         and trust(one["text"], _LATIN) >= 1.0
@@ -242,7 +243,7 @@ def measured_rows(
 ) -> set[int]:
     """Return the rows of skills of clusters that are left out, or of judged collections."""
     rows = {
-        row for one in read_requests(requests) if one["cluster"] in left_out for row in one["rows"]
+        row for one in read_records(requests) if one["cluster"] in left_out for row in one["rows"]
     }
     known = {
         fold_blanks(document.description)[:_NEAR_CHARS]

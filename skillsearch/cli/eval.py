@@ -15,12 +15,13 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.index import planned
 from skillsearch.cli.options import NamedRoot, Setting, read_flags, read_settings
-from skillsearch.config import Settings, cache_dir
+from skillsearch.config import Settings
 from skillsearch.errors import require_installed
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.text.safe_text import counted
 from skillsearch.types import Json
+from skillsearch.user_folders import cache_dir
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.jobs import Job

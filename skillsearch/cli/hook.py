@@ -150,9 +150,10 @@ def _report_no_index(index_dir: str | None) -> None:
     from contextlib import suppress
     from pathlib import Path
 
-    from skillsearch.config import load_settings, no_index
+    from skillsearch.config import load_settings
     from skillsearch.files.private import make_private
     from skillsearch.hosts.folders import has_host_folders
+    from skillsearch.index.next_steps import no_index
 
     with suppress(SkillSearchError, OSError):
         settings = load_settings(index_dir=index_dir)
@@ -184,7 +185,7 @@ def _mark_of(folder: Path) -> Path:
     """Return the file that marks the lack of an index as reported."""
     import hashlib
 
-    from skillsearch.config import cache_dir
+    from skillsearch.user_folders import cache_dir
 
     digest = hashlib.sha256(str(folder).encode("utf-8", "surrogatepass")).hexdigest()
     return cache_dir() / "told" / digest[:16]

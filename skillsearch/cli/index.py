@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from skillsearch import config
+from skillsearch import config, user_folders
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.hook import forget_told
@@ -151,7 +151,7 @@ def index_command(
     if not as_json:
         show_folders(reports)
         ask_to_vouch(index, before)
-    prune_archives(config.cache_dir())
+    prune_archives(user_folders.cache_dir())
     if report.generation != generation:
         _say_note(advice(index))
         _say_note(_unvetted(index_roots))
@@ -188,7 +188,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
     with index:
         index_roots = index.settings.roots
     _show(report, {"collection": settings.collection}, index_roots, (), as_json=as_json)
-    prune_archives(config.cache_dir())
+    prune_archives(user_folders.cache_dir())
 
 
 def _follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:

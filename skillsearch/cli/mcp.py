@@ -17,7 +17,6 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.config import cache_dir, mcp_token
 from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import (
     ConfigError,
@@ -32,7 +31,9 @@ from skillsearch.execution.executors import executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
+from skillsearch.mcp_server.token_file import mcp_token
 from skillsearch.text.provenance import VOUCH
+from skillsearch.user_folders import cache_dir
 
 if TYPE_CHECKING:
     import anyio
@@ -96,10 +97,6 @@ def mcp_command(
     require_installed("mcp", "The MCP server", "mcp")
     if watch:
         require_watchfiles()
-    if read_flags()["languages"] == "all":
-        from skillsearch.embedders.multilingual.source import require_weights
-
-        require_weights()
     from skillsearch.mcp_server.served_library import ServedLibrary
 
     served = ServedLibrary(roots, read_settings(), read_flags()["index_dir"])

@@ -190,7 +190,9 @@ def _search(
         with open_in_milvus(settings) as remote:
             yield from (remote.answer([text], how)[0] for text in texts)
         return
-    yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
+    yield from answer_queries(
+        open_fresh(settings, tell), texts, tell, how, adds_channels=settings.refresh
+    )
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:
@@ -310,7 +312,7 @@ def prompt_command(
     if every_skill:
         offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
     elif words:
-        (answer,) = answer_queries(index, [text], say, how)
+        (answer,) = answer_queries(index, [text], say, how, adds_channels=settings.refresh)
         offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
     skills = [prompts.offered(library, offer) for offer in offers]
     bodies = _bodies(library, names, required=required)

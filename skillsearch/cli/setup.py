@@ -17,7 +17,7 @@ from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
-from skillsearch.config import Flags, Settings, load_settings, no_index, user_index_dir
+from skillsearch.config import Flags, Settings, load_settings, user_index_dir
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import (
@@ -31,6 +31,7 @@ from skillsearch.hosts.entries import (
 )
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
 from skillsearch.hosts.folders import has_host_folders
+from skillsearch.index.next_steps import no_index
 from skillsearch.index.request import key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder

@@ -18,8 +18,9 @@ from skillsearch.cli import options
 from skillsearch.cli.index import build_index, check_settings, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import Settings, index_option, load_settings, user_index_dir
+from skillsearch.config import Settings, load_settings, user_index_dir
 from skillsearch.errors import RootError
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder

@@ -17,7 +17,7 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.config import Settings, cache_dir, default_index_dir, load_settings
+from skillsearch.config import Settings, load_settings
 from skillsearch.daemon import client
 from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
@@ -25,6 +25,7 @@ from skillsearch.hosts.table import hosts, readers_of_fields
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.json_values import checked, objects_of, text_of
 from skillsearch.types import Diagnostic, JsonObject, Root
+from skillsearch.user_folders import cache_dir, default_index_dir
 
 if TYPE_CHECKING:
     from skillsearch.reports.cache import CacheEntry
@@ -89,7 +90,7 @@ def _describe_milvus(settings: Settings) -> JsonObject:
 
 
 def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
-    from skillsearch.index.languages import in_words, install_line
+    from skillsearch.index.languages import in_words
     from skillsearch.reports.health import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
 
@@ -103,8 +104,7 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
     ]
     form = "{model} ({name}), {dimensions} dimensions, vectors: {vectors:,}, for {asked_about}"
     for channel in record["channels"]:
-        lack = "" if channel["usable"] else f"; not usable: {install_line()}"
-        rows.append(("channel", form.format(**channel) + lack))
+        rows.append(("channel", form.format(**channel)))
     rows.append(("languages", in_words(record["skills_by_language"])))
     rows.append(("examples", exampled_in_words(record["examples"], record["indexed"])))
     rows += [("root", describe_root(root)) for root in roots]

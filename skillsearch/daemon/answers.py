@@ -18,7 +18,7 @@ from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.prompt import render_offers
 from skillsearch.config import Settings, load_settings
-from skillsearch.embedders.embedder import model_identity, multilingual_is_installed
+from skillsearch.embedders.embedder import model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
@@ -69,7 +69,6 @@ class WarmIndex:
     library: SkillLibrary
     freshness: Freshness
     embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
-    lacks_library: bool  # whether the multilingual weights were missing
 
     def look(self, refresh: bool, selection: Selection) -> list[str]:
         """Look at the disk before an answer, and return messages for the user."""
@@ -95,7 +94,7 @@ class WarmIndexes:
         """Return the newest generation of an index; the settings explain why there is none."""
         stamp = IndexFolder(folder).stamp()
         before, warm = self._warm.get(folder, ((), None))
-        if not warm or before != stamp or (warm.lacks_library and multilingual_is_installed()):
+        if not warm or before != stamp:
             warm = self._open(folder, settings)
         self._warm.pop(folder, None)
         self._warm[folder] = stamp, warm
@@ -125,9 +124,8 @@ class WarmIndexes:
                 embedders[key] = embedder
         by_model = {model: embedder for (model, _), embedder in embedders.items()}
         index = SkillIndex(index_folder, opened, by_model, readers=self._readers)
-        lacks_library = len(opened.settings.channels) > 1 and not multilingual_is_installed()
         library, freshness = SkillLibrary.of_index(index), Freshness(index, self._indexing)
-        return WarmIndex(index, library, freshness, embedders, lacks_library)
+        return WarmIndex(index, library, freshness, embedders)
 
 
 @dataclass(kw_only=True)

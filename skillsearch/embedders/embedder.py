@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder, HashingEmbedder
 from skillsearch.embedders.model_files import ModelConfig, stamp_of
-from skillsearch.embedders.multilingual import source
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_tokenizer
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.environ import install_extra
@@ -24,8 +23,10 @@ from skillsearch.patterns import lazy_pattern
 if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Tokenizer
 
-# Folder of the packaged models, which share the rows of their words and the tokenizer.
-PACKAGED_MODEL = Path(__file__).resolve().parents[1] / "models" / "minilm"
+_MODELS = Path(__file__).resolve().parents[1] / "models"
+# Folder of the packaged models for English, which share the rows of their words and the tokenizer.
+PACKAGED_MODEL = _MODELS / "minilm"
+MULTILINGUAL_MODEL = _MODELS / "e5"
 
 
 class PackagedModel(NamedTuple):
@@ -36,23 +37,24 @@ class PackagedModel(NamedTuple):
     sha256: str
 
 
-# The default: all-MiniLM-L6-v2, tuned on skills (``models/minilm/README.md``); then as it was.
-# ``scripts/build_model.py`` prints the digests.
+# The default, all-MiniLM-L6-v2 tuned on skills (``models/minilm/README.md``), and the one for other
+# languages, multilingual-e5-small tuned likewise (``models/e5/README.md``). The scripts that build
+# them print the digests.
 TUNED = PackagedModel(
     "skillsearch-minilm",
     "model",
-    "932cf08bb406b17f9c9248d57b86a3500143ddbeb461cdc982b86900ab739f30",
+    "80b75220387b2f7e35de687564fa65b9bfad29b5c261d6b6604fea94bad62041",
 )
-UNTUNED = PackagedModel(
-    "all-MiniLM-L6-v2",
-    "untuned",
-    "7252fcbf1dd66e6b37b6f535522cb451d997649c91f50a8c48ac85692bf34e51",
+MULTILINGUAL = PackagedModel(
+    "skillsearch-e5",
+    "model",
+    "ac03976f5b2a7a3b1359809638c78201af9a9f6cef7feee430e124e4a7160a58",
 )
-# The packaged models by model spec.
-PACKAGED = {"onnx": TUNED, TUNED.name: TUNED, "minilm": UNTUNED, UNTUNED.name: UNTUNED}
-MULTILINGUAL_NAMES = ("multilingual", "multilingual-e5-small")
+# The packaged models by model spec: for English, and for every language.
+PACKAGED = {"onnx": TUNED, TUNED.name: TUNED}
+EVERY_LANGUAGE = {"multilingual": MULTILINGUAL, MULTILINGUAL.name: MULTILINGUAL}
 # The model specs, for error messages.
-SPECS = "onnx, minilm, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
+SPECS = "onnx, multilingual, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
 
 # Named beside every count: tokenizers of other models differ by some tens of percent.
 COUNTED_BY = f"the packaged tokenizer (WordPiece of {TUNED.name})"
@@ -68,13 +70,13 @@ _KEPT_CHARS = 40
 def _load_multilingual() -> Embedder:
     from skillsearch.embedders.multilingual.model import MultilingualEmbedder
 
-    return MultilingualEmbedder.load()
+    return MultilingualEmbedder.load(MULTILINGUAL_MODEL, manifest_sha256=MULTILINGUAL.sha256)
 
 
-# Function that loads the embedder of a model spec; packaged models and folders have none.
+# Function that loads the embedder of a model spec; those for English and folders have none.
 LOADERS: dict[str, Callable[[], Embedder]] = {
     "hashing": HashingEmbedder,
-    **dict.fromkeys(MULTILINGUAL_NAMES, _load_multilingual),
+    **dict.fromkeys(EVERY_LANGUAGE, _load_multilingual),
 }
 
 
@@ -84,7 +86,8 @@ def load_embedder(
     """Load the embedder of a model spec, one of `SPECS`.
 
     A `device` is for models of sentence-transformers; None asks the settings. The `packaged` models
-    lie in one folder. An EmbedderError if nothing has that name or its files cannot be used.
+    for English lie in one folder. An EmbedderError if nothing has that name or its files cannot be
+    used.
     """
     if spec in PACKAGED:
         _, stem, digest = PACKAGED[spec]
@@ -118,24 +121,16 @@ def _runs_on_devices(spec: str) -> bool:
 def model_identity(spec: str) -> str:
     """Name the files behind a model spec without loading or checking them.
 
-    By digest for a packaged model and the multilingual one, by the sizes and times of all files for
-    a local folder, by name alone for any other.
+    By digest for a packaged model, by the sizes and times of all files for a local folder, by name
+    alone for any other.
     """
-    if spec in PACKAGED:
-        return f"onnx {PACKAGED[spec].sha256}"
-    if spec in MULTILINGUAL_NAMES:
-        return f"multilingual {source.IDENTITY}"
+    if packaged := PACKAGED.get(spec) or EVERY_LANGUAGE.get(spec):
+        return f"onnx {packaged.sha256}"
     folder = Path(spec.removeprefix("onnx:").removeprefix("st:"))
     with contextlib.suppress(OSError):
         if any((folder / name).is_file() for name in (*MODEL_FILES, "model.safetensors")):
             return f"{spec} {stamp_of(folder)}"
     return spec
-
-
-def multilingual_is_installed() -> bool:
-    """Return whether the weights of the multilingual embedder are here, by a cheap look at them."""
-    weights = source.find_weights()
-    return weights is not None and source.looks_known(weights)
 
 
 class TokenCounter(dict[str, int]):

@@ -20,9 +20,9 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import other_owner
 from skillsearch.files.private import make_private
+from skillsearch.user_folders import cache_dir
 
 Row = NDArray[np.float32]
 

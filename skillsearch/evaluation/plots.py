@@ -22,12 +22,12 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.config import cache_dir
 from skillsearch.environ import Variables
 from skillsearch.errors import importing
 from skillsearch.evaluation.report import measure_title, score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.text.safe_text import counted, one_line
+from skillsearch.user_folders import cache_dir
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import Any, Literal
 from weakref import WeakValueDictionary
 
-from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.files import (
     distinct_name,
@@ -35,6 +34,7 @@ from skillsearch.execution.types import ArtifactRef, Parts, StagedSkill
 from skillsearch.files.openat import LOCK_FLAGS, open_folder, using
 from skillsearch.files.paths import shown
 from skillsearch.files.private import make_private
+from skillsearch.user_folders import cache_dir
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
 METADATA = "metadata.json"

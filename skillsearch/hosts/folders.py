@@ -9,10 +9,10 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from skillsearch.config import home_dir
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, library_folder, with_key
 from skillsearch.records import dataclass
+from skillsearch.user_folders import home_dir
 
 
 @dataclass(frozen=True, slots=True)

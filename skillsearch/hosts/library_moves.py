@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.files.atomic_files import sync_to_disk
 from skillsearch.files.locks import locked
@@ -100,7 +100,7 @@ def open_journal() -> Iterator[Journal]:
     A StorageError if it cannot be read or written. What cannot be finished is logged and retried
     the next time.
     """
-    base = config.data_dir()
+    base = user_folders.data_dir()
     try:
         make_private(library_folder())
         with locked(base / ".library.lock", _LOCK_SECONDS):

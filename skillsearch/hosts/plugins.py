@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.config import home_dir
 from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.patterns import lazy_pattern
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.types import Json, JsonObject
+from skillsearch.user_folders import home_dir
 
 _MAX_BYTES = 16 << 20
 _MAX_PLUGINS = 1_000

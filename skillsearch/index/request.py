@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
-from skillsearch.config import Key, Settings, cache_dir, load_only
+from skillsearch.config import Key, Settings, load_only
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
@@ -31,6 +31,7 @@ from skillsearch.types import (
     Root,
     Trust,
 )
+from skillsearch.user_folders import cache_dir
 
 logger = logging.getLogger(__name__)
 

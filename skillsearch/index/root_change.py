@@ -10,10 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from skillsearch import config
 from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.hosts.folders import project_of
+from skillsearch.index import next_steps
 from skillsearch.index.host_roots import (
     Followed,
     followed_folders,
@@ -323,7 +323,7 @@ class RootChange:
         """The options by which a command names this index."""
         settings = self.settings
         if settings.backend != "milvus":
-            return config.index_option(settings.index_dir.absolute(), settings)
+            return next_steps.index_option(settings.index_dir.absolute(), settings)
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)

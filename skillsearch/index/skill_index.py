@@ -13,7 +13,7 @@ from typing import Unpack
 
 import numpy as np
 
-from skillsearch.config import Settings, index_dir_for, load_only, load_settings
+from skillsearch.config import Settings, load_only, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
@@ -57,6 +57,7 @@ from skillsearch.types import (
     Selection,
     Skill,
 )
+from skillsearch.user_folders import index_dir_for
 
 logger = logging.getLogger(__name__)
 
@@ -447,12 +448,6 @@ class SkillIndex:
             where = listed(projects, 3)
             reason = f"is a skill of the project {where}: go there, or ask with --all-projects"
             raise SkillNotFoundError(name, (), reason) from exc
-
-    def lacks_channel(self) -> bool:
-        """Return whether a dense channel cannot be asked here; the caller is to tell the user."""
-        channels = self.opened.settings.channels
-        self._embedders.is_quiet = True
-        return self._embedders.count_usable(channels) < len(channels)
 
 
 def _change(

@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.config import Settings, cache_dir, load_only
+from skillsearch.config import Settings, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
+from skillsearch.index.languages import expect_language
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexConfig, IndexRequest
@@ -40,6 +41,7 @@ from skillsearch.types import (
     Selection,
     Skill,
 )
+from skillsearch.user_folders import cache_dir
 
 MAX_PRELOADED_SKILLS = 1_000
 MAX_CYCLES = 100
@@ -297,6 +299,8 @@ class SkillLibrary:
         index = self._source.index()
         if index is None:
             return options.result(query, default_calibration())
+        if isinstance(index, SkillIndex):
+            expect_language(index, query)
         return index.answer([query], options)[0]
 
     def is_current(self) -> bool:

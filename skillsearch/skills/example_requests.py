@@ -23,7 +23,7 @@ from typing import NamedTuple, Self, get_args
 
 import xxhash
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
@@ -52,7 +52,7 @@ def digest_of_skill(name: str, description: str) -> str:
 
 def user_file() -> Path:
     """Return the path of the user's own examples, among the user's data; it may not exist."""
-    return config.data_dir() / "examples.jsonl"
+    return user_folders.data_dir() / "examples.jsonl"
 
 
 class EvalFiles(NamedTuple):

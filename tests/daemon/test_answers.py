@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from skillsearch.agents.prompt import PromptSkill, render_overview
-from skillsearch.config import cache_dir
 from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -20,6 +19,7 @@ from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture
@@ -179,8 +179,8 @@ def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks
     assert [one.index.folder for one in warm] == [index_dir]
 
 
-def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp_path):
-    extra("known")
+@pytest.mark.usefixtures("two_models")
+def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, tmp_path):
     for name in ("one", "two"):
         cli("index", mixed, "--index-dir", tmp_path / name, "--model", "hashing")
     warm = WarmIndexes()
@@ -190,30 +190,14 @@ def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, extra, tmp
     assert first.index.search("회의 녹음", 1, 0.0)[0].name == "회의록"
 
 
-def test_an_index_is_opened_again_once_its_library_came(cli, mixed, extra, tmp_path):
-    extra("known")
-    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-    extra(None)
-    indexes = WarmIndexes()
-    before = indexes.get(tmp_path / "one")
-    assert [embedder.dimensions for embedder in before.embedders.values()] == [512]
-    assert before.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
-    assert indexes.get(tmp_path / "one") is before
-    extra("known")
-    after = indexes.get(tmp_path / "one")
-    assert [embedder.dimensions for embedder in after.embedders.values()] == [512, 256]
-    assert indexes.get(tmp_path / "one") is after
-
-
-def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, extra, tmp_path):
+def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, two_models, tmp_path):
     """The other one answers, and nothing is loaded or checked anew for every question."""
-    extra("known")
     cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-    extra("damaged")
+    two_models()
     indexes = WarmIndexes()
     first = indexes.get(tmp_path / "one")
     first.index.search("회의 녹음", 1, 0.0)
-    assert first.index.lacks_channel()
+    assert len(first.index.opened.settings.channels) == 2
     assert first.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
     assert indexes.get(tmp_path / "one") is first
 
@@ -228,8 +212,8 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
         WarmIndexes().get(tmp_path / "one")
 
 
-@pytest.mark.usefixtures("drinks")
-def test_what_a_query_lacks_for_its_language_is_told_once(extra, answers, question):
+@pytest.mark.usefixtures("drinks", "two_models")
+def test_what_a_query_lacks_for_its_language_is_told_once(answers, question):
     asked = question(query="차를 우려 주세요")
     (note,) = answers.search(asked)["notes"]
     assert note.startswith("note: the embedder of this index does not know Korean")

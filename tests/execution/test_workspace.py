@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 import skillsearch
 from skillsearch.agents.failures import failure_of
-from skillsearch.config import cache_dir
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import workspace as workspaces
 from skillsearch.execution.artifacts import FolderArtifacts
@@ -30,6 +29,7 @@ from skillsearch.execution.workspace import (
     safe_id,
 )
 from skillsearch.files.openat import open_folder
+from skillsearch.user_folders import cache_dir
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Lone surrogates included."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.config import load_settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.files.own_folder import own_folder
@@ -148,7 +148,7 @@ def test_an_index_of_another_user_is_refused_in_the_cache_but_not_where_it_is_na
     cli, drinks, tmp_path
 ):
     assert cli("index", drinks, "--model", "hashing").exit_code == 0
-    folder = config.default_index_dir()
+    folder = user_folders.default_index_dir()
     assert cli("list").exit_code == 0
     os.chown(folder, 12345, 12345)
     for command in (["list"], ["query", "tea"], ["index", drinks, "--model", "hashing"]):

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from skillsearch import config
+from skillsearch import config, user_folders
 from skillsearch.files.private import make_private, tighten
 
 
@@ -51,7 +51,7 @@ def test_links_files_and_what_is_missing_stay(tmp_path):
 
 
 def test_folders_that_earlier_versions_left_open_are_tightened_with_the_settings(home):
-    ours = [config.cache_dir(), config.data_dir(), config.user_file().parent]
+    ours = [user_folders.cache_dir(), user_folders.data_dir(), user_folders.user_file().parent]
     project = home / "project"
     for folder in (*ours, project):
         folder.mkdir(parents=True, exist_ok=True)

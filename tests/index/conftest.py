@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.errors import EmbedderError
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
@@ -89,7 +90,7 @@ class Polyglot:
 
     Attributes:
         asked: What it was asked for, pairs of role and text.
-        install: Sets the weights that it is loaded with, as the fixture `install_weights` does.
+        is_damaged: Whether it can no longer be loaded.
     """
 
     name = "polyglot"
@@ -97,9 +98,15 @@ class Polyglot:
     dimensions = 256
     scripts = None
 
-    def __init__(self, install):
+    def __init__(self):
         self.asked = []
-        self.install = install
+        self.is_damaged = False
+
+    def load(self):
+        """Return it, or say that a file of it is damaged."""
+        if self.is_damaged:
+            raise EmbedderError("words.bin is damaged")
+        return self
 
     def embed_stream(self, texts, *, role="passage"):
         """Embed texts with the Chinese words it knows put into English."""
@@ -186,11 +193,10 @@ def run_python():
 
 
 @pytest.fixture
-def polyglot(install_weights, load_in_place):
+def polyglot(load_in_place):
     """The embedder of the second channel; the first, ``hashing``, reads Latin script alone."""
-    second = Polyglot(install_weights)
-    load_in_place(second)
-    install_weights("known")
+    second = Polyglot()
+    load_in_place(second.load)
     return second
 
 

@@ -6,7 +6,6 @@ import threading
 
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import RootError, StorageError
 from skillsearch.index import documents
@@ -16,6 +15,7 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.text import tokenizer
+from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture

@@ -23,14 +23,6 @@ BOTH = ("onnx", "multilingual")
 
 
 @pytest.fixture
-def install(install_weights):
-    def install(is_installed):
-        install_weights("known" if is_installed else None)
-
-    return install
-
-
-@pytest.fixture
 def speak(monkeypatch):
     def speak(**variables):
         for name, value in variables.items():
@@ -79,21 +71,17 @@ def count_needed(models, languages, found, *, expected):
 
 
 @pytest.mark.parametrize(
-    ("languages", "is_installed", "scripts", "expected"),
+    ("languages", "scripts", "expected"),
     [
-        ("auto", True, LATIN, BOTH),
-        ("auto", False, LATIN, BOTH[:1]),
-        ("all", True, LATIN, BOTH),
-        ("all", False, LATIN, BOTH),
-        ("english", True, LATIN, BOTH[:1]),
-        ("english", False, LATIN, BOTH[:1]),
-        ("auto", True, None, BOTH[:1]),
-        ("all", True, None, BOTH[:1]),
+        ("auto", LATIN, BOTH),
+        ("all", LATIN, BOTH),
+        ("english", LATIN, BOTH[:1]),
+        ("auto", None, BOTH[:1]),
+        ("all", None, BOTH[:1]),
     ],
 )
-def test_the_models_that_an_index_may_have(install, languages, is_installed, scripts, expected):
-    """A second one where it is wanted, can be had, and the first does not read everything."""
-    install(is_installed)
+def test_the_models_that_an_index_may_have(languages, scripts, expected):
+    """A second one where it is wanted, and the first does not read everything."""
     assert possible_models("onnx", scripts, languages) == expected
 
 
@@ -145,25 +133,20 @@ ALWAYS, NEVER = {0, 1}, set()
 
 
 @pytest.mark.parametrize(
-    ("languages", "is_installed", "expected", "has_one_if", "has_two_if"),
+    ("languages", "expected", "has_one_if", "has_two_if"),
     [
-        ("auto", True, False, {1}, ALWAYS),
-        ("auto", True, True, NEVER, ALWAYS),
-        ("auto", False, False, ALWAYS, NEVER),
-        ("auto", False, True, ALWAYS, NEVER),
-        ("all", True, False, NEVER, ALWAYS),
-        ("all", True, True, NEVER, ALWAYS),
-        ("all", False, False, NEVER, ALWAYS),
-        ("english", True, False, ALWAYS, NEVER),
-        ("english", True, True, ALWAYS, NEVER),
-        ("english", False, False, ALWAYS, NEVER),
+        ("auto", False, {1}, ALWAYS),
+        ("auto", True, NEVER, ALWAYS),
+        ("all", False, NEVER, ALWAYS),
+        ("all", True, NEVER, ALWAYS),
+        ("english", False, ALWAYS, NEVER),
+        ("english", True, ALWAYS, NEVER),
     ],
 )
 def test_an_index_that_lacks_a_channel_or_has_one_too_many_is_made_again(
-    install, languages, is_installed, expected, has_one_if, has_two_if
+    languages, expected, has_one_if, has_two_if
 ):
     """One channel is right where a second was looked at and not needed; two where they work."""
-    install(is_installed)
     for could in (0, 1):
         has_one = channels_fit([FIRST], languages, bool(could), expected=expected)
         has_two = channels_fit([FIRST, SECOND], languages, bool(could), expected=expected)
@@ -171,8 +154,7 @@ def test_an_index_that_lacks_a_channel_or_has_one_too_many_is_made_again(
 
 
 @pytest.mark.parametrize("languages", ["auto", "all", "english"])
-def test_a_model_that_reads_everything_is_enough(install, languages):
-    install(True)
+def test_a_model_that_reads_everything_is_enough(languages):
     assert channels_fit([SECOND], languages, could=False, expected=True)
 
 

@@ -16,7 +16,7 @@ from skillsearch.index.skill_index import SkillIndex
 
 
 @pytest.mark.parametrize(
-    "spec", ["onnx", "minilm", "all-MiniLM-L6-v2", "hashing", "multilingual", "onnx:m"]
+    "spec", ["onnx", "skillsearch-minilm", "hashing", "multilingual", "onnx:m"]
 )
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_without_effect_is_refused(spec, device):

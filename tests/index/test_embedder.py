@@ -66,16 +66,6 @@ def test_the_packaged_model_says_what_it_is(packaged):
     assert load_embedder("skillsearch-minilm").fingerprint == packaged.fingerprint
 
 
-def test_the_model_before_it_was_tuned_can_be_chosen(packaged):
-    untuned = load_embedder("minilm")
-    assert (untuned.name, untuned.dimensions) == ("all-MiniLM-L6-v2", 384)
-    assert load_embedder("all-MiniLM-L6-v2").fingerprint == untuned.fingerprint
-    assert untuned.fingerprint != packaged.fingerprint
-    text = "the pods of my cluster restart"
-    cosine = float(vector_of(untuned, text) @ vector_of(packaged, text))
-    assert 0.5 < cosine < 0.999
-
-
 def test_texts_of_like_meaning_are_near_without_a_shared_word(packaged):
     """A paraphrase is nearer than a text about something else."""
     query, same, other = embed(
@@ -448,7 +438,7 @@ def test_the_identity_of_what_is_no_local_model_is_its_name(spec):
 def test_the_identity_of_the_packaged_model_is_its_digest():
     expected = f"onnx {embedder_module.TUNED.sha256}"
     assert model_identity("onnx") == model_identity("skillsearch-minilm") == expected
-    assert model_identity("minilm") == model_identity("all-MiniLM-L6-v2") != expected
+    assert model_identity("multilingual") == model_identity("skillsearch-e5") != expected
 
 
 def refusals():
@@ -568,7 +558,7 @@ def test_hashing_gives_zeros_for_a_text_without_words(text):
 
 @pytest.mark.parametrize("spec", ["", "onnx:", "st:", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
-    known = "onnx, minilm, hashing, multilingual, onnx:FOLDER, st:NAME_OR_FOLDER"
+    known = "onnx, multilingual, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
     with pytest.raises(EmbedderError, match=known) as info:
         load_embedder(spec)
     assert repr(spec) in str(info.value)

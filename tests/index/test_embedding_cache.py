@@ -11,10 +11,10 @@ import time
 import numpy as np
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedding import text_key
 from skillsearch.embedders.embedding_cache import FILE, FOLDER, EmbeddingCache
+from skillsearch.user_folders import cache_dir
 
 DIMENSIONS = 8
 FINGERPRINT = "0123456789abcdef"

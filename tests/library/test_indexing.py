@@ -256,8 +256,8 @@ def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
     assert not indexer.is_busy
 
 
-def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir, extra):
-    extra("known")
+@pytest.mark.usefixtures("two_models")
+def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir):
     found = {}
     for languages in ("english", "auto"):
         place = index_dir / languages

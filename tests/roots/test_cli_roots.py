@@ -6,10 +6,10 @@ import socket
 
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots.sources import folder_of
+from skillsearch.user_folders import cache_dir
 
 
 def skill(name, description):

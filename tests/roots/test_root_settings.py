@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.config import load_settings, user_file
+from skillsearch.config import load_settings
 from skillsearch.errors import ConfigError
+from skillsearch.user_folders import user_file
 
 
 @pytest.fixture

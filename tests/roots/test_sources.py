@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.config import cache_dir
 from skillsearch.errors import RootError
 from skillsearch.roots.bundles import local_root, local_roots
 from skillsearch.roots.sources import (
@@ -19,6 +18,7 @@ from skillsearch.roots.sources import (
     source_behind,
     source_of,
 )
+from skillsearch.user_folders import cache_dir
 
 
 @pytest.mark.parametrize(

@@ -115,9 +115,8 @@ def test_models_that_cannot_be_tuned_are_refused(model):
 
 
 def test_models_are_found_by_the_names_that_index_takes(tmp_path):
-    for model, stem in (("onnx", "model"), ("skillsearch-minilm", "model"), ("minilm", "untuned")):
-        folder, read = folder_of(model)
-        assert (folder, read.func, read.keywords) == (PACKAGED_MODEL, read_exported, {"stem": stem})
+    for model in ("onnx", "skillsearch-minilm"):
+        assert folder_of(model) == (PACKAGED_MODEL, read_exported)
     assert folder_of(f"onnx:{tmp_path}") == folder_of(str(tmp_path)) == (tmp_path, read_exported)
     assert folder_of(f"st:{tmp_path}") == (tmp_path, read_hugging_face)
 

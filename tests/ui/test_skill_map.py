@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from skillsearch.config import cache_dir
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.ui import skill_map
 from skillsearch.ui.skill_map import FOLDER, make_map
+from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture

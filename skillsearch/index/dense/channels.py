@@ -7,14 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from skillsearch.embedders.embedder import (
-    load_embedder,
-    model_identity,
-    multilingual_is_installed,
-)
+from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.environ import install_extra, speaks_english
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.environ import speaks_english
+from skillsearch.errors import EmbedderError
 from skillsearch.json_values import checked, texts_of
 from skillsearch.records import dataclass
 from skillsearch.types import Json, JsonObject, Languages
@@ -73,10 +69,9 @@ def possible_models(
 ) -> tuple[str, ...]:
     """Return the model specs of all channels that an index may get.
 
-    A first that reads all `scripts` (None) needs no second; ``all`` wants it installed or not.
+    A first that reads all `scripts` (None) needs no second.
     """
-    wanted = languages == "all" or (languages == "auto" and multilingual_is_installed())
-    return (model, MULTILINGUAL) if wanted and scripts is not None else (model,)
+    return (model, MULTILINGUAL) if languages != "english" and scripts is not None else (model,)
 
 
 def expects_others(folder: Path) -> bool:
@@ -110,8 +105,7 @@ def channels_fit(
 class QueryEmbedders:
     """The embedders of an opened index by model spec, loaded when first asked.
 
-    The second channel is an extra: if its library or its weights are gone since the index was
-    built, the first one answers alone. `is_quiet` if somebody else tells the user of it.
+    If the second has changed since the index was built, the first one answers alone.
     """
 
     def __init__(
@@ -119,22 +113,11 @@ class QueryEmbedders:
     ) -> None:
         self.loaded = dict(loaded or {})
         self._device = device
-        self.is_quiet = False
-        self._has_second: bool | None = None
+        self._has_second = True
 
     def count_usable(self, channels: Sequence[ChannelSettings]) -> int:
-        """Return how many channels can be asked, the first ones; log once if one cannot."""
-        if len(channels) == 1:
-            return 1
-        if self._has_second is None:
-            self._has_second = channels[1].model in self.loaded or multilingual_is_installed()
-            if not self._has_second and not self.is_quiet:
-                logger.warning(
-                    "This index has a multilingual channel that cannot be asked here; "
-                    "install it: %s",
-                    install_extra("multilingual"),
-                )
-        return 2 if self._has_second else 1
+        """Return how many channels can be asked, the first ones."""
+        return len(channels) if self._has_second else 1
 
     def embedder_of(self, channel: ChannelSettings) -> Embedder:
         """Return the embedder that a channel names, whether it made its vectors or not."""
@@ -158,7 +141,7 @@ class QueryEmbedders:
                 f"({channel.fingerprint} then, {embedder.fingerprint} now). "
                 "To fix: run `skillsearch index --verify`"
             )
-        except (EmbedderError, MissingDependencyError) as exc:
+        except EmbedderError as exc:
             if number == 0:
                 raise
             self._has_second = False
@@ -168,4 +151,4 @@ class QueryEmbedders:
     def renew(self, loaded: Mapping[str, Embedder]) -> None:
         """Take over the embedders of a new generation, and look again at which can be used."""
         self.loaded.update(loaded)
-        self._has_second = None
+        self._has_second = True

@@ -6,8 +6,7 @@ except hashing, whose cosine counts common words.
 
 from __future__ import annotations
 
-from skillsearch.embedders.embedder import PACKAGED
-from skillsearch.index.dense.channels import MULTILINGUAL
+from skillsearch.embedders.embedder import EVERY_LANGUAGE, PACKAGED
 
 # From these the metadata of two skills says the same, and may do so. Among 3,000 real skills of 66
 # authors that share most of a body and differ in their names, the packaged model finds copies alone
@@ -16,8 +15,8 @@ from skillsearch.index.dense.channels import MULTILINGUAL
 _COPIES = {model: (0.92, 0.50) for model in PACKAGED} | {"hashing": (0.97, 0.50)}
 _COPIES_ELSEWHERE = (0.97, 0.97)
 # From these two skills are confusable. Among 3,000 real skills of many authors, pairs of .70 by the
-# packaged model still want to do the same; of .77 by the multilingual one, too.
-_CONFUSABLE = dict.fromkeys(PACKAGED, 0.70) | {MULTILINGUAL: 0.77}
+# model for English still want to do the same; by the other one as many pairs have .66.
+_CONFUSABLE = dict.fromkeys(PACKAGED, 0.70) | dict.fromkeys(EVERY_LANGUAGE, 0.66)
 _CONFUSABLE_ELSEWHERE = 0.90
 # By the packaged models, a body is like its description from here on: lower in 98 % of mismatched
 # pairs, and in 0.4 % of real skills; AUC .999.

@@ -21,7 +21,7 @@ import numpy as np
 from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.errors import CacheError, EmbedderError, MissingDependencyError, StorageError
+from skillsearch.errors import CacheError, StorageError
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
@@ -249,14 +249,8 @@ class Builder:
         models = possible_models(self.request.model, scripts, languages)
         before = len(changes.index.settings.channels) if changes.index else 0
         is_needed = before > 1 or self._needs_all(models, scripts, changes)
-        try:
-            if is_needed and not (before == 1 and self.options.keep_channels):
-                channels += map(open_channel, models[1:])
-        except (EmbedderError, MissingDependencyError) as exc:
-            if languages == "all":
-                raise
-            logger.warning("indexed without the multilingual channel: %s", exc)
-            models = models[:1]
+        if is_needed and not (before == 1 and self.options.keep_channels):
+            channels += map(open_channel, models[1:])
         # If a channel is needed and was not added, the next run that may add it looks again.
         return channels, len(models) > 1 and (len(channels) > 1 or not is_needed)
 

@@ -25,12 +25,13 @@ from typing import TypeVar
 
 import xxhash
 
-from skillsearch import config, errors
-from skillsearch.config import Settings, cache_dir
+from skillsearch import errors
+from skillsearch.config import Settings
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
+from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import (
     DamageGuard,
@@ -41,6 +42,7 @@ from skillsearch.json_values import checked, object_of, text_of
 from skillsearch.records import dataclass
 from skillsearch.text.safe_text import listed
 from skillsearch.types import Json, JsonObject
+from skillsearch.user_folders import cache_dir
 
 logger = logging.getLogger(__name__)
 
@@ -103,7 +105,7 @@ class IndexFolder:
         from skillsearch.hosts.folders import has_host_folders
 
         is_somewhere = has_host_folders(Path.cwd())
-        reason = config.no_index(self.path, settings, has_host_folders=is_somewhere)
+        reason = next_steps.no_index(self.path, settings, has_host_folders=is_somewhere)
         return errors.IndexNotFoundError(reason)
 
     def open(self) -> Generation:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch import config
+from skillsearch import user_folders
 from skillsearch.agents.toolsets.environments import ServerEnvironment
 from skillsearch.errors import ConfigError, EnvironmentNotFoundError, SkillSearchError
 from skillsearch.setting_values import is_environment_name
@@ -137,7 +137,7 @@ def test_at_most_five_names_are_suggested(tmp_path):
 
 
 def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
-    user = config.user_file()
+    user = user_folders.user_file()
     user.parent.mkdir(parents=True)
     user.write_text(f"environments = {str(folder)!r}\nenvironment = 'work'\n")
     server = ServerEnvironment()
@@ -160,7 +160,7 @@ def test_variables_name_folder_and_environment(folder, monkeypatch):
 
 def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    write_skill(config.user_file().parent / "environments", "default", "greet")
+    write_skill(user_folders.user_file().parent / "environments", "default", "greet")
     server = ServerEnvironment()
     server.load_from_config()
     assert (server.name, ids(server)) == ("default", ["greet"])

@@ -1,0 +1,46 @@
+"""What to type next: the command for an index, and what a folder without one lacks."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from skillsearch.config import Settings, load_settings, user_index_dir
+from skillsearch.environ import PREFIX
+from skillsearch.errors import ConfigError
+
+
+def index_option(folder: Path, settings: Settings | None = None) -> str:
+    """Return `` --index-dir FOLDER`` for a command, or nothing if its settings name this index."""
+    try:
+        settings = settings or load_settings()
+    except ConfigError:
+        settings = Settings()
+    is_flag = settings.sources.get("index_dir") == "flag"
+    is_meant = folder == settings.index_dir.absolute() and not is_flag
+    return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
+
+
+def no_index(folder: Path, settings: Settings | None, *, has_host_folders: bool) -> str:
+    """Return the message that a folder holds no index: why it was chosen, and what makes one.
+
+    That is a command without a FOLDER if hosts look for skills somewhere.
+    """
+    try:
+        settings = settings or load_settings()
+        is_meant = folder == settings.index_dir.absolute()
+        has_roots = bool((settings.index_roots if is_meant else ()) or has_host_folders)
+        own = user_index_dir()
+    except ConfigError:
+        return f"There is no index in {folder}. Make it: skillsearch index FOLDER"
+    source = settings.sources.get("index_dir", "")
+    spellings = {"flag": "--index-dir", "environment": f"{PREFIX}INDEX_DIR"}
+    reason = f"named by {spellings.get(source, source)}" if source else "the default"
+    why = f" ({reason})" if is_meant else ""
+    command = f"skillsearch index{'' if has_roots else ' FOLDER'}{index_option(folder, settings)}"
+    text = f"There is no index in {folder}{why}. Make it: {command}"
+    if settings.is_project_index and is_meant and (own / "CURRENT").is_file():
+        text += f". Or use your own: --index-dir {shlex.quote(str(own))}"
+    if settings.is_project_index and is_meant and (folder.parent / "CURRENT").is_file():
+        text += f". (That in {folder.parent} may have come with the project: --index-dir trusts it)"
+    return text
