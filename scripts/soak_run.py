@@ -130,16 +130,29 @@ def count_mounts() -> int:
 
 
 def marked() -> list[str]:
-    """Return the command lines of processes that some command started."""
+    """Return the command lines of processes that some command started.
+
+    A supervisor counts if the program that started it is gone: another may run commands meanwhile.
+    """
     found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):
         try:
-            line = path.read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            line = command_line(path)
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            is_left = str(SUPERVISOR) in line and "python" not in command_line(
+                Path("/proc", parent)
+            )
         except OSError:  # it has ended
             continue
-        if MARK in line or str(SUPERVISOR) in line:
-            found.append(line.strip())
+        if MARK in line or is_left:
+            found.append(line)
     return found
+
+
+def command_line(process: Path) -> str:
+    """Return the command line of a process, a folder of /proc; empty for one of the kernel."""
+    text = (process / "cmdline").read_bytes().replace(b"\0", b" ")
+    return text.decode("utf-8", "replace").strip()
 
 
 def main() -> None:

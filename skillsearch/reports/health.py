@@ -136,7 +136,7 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
 
 def _check_models(settings: Settings) -> Iterator[Check]:
     """Load the packaged model, the chosen one, and what else is wanted."""
-    more = [MULTILINGUAL] if settings.languages == "all" else []
+    more = [] if settings.languages == "english" else [MULTILINGUAL]
     for spec in dict.fromkeys(("onnx", settings.model, *more)):
         if spec == TUNED.name:
             continue
