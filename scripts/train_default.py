@@ -30,10 +30,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from graded_requests import clusters, read_records
+from graded_requests import Request, clusters, read_records, request_of
 from numpy.typing import NDArray
 
 from skillsearch.training.bert_weights import (
@@ -100,14 +100,6 @@ def read_skills(path: Path) -> Iterator[SkillText]:
             yield SkillText(record["name"], record["description"], record["body"])
 
 
-class Request(NamedTuple):
-    """A request, the rows of the skills that were judged for it, and the grades of some."""
-
-    text: str
-    rows: tuple[int, ...]
-    grades: Mapping[int, int]
-
-
 def requests_of(
     path: Path, left_out: Collection[int], rows: Mapping[int, int], most: int | None = None
 ) -> list[list[Request]]:
@@ -126,10 +118,8 @@ def requests_of(
     for one in read_records(path):
         if one["cluster"] in left_out or one["lang"] != "en" or one["kind"] not in KINDS:
             continue
-        judged = tuple(dict.fromkeys(rows[line] for line in one["rows"] if line in rows))
-        grades = {rows[int(k)]: grade for k, grade in one["grades"].items() if int(k) in rows}
-        if grades:
-            found[one["cluster"]].append(Request(one["text"], judged, grades))
+        if request := request_of(one, rows):
+            found[one["cluster"]].append(request)
     numbers, taken, count = sorted(found), [], 0
     for number in random.Random(7).sample(numbers, len(numbers)):
         if most is not None and count >= most:
@@ -168,7 +158,7 @@ def pairs_of_cluster(
         graded |= one.grades.keys()
         if len(drawn) == TOGETHER:
             break
-    others = [row for row in dict.fromkeys(requests[0].rows) if row not in graded]
+    others = [row for row in requests[0].rows if row not in graded]
     for row in chance.sample(others, min(BESIDE, len(others))):
         if pair := MinedSkill.mine(skills[row]).draw(chance):
             drawn.append((row, Pair(pair.query, skills[row].metadata(), pair.kind)))

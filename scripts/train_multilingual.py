@@ -22,13 +22,13 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from graded_requests import clusters, read_records
+from graded_requests import Request, clusters, read_records, request_of
 from numpy.typing import NDArray
 from safetensors.numpy import load_file, save_file
 from transformers import BertConfig, BertModel
@@ -99,15 +99,6 @@ class Tokenizer:
         return [Tokens([BEGIN, *ids, END]) for ids in encoded]
 
 
-@dataclass(frozen=True)
-class Request:
-    """A request, the rows of the skills that were judged for it, and the grades of some."""
-
-    text: str
-    rows: tuple[int, ...]
-    grades: Mapping[int, int]
-
-
 class Example(NamedTuple):
     """A query with a document that it must find, its skill, and the skills that help with it."""
 
@@ -131,11 +122,9 @@ def read_requests(
     for one in read_records(path):
         if one["cluster"] in left_out or one["kind"] in LEFT_OUT_KINDS:
             continue
-        grades = {rows[int(k)]: grade for k, grade in one["grades"].items() if int(k) in rows}
-        judged = tuple(rows[line] for line in one["rows"] if line in rows)
-        if grades:
+        if request := request_of(one, rows):
             source = WRITERS.get(one["writer"][:2], "written")
-            found[source][one["cluster"]].append(Request(one["text"], judged, grades))
+            found[source][one["cluster"]].append(request)
     return found
 
 
@@ -214,7 +203,7 @@ class Drawer:
                 count += 1
                 if count == TOGETHER:
                     break
-            others = [row for row in dict.fromkeys(requests[0].rows) if row not in graded]
+            others = [row for row in requests[0].rows if row not in graded]
             for row in self._chance.sample(others, min(BESIDE, len(others))):
                 if pair := self._pair(row):
                     metadata = self._skills[row].metadata()

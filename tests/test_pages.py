@@ -1,6 +1,5 @@
 """Runs the commands of every page in an empty home, and compares what they print with the page."""
 
-import importlib.util
 import runpy
 import tomllib
 from pathlib import Path
@@ -21,7 +20,7 @@ PAGES = {
     if path.exists() and "examples" not in path.parts
 }
 KINDS = {"console", "diff", "python", "sh", "text", "toml", "yaml"}
-KEYS = {"masks", "needs", "prepare", "skipped", "slow"}
+KEYS = {"masks", "prepare", "skipped", "slow"}
 pytestmark = pytest.mark.skipif("README.md" not in PAGES, reason="an installed copy has no README")
 
 
@@ -31,22 +30,18 @@ def row_of(command, table):
 
 
 def cases():
-    """Return a case for each page, and one more for each module that some of its commands need."""
+    """Return a case for each page with commands."""
     for page, text in PAGES.items():
         row = TABLE.get(page, {})
         if not blocks["commands_of"](text):
             continue
         marks = [pytest.mark.slow] if row.get("slow") else []
-        yield pytest.param(page, None, marks=marks, id=page)
-        for module in sorted(set(row.get("needs", {}).values())):
-            yield pytest.param(page, module, marks=pytest.mark.slow, id=f"{page}-{module}")
+        yield pytest.param(page, marks=marks, id=page)
 
 
-@pytest.mark.parametrize(("page", "module"), list(cases()))
-def test_the_commands_of_a_page_do_what_it_shows(page, module, tmp_path, runtime):
+@pytest.mark.parametrize("page", list(cases()))
+def test_the_commands_of_a_page_do_what_it_shows(page, tmp_path, runtime):
     """In order, in one home; those that show nothing exit with 0."""
-    if module and importlib.util.find_spec(module) is None:
-        pytest.skip(f"needs {module}")
     row = TABLE.get(page, {})
     terminal = blocks["Terminal"](tmp_path / "home", PACKAGE, XDG_RUNTIME_DIR=str(runtime.parent))
     for command in row.get("prepare", []):
@@ -55,8 +50,6 @@ def test_the_commands_of_a_page_do_what_it_shows(page, module, tmp_path, runtime
     try:
         for command, shown in blocks["commands_of"](PAGES[page]):
             if row_of(command, row.get("skipped", {})):
-                continue
-            if row_of(command, row.get("needs", {})) not in (None, module):
                 continue
             code, printed = terminal.run(command)
             if shown is None:
@@ -79,7 +72,7 @@ def test_the_table_of_exceptions_has_no_row_too_many(page):
     """Each row is about a command that the page has."""
     assert TABLE[page].keys() <= KEYS
     commands = [command for command, _ in blocks["commands_of"](PAGES[page])]
-    rows = TABLE[page].get("skipped", {}) | TABLE[page].get("needs", {})
+    rows = TABLE[page].get("skipped", {})
     assert [begin for begin in rows if not any(c.startswith(begin) for c in commands)] == []
 
 

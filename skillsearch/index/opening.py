@@ -38,7 +38,7 @@ MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
 MAX_FOUND_SKILLS = 100
-"""Skills of a project, or of a plugin, that a first question there waits for."""
+"""Skills that a question waits for: of a project or a plugin that is new, for another channel."""
 _AS_IT_WAS = "searching the index as it was"
 # Somebody waits for the skills of a new folder: an index of more skills is not written anew.
 _LEAST_WITH_DELTA = 1_000
@@ -369,9 +369,10 @@ class Freshness:
         from skillsearch.index.root_change import RootChange
 
         index = self.index
+        if self._executor:
+            return ""
         adds_channel = lacks_channel(index) and len(index) <= MAX_FOUND_SKILLS
-        is_wanted = adds_channel or _is_waiting(index)
-        if self._executor or not is_wanted or not is_free(index.folder):
+        if not (adds_channel or _is_waiting(index)) or not is_free(index.folder):
             return ""
         change = RootChange(how="keep")
         self._apply(change, metadata_first=False, keep_channels=not adds_channel)

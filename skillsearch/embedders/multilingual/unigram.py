@@ -1,4 +1,4 @@
-"""A Unigram tokenizer over arrays that are mapped, so that its 120,000 pieces cost no load.
+"""A Unigram tokenizer over arrays that are mapped, so that its 137,000 pieces cost no load.
 
 A library's tokenizer of this size takes half a second and 150 MB to load. Here the pieces are known
 by 64-bit hashes only: all short substrings of a text are hashed and looked up at once, and the best

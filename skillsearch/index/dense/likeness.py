@@ -1,7 +1,7 @@
 """The cosines from which texts are alike, measured on real skills for each embedder.
 
-The packaged model spreads its vectors, and the multilingual one less. Other models crowd theirs,
-except hashing, whose cosine counts common words.
+The packaged models spread their vectors. Other models crowd theirs, except hashing, whose cosine
+counts common words.
 """
 
 from __future__ import annotations
