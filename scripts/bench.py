@@ -59,7 +59,7 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import find_candidates
 from skillsearch.index.search.evidence import find_evidence
-from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -106,7 +106,7 @@ JUDGED = 10
 """Hits that a search for five judges."""
 RECALL_QUERIES = 50
 UPDATES = 3
-INDEX = "index {root} --index-dir {index} --languages english --fields {fields} --json"
+INDEX = "index {root} --index-dir {index} --fields {fields} --json"
 UPDATE = {"all": INDEX, "only": "index --index-dir {index} --only={path} --json"}
 """Commands that index a changed skill: by looking at all, and at it alone."""
 Record = dict[str, Any]
@@ -129,9 +129,9 @@ def read_skills(folder: Path | None, limit: int) -> list[Text]:
     return texts
 
 
-def indexing(root: Path, index_dir: str, languages: str = "english") -> list[str]:
-    """Return the command that indexes a root; by default with the packaged model alone."""
-    return ["index", str(root), "--index-dir", index_dir, "--languages", languages, "--json"]
+def indexing(root: Path, index_dir: str) -> list[str]:
+    """Return the command that indexes a root with the packaged model."""
+    return ["index", str(root), "--index-dir", index_dir, "--json"]
 
 
 def bench_search(index: SkillIndex) -> Record:
@@ -141,9 +141,8 @@ def bench_search(index: SkillIndex) -> Record:
     vectors = dict(zip(QUERIES, embed(embedder, QUERIES), strict=True))
 
     def without_embedding(query: str) -> None:
-        view = QueryView(vectors[query], 1.0)
         counts = Counter(terms(query))
-        form = QueryForm(query, "en", counts, (view,), weigh_terms(corpus, counts))
+        form = QueryForm(query, "en", counts, vectors[query], weigh_terms(corpus, counts))
         (candidates,) = find_candidates(corpus, [form], 5)
         ranked = rank(corpus, candidates, "hybrid", default_calibration())
         rows = ranked.best[:JUDGED].tolist()
@@ -192,7 +191,7 @@ def bench_bm25(index: SkillIndex, root: Path) -> Record:
         skill, _ = parse_skill(path.read_bytes(), doc_id=document.doc_id, path=path, root=root)
         # The head of a body tells its language, by which the metadata is stemmed.
         head = replace(skill, body=skill.body[:HEAD_CHARS])
-        texts.append(list(field_texts(head, [None], with_body=with_body).metadata_terms))
+        texts.append(list(field_texts(head, with_body=with_body).metadata_terms))
     return compare(texts, corpus.lexical[0], numbers, QUERIES)
 
 
@@ -278,8 +277,7 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
 def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
     """Measure how many skills are indexed in a second, embedding included.
 
-    Once with the channel for English alone, and once more with both; and how fast
-    queries in English and in other languages are answered by either index.
+    And how fast queries in English and in other languages are answered.
     """
     root = work / "throughput"
     count = min(len(originals), 300)
@@ -288,18 +286,17 @@ def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
         folder.mkdir(parents=True, exist_ok=True)
         head = f"---\nname: s{number}\ndescription: {json.dumps(skill.description)}\n---\n"
         (folder / "SKILL.md").write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
-    found = {}
-    for languages in ("english", "all"):
-        with tempfile.TemporaryDirectory(dir=work) as index_dir:
-            run = run_command(*indexing(root, index_dir, languages))
-            index = SkillIndex.open(index_dir)
-            found[languages] = {
-                **run,
-                "skills_per_s": count / run["wall_s"],
-                "english_queries": time_calls(index.search, QUERIES),
-                "other_queries": time_calls(index.search, OTHER_QUERIES),
-            }
-    return {"skills": count, "languages": found}
+    with tempfile.TemporaryDirectory(dir=work) as index_dir:
+        run = run_command(*indexing(root, index_dir))
+        index = SkillIndex.open(index_dir)
+        return {
+            "date": machine()["date"],
+            "skills": count,
+            **run,
+            "skills_per_s": count / run["wall_s"],
+            "english_queries": time_calls(index.search, QUERIES),
+            "other_queries": time_calls(index.search, OTHER_QUERIES),
+        }
 
 
 def bench_examples(originals: Sequence[Text], work: Path) -> Record:
@@ -323,7 +320,7 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
     for name, examples in (("without", {}), ("with", given)):
         folder = work / "examples" / name
         book = ExampleBook(None, packaged=False, own=False, extra=examples)
-        request = IndexRequest((root,), "onnx", with_body=True, languages="english")
+        request = IndexRequest((root,), "onnx", with_body=True)
         index, report = SkillIndex.build(request, folder, IndexOptions(examples=book))
         indexes[name] = partial(index.search, reader="off")
         disk = sum(disk_bytes(folder).values())

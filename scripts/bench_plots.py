@@ -77,7 +77,7 @@ PLOTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
         (
             Line("rank-bm25", THEIRS, "s", "--", lambda r: r["bm25"].get("rank_bm25_cpu_ms")),
             Line(
-                "skillsearch,\nall channels",
+                "skillsearch",
                 OURS,
                 "o",
                 "-",

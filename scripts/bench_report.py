@@ -168,11 +168,9 @@ def conditions(report: Record) -> str:
 def throughput(report: Record) -> str:
     """Say how fast new skills are indexed, embedding included."""
     measured = report["throughput"]
-    rows = measured["languages"].items()
-    rates = " and ".join(
-        f"{digits(row['skills_per_s'])} a second with `--languages {name}`" for name, row in rows
-    )
-    return f"New skills are indexed, embedding included, at {rates} ({measured['skills']} of them)."
+    rate, date = digits(measured["skills_per_s"]), measured["date"]
+    skills = f"{measured['skills']} new skills"
+    return f"{skills} are indexed, embedding included, at {rate} a second ({date})."
 
 
 def section(report: Record, *, is_short: bool) -> str:

@@ -11,7 +11,7 @@ from unittest.mock import patch
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.index.dense.vectors import DenseChannel
+from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.lexical.field import LexicalField, LexicalMatches
 from skillsearch.index.search import analysis, search
 from skillsearch.index.search.reading import Reading
@@ -23,8 +23,8 @@ STEPS: tuple[tuple[str, object, str], ...] = (
     ("lexical", LexicalField, "weigh"),
     ("lexical", LexicalField, "best"),
     ("lexical", LexicalMatches, "scores_of"),
-    ("dense", DenseChannel, "nearest_to_each"),
-    ("dense", DenseChannel, "cosines"),
+    ("dense", DenseIndex, "nearest_to_each"),
+    ("dense", DenseIndex, "cosines"),
     ("features and fusion", search, "find_candidates"),
     ("features and fusion", search, "rank"),
     ("confidence", search.Search, "_judged"),
@@ -109,13 +109,13 @@ def recall(index: SkillIndex, queries: Rows) -> float:
         0 to 1.
     """
     corpus = index.opened.corpus
-    channel = corpus.dense[0]
+    dense = corpus.dense
     gone = np.setdiff1d(np.arange(corpus.documents.size), corpus.documents.living)
-    similarities = np.concatenate([block @ queries.T for block in all_rows(channel)])
+    similarities = np.concatenate([block @ queries.T for block in all_rows(dense)])
     similarities[gone] = -np.inf
     shares = []
     for query, exact in zip(queries, similarities.T, strict=True):
-        (found,) = channel.nearest_to_each(query[np.newaxis], CANDIDATES, gone)
+        (found,) = dense.nearest_to_each(query[np.newaxis], CANDIDATES, gone)
         wanted = min(NEAREST, len(found))
         best = np.sort(exact[found])[::-1][:wanted]
         # Of documents that are equally near any will do.
@@ -124,9 +124,9 @@ def recall(index: SkillIndex, queries: Rows) -> float:
     return float(np.mean(shares))
 
 
-def all_rows(channel: DenseChannel) -> Iterator[Rows]:
-    """Yield what a channel compares queries with, block by block, float32."""
-    for segment in channel.segments:
+def all_rows(dense: DenseIndex) -> Iterator[Rows]:
+    """Yield what queries are compared with, block by block, float32."""
+    for segment in dense.segments:
         for start in range(0, segment.size, _BLOCK):
             block = slice(start, start + _BLOCK)
             yield segment.fields[0][block].astype(np.float32)

@@ -18,10 +18,9 @@ from bench_corpus import SHARES, Mixture, Text, mixtures, write_skills
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder
-from skillsearch.embedders.embedding import Embedder, embed, text_key
+from skillsearch.embedders.embedding import embed, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.text.exclusions import split_description
-from skillsearch.text.scripts import readable
 
 NOISE = 0.6
 """Length of the noise added to a unit vector.
@@ -77,17 +76,17 @@ def unit(rows: Rows) -> Rows:
 def fill_cache(originals: Sequence[Text], made: Iterator[Mixture]) -> None:
     """Put the vectors of made skills into the cache."""
     embedder = load_embedder("onnx")
-    vectors = embed(embedder, [embedded_text(text, embedder) for text in originals])
+    vectors = embed(embedder, [embedded_text(text) for text in originals])
     rng = np.random.default_rng(0)
     with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
         while block := list(itertools.islice(made, _BLOCK)):
             sources = vectors[np.array([skill.sources for skill in block])]
             rows = noisy(np.einsum("s,nsd->nd", np.array(SHARES, np.float32), sources), rng)
-            keys = (text_key(embedded_text(skill.text, embedder)) for skill in block)
+            keys = (text_key(embedded_text(skill.text)) for skill in block)
             cache.put(dict(zip(keys, rows, strict=True)))
 
 
-def embedded_text(text: Text, embedder: Embedder) -> str:
+def embedded_text(text: Text) -> str:
     """Return what is embedded of a skill; parsing a million of them would take minutes."""
     said, _ = split_description(text.description)
-    return readable(f"{text.name}: {said}", embedder.scripts)
+    return f"{text.name}: {said}"

@@ -66,7 +66,6 @@ class Peer(NamedTuple):
 
 PEERS = {
     OURS: Peer((str(CHECKOUT),), OURS),
-    "skillsearch, all languages": Peer((str(CHECKOUT),), OURS),
     "skill-retrieval-mcp": Peer((TORCH, "skill-retrieval-mcp[local]==0.3.1", WEIGHTS), MODEL),
     "skill-ninja": Peer(("skill-ninja==0.1.0",), python="3.12"),
     "skills-radar": Peer((TORCH, "skills-radar==0.6.1a0", WEIGHTS), MODEL),

@@ -3,7 +3,7 @@
 Usage: python scripts/embed_ray.py [ROOT]... --index-dir D [--workers 2]
        python scripts/embed_ray.py --listing FILE --index-dir D --address auto --workers 64
 
-Then `skillsearch index` with the same roots, model, fields and languages finds every vector in the
+Then `skillsearch index` with the same roots, model and fields finds every vector in the
 cache. This process reads the skills and writes the cache, under the lock of the index; workers get
 texts and give vectors back, so they need skillsearch and the model, but none of the files. Every
 shard is on disk as it arrives: after a kill, the same command does only what is still missing. A
@@ -73,11 +73,9 @@ class Worker:
             embedder = self._load(model)
         except SkillSearchError as exc:
             return f"{socket.gethostname()}: {exc}"
-        scripts = None if embedder.scripts is None else sorted(embedder.scripts)
         return {
             "fingerprint": embedder.fingerprint,
             "dimensions": embedder.dimensions,
-            "scripts": scripts,
             "where": f"pid {os.getpid()} on {socket.gethostname()}{self._cpus}",
         }
 
@@ -204,7 +202,6 @@ def chosen(
     type=click.Choice(("metadata", "full")),
     help="As in skillsearch index.",
 )
-@options.languages
 @click.option("--address", help="Of a Ray cluster, or auto; without it, this machine alone.")
 @click.option("--workers", type=click.IntRange(1, 10_000), default=2, show_default=True)
 @click.option("--cpus", type=click.IntRange(1, 64), default=1, help="Of each worker. [default: 1]")

@@ -8,15 +8,10 @@ To add a feature, write a row in ``index/search/features.py`` (and one in ``evid
 to move the score of a hit), give it 0 in ``calibration.json``, and run the second form: it fits the
 feature on the collections of the package and holds all other numbers.
 
-First everything is fitted on indexes with one dense channel. Then, on indexes with two, what tells
-the language of a query, and the numbers of the second channel; the first's are held, so that
-a query in English has the score that it would have without the second. This part also asks the
-queries of ``scripts/cross_language``: our own, in 17 languages, over documents of the collections,
-and three small collections in Spanish, Russian and Chinese. ``--keep-second`` leaves the numbers of
-the second channel, and what tells the language of a query, as they are in the output;
-``--keep-first`` leaves the others. Last comes what example requests say (``--examples``), on the
-collections whose skills have them, all of them and half of them; ``--examples-alone`` fits nothing
-else.
+The queries of ``scripts/cross_language`` are asked as well: our own, in 17 languages, over
+documents of the collections, and three small collections in Spanish, Russian and Chinese. Last
+comes what example requests say (``--examples``), on the collections whose skills have them, all of
+them and half of them; ``--examples-alone`` fits nothing else.
 
 Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the confidence
 in each of the first hits by logistic regression with signs held and then its scale (Platt, 1999),
@@ -37,9 +32,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import math
 import statistics
-from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -69,20 +62,13 @@ from skillsearch.evaluation.assess import auroc, expected_calibration_error
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.style import FEWEST, style_auroc
 from skillsearch.evaluation.types import Collection, JudgedQuery
-from skillsearch.index.search.analysis import language_features
-from skillsearch.index.search.calibration import (
-    INTERCEPT,
-    LANGUAGE_FEATURES,
-    NAMED,
-    Calibration,
-)
+from skillsearch.index.search.calibration import INTERCEPT, NAMED, Calibration
 from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
 from skillsearch.index.search.evidence import EVIDENCE, READER, leads
 from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.ranker import best_first
-from skillsearch.index.search.reading import DOUBT, READ_MOST, can_read, shown_of
-from skillsearch.readers.reader import OnnxReader
-from skillsearch.text.languages import language_of
+from skillsearch.index.search.reading import DOUBT, READ_MOST, shown_of
+from skillsearch.readers.reader import load_reader
 from skillsearch.text.states import BOUNDS, count_shown
 
 Matrix = NDArray[np.float64]
@@ -108,8 +94,7 @@ collection. Where the right skills are dropped, siblings that nobody judged ofte
 MIX = {**TAUGHT, "twin": 0.05, "nothing": 0.3, "foreign": 0.05}
 """Likewise for the scale and the intercept: the requests that a score is a probability for."""
 MIXED = {**MIX, "foreign": 0.6}
-"""Likewise for the second channel, whose evidence joins a scale that is given. If foreign requests
-weigh more, fewer right skills are shown; if less, more of them are answered."""
+"""Likewise for evidence that joins a scale that is given."""
 MIXED_EXAMPLES = {**MIXED, "twin": 0.15}
 """Likewise for what examples say: they make twins look right, too."""
 UNJUDGED = 0.2
@@ -117,7 +102,7 @@ UNJUDGED = 0.2
 FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
 """Share of the queries of a kind that the default threshold may answer, mean over collections."""
 AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
-LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("first", "second")
+LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("dense")
 SIGNS = {name: row.sign for name, row in EVIDENCE.items()} | {READER: 1}
 HELD = {name: row.held for name, row in EVIDENCE.items() if row.held is not None}
 NOT_BESIDE_READER = ("lead",)
@@ -126,12 +111,7 @@ original does; with it, twins of other collections are told apart worse (AUROC .
 READER_WEIGHTS = tuple(step / 10 for step in range(41))
 """Ranking weights of the reader that are tried."""
 START = {name: row.sign * row.start for name, row in FEATURES.items()}
-"""Where the ascent begins; for the second channel, the best of six that were tried, whose
-ends differ by less than 0.004 in what is ascended."""
-LEAST_QUERIES = 20
-"""Judged queries, in which the second channel has a say, that make a collection count for it."""
-SECOND = frozenset(name for name in (*START, *EVIDENCE) if name.endswith("multilingual"))
-"""Ranking features and evidence of the second dense channel."""
+"""Where the ascent begins."""
 EXAMPLES = frozenset({"cosine_examples", "has_examples"})
 """Evidence of example requests. In the ranking, an example weighs as a description does; what
 opposes is chosen so that skills without any, where half have some, lose a point of nDCG@10."""
@@ -181,7 +161,7 @@ def channel(weights: Matrix, names: Iterable[str]) -> Matrix:
 
 
 def goodness(data: Sequence[RankingData], weights: Matrix) -> float:
-    """Return the mean nDCG@10 over collections, less what any loses against its better channel."""
+    """Return the mean nDCG@10 over collections, less what any loses against its better half."""
     total = 0.0
     for block in data:
         value = block.ndcg(weights)
@@ -197,7 +177,7 @@ def fit_ranking(
     data: Sequence[RankingData],
     fixed: Iterable[str] = (),
     first: Calibration | None = None,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> Matrix:
     """Find ranking weights by coordinate ascent.
 
@@ -205,7 +185,6 @@ def fit_ranking(
         data: One block a collection; each counts the same.
         fixed: Features whose weight stays 0.
         first: A fit of which only the `free` features are to be fitted anew.
-        free: By default those of the second channel.
 
     Returns:
         One weight per feature; those of the metadata cosine and of what opposes stay the first.
@@ -293,7 +272,7 @@ class Logits:
 
     def __init__(self, folder: Path, queries: Mapping[str, Container[str]], work: Path) -> None:
         """Load the reader, for queries by collection, and what it said before."""
-        self._reader = OnnxReader.load(folder)
+        self._reader = load_reader(str(folder))
         digest = sha256_of(folder / "reader.onnx_data")
         self.queries = queries
         self._path = work / f"logits-{digest[:16]}.json"
@@ -302,9 +281,9 @@ class Logits:
             self._known = json.loads(self._path.read_text(encoding="utf-8"))
 
     def of(self, sample: Sample, rows: Sequence[int]) -> list[float]:
-        """Return the logits of the candidates in some rows, NaN for those that are not read."""
-        unseen, scripts = self.queries.get(sample.collection), self._reader.scripts
-        if unseen is None or sample.variant != "whole" or not can_read(sample.query, scripts):
+        """Return the logits of the candidates in some rows, none if they are not to be read."""
+        unseen = self.queries.get(sample.collection)
+        if unseen is None or sample.variant != "whole":
             return []
         if sample.asked and sample.asked.query_id not in unseen:
             return []
@@ -312,9 +291,7 @@ class Logits:
         for row in rows:
             if row not in sample.read:
                 document = sample.corpus.documents[int(sample.candidates.documents[row])]
-                if (text := shown_of(document, sample.query, scripts)) is not None:
-                    texts[row] = text
-                sample.read[row] = math.nan
+                texts[row] = shown_of(document, sample.query)
         asked = sample.query.request
         keys = {
             row: sha256(f"{asked}\0{text}".encode()).hexdigest()[:24] for row, text in texts.items()
@@ -468,7 +445,7 @@ def fit_confidence(
     known: NDArray[np.bool_],
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> Confidence:
     """Fit the second step on the hits of the known samples.
 
@@ -478,7 +455,6 @@ def fit_confidence(
         known: Which samples may be seen.
         left_out: Evidence that must not be used.
         first: A fit of which only the `free` evidence is to be fitted anew.
-        free: By default that of the second channel.
     """
     held = HELD | dict.fromkeys(left_out, 0.0)
     if first is not None:
@@ -488,7 +464,6 @@ def fit_confidence(
     if first is not None:
         fitted = {name: alone[name] for name in EVIDENCE if name in free}
         return Confidence(alone, {**first.read, **fitted}, first.reader)
-    # What the second channel says cannot be learned here.
     reader = fit_reader_weight(samples, answers, known)
     held |= dict.fromkeys(NOT_BESIDE_READER, 0.0)
     return Confidence(alone, _fit_hits(samples, answers, known, held, reader), reader)
@@ -612,7 +587,7 @@ def make_folds(
     samples: Sequence[Sample],
     first: Calibration | None = None,
     logits: Logits | None = None,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> list[Fold]:
     """Fit a ranking without each family in turn."""
     folds = []
@@ -649,7 +624,7 @@ def predict(
     *,
     threshold: float = 0.0,
     with_reader: bool = True,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> Predicted:
     """Score the whole collections, each by a confidence that saw nothing of its family."""
     found = Predicted.empty(len(samples))
@@ -669,7 +644,7 @@ def _ndcg(samples: Sequence[Sample], relevant: NDArray[np.bool_]) -> Matrix:
 
 
 def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | None]:
-    """Measure the ranking of one collection against its channels, nDCG@10."""
+    """Measure the ranking of one collection against words and vectors alone, nDCG@10."""
     return {
         "hybrid": data.ndcg(weights),
         "bm25": data.ndcg(channel(weights, LEXICAL_FEATURES)),
@@ -839,10 +814,9 @@ def print_ablation(
 def fit_all(
     samples: Sequence[Sample],
     threshold: float,
-    clues: Mapping[str, float],
     first: Calibration | None = None,
     logits: Logits | None = None,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> tuple[Calibration, Table]:
     """Fit both steps on everything, and measure the result on what it was fitted on."""
     every = np.ones(len(samples), bool)
@@ -856,50 +830,11 @@ def fit_all(
         {name: round(value, 3) for name, value in confidence.alone.items()},
         {name: round(value, 3) for name, value in confidence.read.items()},
         threshold,
-        clues=clues,
     )
     used = {name: (block, weights) for name, block in data.items()}
     scores, relevant = confidence.scores(answers, threshold)
     found = Predicted(scores, relevant, _ndcg(samples, relevant))
     return calibration, measure(samples, used, found, threshold)
-
-
-def fit_clues(found: Iterable[tuple[JudgedQuery, float]]) -> dict[str, float]:
-    """Fit what tells that a query is in English, English and other queries weighing the same.
-
-    Args:
-        found: Queries of a known language, and how much of each its corpus knows.
-
-    Returns:
-        Log-odds of each of `LANGUAGE_FEATURES` and of the intercept, by logistic regression under
-        a light ridge.
-    """
-    pairs = list(found)
-    clues = [language_features(q.text, language_of(q.text), overlap) for q, overlap in pairs]
-    rows = np.array([[one[name] for name in LANGUAGE_FEATURES] + [1.0] for one in clues])
-    english = np.array([q.language.split("-")[0] == "en" for q, _ in pairs], float)
-    share = english.mean() if len(english) else 0.0
-    if share in (0.0, 1.0):
-        raise SystemExit("Give collections with queries whose lang is en, and with others.")
-    weights = np.where(english > 0, 0.5 / share, 0.5 / (1 - share))
-
-    def loss(values: Matrix) -> tuple[float, Matrix]:
-        odds = rows @ values
-        ridge = np.r_[values[:-1], 0.0] / 10
-        likelihood = weights * (np.logaddexp(0.0, odds) - english * odds)
-        gradient = rows.T @ (weights * (expit(odds) - english)) + ridge
-        return float(likelihood.sum() + 5 * (ridge**2).sum()), gradient
-
-    values = minimize(loss, np.zeros(rows.shape[1]), jac=True, method="L-BFGS-B").x
-    wrong = ((rows @ values > 0) != (english > 0)).mean()
-    print(f"\nof {len(pairs)} queries, {wrong:.1%} are taken for English wrongly, or for other")
-    return dict(zip((*LANGUAGE_FEATURES, INTERCEPT), values.round(2).tolist(), strict=True))
-
-
-def frequent(samples: Sequence[Sample]) -> list[Sample]:
-    """Keep the samples of collections with at least `LEAST_QUERIES` judged queries among them."""
-    counts = Counter(sample.collection for sample in samples if _is(sample, "judged"))
-    return [sample for sample in samples if counts[sample.collection] >= LEAST_QUERIES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -912,22 +847,20 @@ class Fitted:
 
 def fit_part(
     samples: Sequence[Sample],
-    clues: Mapping[str, float],
     first: Calibration | None = None,
     *,
     logits: Logits | None = None,
     ablation: bool = False,
-    free: Sequence[str] | frozenset[str] = SECOND,
+    free: Sequence[str] = (),
 ) -> Fitted:
-    """Fit one channel on all samples, print what it predicts of each family of collections.
+    """Fit on all samples, and print what that predicts of each family of collections.
 
     Args:
-        samples: Searches of indexes with one channel, or with two.
-        clues: What tells the language of a query.
+        samples: The searches.
         first: A fit of which only what is `free` is to be fitted anew.
         logits: What a reader says; by default nothing.
         ablation: Also print what each part is worth.
-        free: Names of features and evidence, by default those of the second channel.
+        free: Names of features and evidence.
 
     Returns:
         The calibration and its measures.
@@ -942,8 +875,7 @@ def fit_part(
     scored = predict(samples, folds, (), first, threshold=threshold, free=free)
     weights = {name: (data, fold.weights) for fold in folds for name, data in fold.data.items()}
     table = measure(samples, weights, scored, threshold)
-    title = "first channel" if first is None else "second channel"
-    title = title if free is SECOND else ", ".join(free)
+    title = ", ".join(free) or "all"
     if logits is not None:
         without = predict(
             samples, folds, (), first, threshold=threshold, with_reader=False, free=free
@@ -951,7 +883,7 @@ def fit_part(
         print_table(f"{title}, not read", measure(samples, weights, without, threshold))
     print_table(f"{title}, left out", table)
     print_kinds(samples, scored)
-    calibration, seen = fit_all(samples, threshold, clues, first, logits, free)
+    calibration, seen = fit_all(samples, threshold, first, logits, free)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:
         print_ablation(samples, folds, weights, means(table), threshold)
@@ -965,14 +897,14 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--packaged",
         action="store_true",
-        help="fit the first channel on the collections of the package",
+        help="fit on the collections of the package",
     )
     parser.add_argument(
         "--only",
         nargs="+",
         choices=[*FEATURES, *EVIDENCE],
         default=[],
-        help="fit these features and this evidence, of the first channel, and nothing else",
+        help="fit these features and this evidence, and nothing else",
     )
     parser.add_argument("--work", type=Path, default=Path("build/fit"), help="folder of indexes")
     parser.add_argument("--output", type=Path, default=PACKAGED)
@@ -988,17 +920,12 @@ def parsed_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--ablation", action="store_true", help="also fit without each part")
     parser.add_argument("--examples", type=Path, help="example requests of the collections")
-    held = parser.add_mutually_exclusive_group()
-    held.add_argument(
+    parser.add_argument(
         "--examples-alone", action="store_true", help="fit what examples say, and nothing else"
     )
-    held.add_argument("--keep-second", action="store_true", help="fit the first channel alone")
-    held.add_argument("--keep-first", action="store_true", help="fit the second channel alone")
     args = parser.parse_args()
     if bool(args.collections) == args.packaged:
         parser.error("give collections, or --packaged and none")
-    if args.packaged or args.only:
-        args.keep_second, args.keep_first, args.examples_alone = True, False, False
     args.collections = args.collections or PACKAGED_COLLECTIONS
     return args
 
@@ -1007,39 +934,27 @@ def main() -> None:
     """Fit on the collections given on the command line."""
     args = parsed_arguments()
     collections = [load_collection(path) for path in args.collections]
-    others = cross_language(args.cross_language, collections)
-    calibration, provenance = (
-        _in_place(args.output)
-        if args.keep_first or args.keep_second or args.examples_alone
-        else (None, {})
-    )
+    is_partial = bool(args.only or args.examples_alone)
+    before, provenance = _in_place(args.output) if is_partial else (None, {})
     measures = provenance.setdefault("left_out_of_the_fit", {})
-    if not (args.keep_first or args.examples_alone):
-        before, clues = calibration, calibration.clues if calibration else None
-        if clues is None:
-            clues = fit_clues(Sampler([*collections, *others], args.work, "english").overlaps())
-        part = f"only {', '.join(args.only)}" if args.only else "first channel"
-        calibration, measures[part] = fit_first(
-            collections, clues, args, before if args.only else None
-        )
-        calibration = with_second(calibration, before) if before else calibration
-        provenance[f"collections of {part}" if args.only else "collections"] = sizes(collections)
+    calibration = before
+    if calibration is None or args.only:
+        others = cross_language(args.cross_language, collections)
+        every = [*collections, *others, *pooled([*collections, *others])]
+        samples = Sampler(every, args.work, args.queries).samples()
+        logits = logits_of(every, args)
+        fitted = fit_part(samples, before, logits=logits, ablation=args.ablation, free=args.only)
+        part = f"only {', '.join(args.only)}" if args.only else "all"
+        calibration, measures[part] = fitted.calibration, rounded(fitted.left_out)
+        provenance[f"collections of {part}" if args.only else "collections"] = sizes(every)
         provenance["queries of a collection"] = args.queries
-    if calibration is not None and not (args.keep_second or args.examples_alone):
-        asked = [*collections, *others, *pooled([*collections, *others])]
-        both = Sampler(asked, args.work, "all", calibration, args.queries).samples()
-        voted = frequent([sample for sample in both if sample.query.views[1].trust > 0])
-        fitted = fit_part(voted, calibration.clues, calibration)
-        calibration, measures["second channel"] = fitted.calibration, rounded(fitted.left_out)
-        provenance["collections of the second channel"] = sizes([*collections, *others])
-    if calibration is not None and args.examples:
-        asked = with_examples(collections, args.examples)
-        sampler = Sampler(asked, args.work, "english", calibration, args.queries)
-        fitted = fit_examples(sampler.samples(), calibration, logits_of(asked, args))
+    if args.examples:
+        exampled = with_examples(collections, args.examples)
+        samples = Sampler(exampled, args.work, args.queries).samples()
+        fitted = fit_examples(samples, calibration, logits_of(exampled, args))
         calibration, measures["examples"] = fitted.calibration, rounded(fitted.left_out)
-        provenance["collections with examples"] = sizes(asked)
-    if calibration is not None:
-        save(calibration, {**provenance, "date": today()}, args.output)
+        provenance["collections with examples"] = sizes(exampled)
+    save(calibration, {**provenance, "date": today()}, args.output)
 
 
 def _in_place(path: Path) -> tuple[Calibration, dict[str, Any]]:
@@ -1052,23 +967,6 @@ def logits_of(collections: Sequence[Collection], args: argparse.Namespace) -> Lo
     if not args.reader:
         return None
     return Logits(args.reader, unseen_queries(collections, args.unseen), args.work)
-
-
-def fit_first(
-    collections: Sequence[Collection],
-    clues: Mapping[str, float],
-    args: argparse.Namespace,
-    before: Calibration | None = None,
-) -> tuple[Calibration, dict[str, float]]:
-    """Fit the first channel, with a reader if one is given, and return the means measured.
-
-    Of a calibration `before`, what ``--only`` names is fitted and the rest held.
-    """
-    logits = logits_of(collections, args)
-    samples = Sampler(collections, args.work, "english", queries=args.queries).samples()
-    free = args.only or SECOND
-    fitted = fit_part(samples, clues, before, logits=logits, ablation=args.ablation, free=free)
-    return fitted.calibration, rounded(fitted.left_out)
 
 
 def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits | None) -> Fitted:
@@ -1110,16 +1008,6 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
         for part in (confidence.alone, confidence.read)
     )
     return Fitted(replace(before, alone=alone, read=read), table)
-
-
-def with_second(first: Calibration, before: Calibration) -> Calibration:
-    """Return a fit of the first channel with the numbers of the second from another."""
-    weights = {n: (before if n in SECOND else first).weights[n] for n in FEATURES}
-    second = {name: before.alone[name] for name in SECOND & {*EVIDENCE}}
-    # Its intercept is the sum of both.
-    second["multilingual"] += before.alone[INTERCEPT] - first.alone[INTERCEPT]
-    alone, read = {**first.alone, **second}, {**first.read, **second}
-    return replace(first, weights=weights, alone=alone, read=read)
 
 
 def sizes(collections: Iterable[Collection]) -> dict[str, dict[str, int]]:

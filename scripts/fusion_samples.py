@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from json import loads
@@ -28,16 +27,12 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.relatives import copies
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.candidates import Candidates, Ranked, find_candidates
 from skillsearch.index.search.evidence import EVIDENCE, find_evidence
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.text.languages import language_of
-from skillsearch.text.tokenizer import terms
-from skillsearch.types import Languages
 
 Item = TypeVar("Item")
 
@@ -93,7 +88,7 @@ TWIN = "twin"
 NOTHING = "nothing"
 """Kind of negatives that no skill of the collection fits."""
 HITS_WANTED = 12
-"""As in `count_candidates`: gives some 50 candidates of each channel."""
+"""As in `count_candidates`: gives some 50 candidates by words and by vectors each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,8 +292,6 @@ class Sampler:
         self,
         collections: Sequence[Collection],
         work: Path,
-        languages: Languages,
-        calibration: Calibration | None = None,
         queries: int = QUERIES,
     ) -> None:
         """Take the collections and how to search them.
@@ -306,15 +299,11 @@ class Sampler:
         Args:
             collections: The collections.
             work: Folder for their indexes.
-            languages: Which languages these are made for.
-            calibration: Decides which channels vote; by default the package's.
             queries: Most queries taken of a collection.
         """
         self._queries = queries
         self._collections = {collection.name: collection for collection in collections}
         self._work = work
-        self._languages = languages
-        self._calibration = calibration
         self._embedders = Embedders()
 
     def samples(self) -> list[Sample]:
@@ -354,33 +343,16 @@ class Sampler:
                     made.append(searched.sample("foreign", query.text, source=source))
         return [replace(sample, collection=name) for sample in made]
 
-    def overlaps(self) -> list[tuple[JudgedQuery, float]]:
-        """Return the queries whose language is known, and how much of them their corpus knows."""
-        found = []
-        for collection in self._collections.values():
-            corpus = self._index(collection)[0].opened.corpus
-            lexical = corpus.lexical[-1]
-            for query in _spread([q for q in collection.queries if q.language], self._queries):
-                counts = Counter(terms(query.text, language_of(query.text)))
-                found.append((query, lexical.weigh(counts).overlap))
-        return found
-
     def _index(self, collection: Collection) -> tuple[SkillIndex, Mapping[str, str]]:
         """Index a collection unless that was done before; map the index's ids to its own."""
         folders = write_skills(collection, self._work)
         end = HALF if collection.name.endswith(HALF) else "-examples" if folders.examples else ""
-        place = folders.work / f"index-{self._languages}{end}"
-        request = IndexRequest(folders.roots, "onnx", with_body=True, languages=self._languages)
+        place = folders.work / f"index{end}"
+        request = IndexRequest(folders.roots, "onnx", with_body=True)
         book = ExampleBook(None, packaged=False, own=False, extra=folders.examples)
         built, _ = SkillIndex.build(request, place, IndexOptions(examples=book))
-        models = [channel.model for channel in built.opened.settings.channels]
-        index = SkillIndex(
-            IndexFolder(built.folder),
-            built.opened,
-            {model: self._embedders[model] for model in models},
-            calibration=self._calibration,
-        )
-        return index, folders.ids
+        embedder = self._embedders["onnx"]
+        return SkillIndex(IndexFolder(built.folder), built.opened, embedder), folders.ids
 
 
 class _Searched:

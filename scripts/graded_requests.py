@@ -1,12 +1,34 @@
-"""Read the texts and graded requests that models are trained with."""
+"""Read the texts and graded requests that models are trained with.
+
+Both are gzipped JSON lines, which are not part of this repository. A skill has ``name``,
+``description``, ``body`` and ``lang``. A request has ``text``, ``writer``, ``cluster``, ``kind``,
+``rows`` (line numbers, from 0, of the skills that were judged) and ``grades`` (row → 2 if the skill
+does what is asked, 1 if it helps); a twin, changed so that other skills fit, or none, names its
+original in ``twin_of``.
+"""
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.training.plan import distinct_skills
+from skillsearch.training.queries import SkillText
+
+WRITERS = {"tr": "translated", "ag": "agent", "hd": "hard"}
+"""The source of requests by how their writer's name begins; all others are written."""
+FREE_NEAR_MISS = "n"
+"""Kind of requests that were written freely as near misses."""
+_NEIGHBOUR_CHARS = 300
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
@@ -17,11 +39,36 @@ def read_records(path: Path) -> list[dict[str, Any]]:
 
 def clusters(text: str) -> set[int]:
     """Read ranges such as ``0-199,450-549``."""
-    found: set[int] = set()
+    numbers: set[int] = set()
     for part in filter(None, text.split(",")):
         low, _, high = part.partition("-")
-        found.update(range(int(low), int(high or low) + 1))
-    return found
+        numbers.update(range(int(low), int(high or low) + 1))
+    return numbers
+
+
+class Skills(NamedTuple):
+    """Distinct skills with the language of each, and the row of each line of the file."""
+
+    texts: Sequence[SkillText]
+    languages: Sequence[str]
+    rows: Mapping[int, int]
+
+    @classmethod
+    def read(cls, path: Path) -> Skills:
+        """Read a file of skills; copies share a row."""
+        records = read_records(path)
+        skills = [
+            SkillText(record["name"], record["description"] or "", record["body"] or "")
+            for record in records
+        ]
+        texts, rows = distinct_skills(skills)
+        languages = {row: records[line]["lang"] for line, row in reversed(rows.items())}
+        return cls(texts, [languages[row] for row in range(len(texts))], rows)
+
+    def vectors(self) -> NDArray[np.float32]:
+        """Return what the packaged embedder makes of the beginnings of their metadata."""
+        texts = [skill.metadata()[:_NEIGHBOUR_CHARS] for skill in self.texts]
+        return embed(load_embedder("onnx"), texts)
 
 
 class Request(NamedTuple):
@@ -30,15 +77,42 @@ class Request(NamedTuple):
     text: str
     rows: tuple[int, ...]
     grades: Mapping[int, int]
+    cluster: int
+    kind: str
+    source: str
+    writer: str
+    twin_of: str | None
+
+    def graded(self, grade: int) -> list[int]:
+        """Return the judged skills of a grade."""
+        return [row for row in self.rows if self.grades.get(row, 0) == grade]
 
 
-def request_of(record: Mapping[str, Any], rows: Mapping[int, int]) -> Request | None:
-    """Return the request of a record; None if no skill that helps with it is among the rows.
+def read_requests(
+    path: Path, left_out: Collection[int], rows: Mapping[int, int]
+) -> Iterator[Request]:
+    """Yield graded requests but for those of some clusters, with the rows of skills by lines."""
+    for record in read_records(path):
+        judged = tuple(dict.fromkeys(rows[line] for line in record["rows"] if line in rows))
+        if record["cluster"] in left_out or not judged:
+            continue
+        grades = {rows[int(k)]: grade for k, grade in record["grades"].items() if int(k) in rows}
+        yield Request(
+            record["text"],
+            judged,
+            grades,
+            record["cluster"],
+            record["kind"],
+            WRITERS.get(record["writer"][:2], "written"),
+            record["writer"],
+            record.get("twin_of"),
+        )
 
-    Args:
-        record: One that `read_records` returned.
-        rows: The row of each skill by its line; copies share one.
-    """
-    grades = {rows[int(k)]: grade for k, grade in record["grades"].items() if int(k) in rows}
-    judged = dict.fromkeys(rows[line] for line in record["rows"] if line in rows)
-    return Request(record["text"], tuple(judged), grades) if grades else None
+
+def material_record(skills: Path, requests: Path, without: str) -> dict[str, Any]:
+    """Return what a record of a training says of its material."""
+    return {
+        "texts_sha256": sha256_of(skills),
+        "requests_sha256": sha256_of(requests),
+        "left_out": without,
+    }

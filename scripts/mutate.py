@@ -33,7 +33,6 @@ MODULES = {
     "text/markdown": "text/test_markdown",
     "text/passages": "text/test_passages",
     "text/prose": "text/test_prose",
-    "text/scripts": "text/test_scripts",
 }
 """Pure modules of the package, and the tests of each."""
 PAIRS = (

@@ -2,7 +2,7 @@
 
 Usage: python scripts/near_twins.py REQUESTS.jsonl.gz SKILLS.jsonl.gz OUT.jsonl.gz [--seed N]
 
-The files are those that ``scripts/train_reader.py`` reads, and it can read what is written here. A
+The files are those that ``graded_requests.py`` reads, and it can read what is written here. A
 request has near twins if all skills that help with it are for one name of a kind alone, such as a
 database, and the request has it: then another name of the kind makes it one that none of them helps
 with. Controls tell that a name alone says nothing: if no skill that helps has a name of the kind,

@@ -6,7 +6,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -23,21 +23,17 @@ MAX_DEATHS = 5
 POLL_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A dense channel: what its embedder is loaded by, and what that turned out to be."""
+class Model(NamedTuple):
+    """What the embedder of a model spec turned out to be."""
 
-    model: str
     fingerprint: str
     dimensions: int
-    scripts: frozenset[str] | None
 
 
 @dataclass(slots=True)
 class Shard:
     """Texts that one worker embeds at a time, and how often one died of it."""
 
-    channel: Channel
     texts: dict[bytes, str] = field(default_factory=dict)
     deaths: int = 0
 
@@ -60,23 +56,24 @@ class Fleet:
         self._running: dict[Any, tuple[int, Any, Shard | None]] = {}
         self._lost_shards: deque[Shard] = deque()
         self._failed_starts = 0
+        self._fingerprint = ""
         self.deaths = 0
         for number in range(workers):
             self._start(number)
 
-    def describe(self, model: str) -> Channel:
-        """Return the channel of a model, as the first worker that is ready knows it."""
+    def describe(self) -> Model:
+        """Return what the first worker that is ready knows of the model."""
         while True:
             while not self._ready:
                 self._collect()
             number = min(self._ready)
             try:
-                found = self._value(self._actors[number].describe.remote(model))
+                found = self._value(self._actors[number].describe.remote(self._model))
             except self._ray.exceptions.RayError as exc:
                 self._lost(number, self._actors[number], None, exc)
                 continue
-            scripts = None if found["scripts"] is None else frozenset(found["scripts"])
-            return Channel(model, found["fingerprint"], found["dimensions"], scripts)
+            self._fingerprint = found["fingerprint"]
+            return Model(found["fingerprint"], found["dimensions"])
 
     def embed(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, EmbeddingMatrix]]:
         """Embed shards, each taken when a worker has room for it; yield it with its vectors."""
@@ -108,9 +105,8 @@ class Fleet:
             shard = self._lost_shards.popleft() if self._lost_shards else next(shards, None)
             if shard is None:
                 return True
-            actor, channel = self._actors[number], shard.channel
-            texts = list(shard.texts.values())
-            reference = actor.embed.remote(channel.model, channel.fingerprint, texts)
+            actor, texts = self._actors[number], list(shard.texts.values())
+            reference = actor.embed.remote(self._model, self._fingerprint, texts)
             self._running[reference] = (number, actor, shard)
         return False
 

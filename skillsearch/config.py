@@ -27,21 +27,13 @@ from skillsearch.files.private import tighten
 from skillsearch.json_values import object_of
 from skillsearch.patterns import lazy_pattern
 from skillsearch.records import dataclass
-from skillsearch.types import (
-    EVERYWHERE,
-    LANGUAGES,
-    SCOPE,
-    SELECTING,
-    JsonObject,
-    Languages,
-    Selection,
-)
+from skillsearch.types import EVERYWHERE, SCOPE, SELECTING, JsonObject, Selection
 from skillsearch.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
 
 logger = logging.getLogger(__name__)
 
 PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
-PROJECT_MODELS = frozenset("onnx skillsearch-minilm multilingual skillsearch-e5 hashing".split())
+PROJECT_MODELS = frozenset("onnx multilingual skillsearch-e5 hashing".split())
 """Models that a project file may choose: they load only what is installed."""
 
 MAX_QUERY_CHARS = 65_536
@@ -79,11 +71,9 @@ class Settings:
             (nobody). Repeatable; kept until another is given. [default: fetched for archives and
             URLs, project for what is found in a project, else vetted]
         index_dir: Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]
-        model: onnx (default), multilingual, hashing, onnx:FOLDER, st:NAME.
+        model: onnx (default), hashing, onnx:FOLDER, st:NAME.
         fields: metadata: names and descriptions only; full (default): also the bodies, as words
-            and as embedded chunks; the multilingual channel embeds the beginning of each body.
-        languages: Languages to index for: english; all (slower); auto (default): all if the skills,
-            the locale or earlier queries need it.
+            and as embedded chunks.
         device: Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.
         backend: local (default): a folder on this machine; milvus: a server (extra milvus).
         uri: Address of Milvus, such as http://127.0.0.1:19530.
@@ -120,7 +110,6 @@ class Settings:
     index_dir: Annotated[Path, Setting(values.parse_path)] = Path()
     model: Annotated[str, Setting(values.text(), "own index")] = "onnx"
     fields: Annotated[str, Setting(values.choice("metadata", "full"), "own index")] = "full"
-    languages: Annotated[Languages, Setting(values.choice(*LANGUAGES), "own index")] = "auto"
     device: Annotated[str, Setting(values.device)] = "auto"
     backend: Annotated[str, Setting(values.choice(*values.BACKENDS), "nowhere")] = "local"
     uri: Annotated[str, Setting(values.text(), "nowhere")] = ""
@@ -195,7 +184,6 @@ class Flags(TypedDict, total=False):
     in_roots: tuple[str, ...] | None
     include: tuple[str, ...] | None
     index_dir: str | Path | None
-    languages: Languages | None
     model: str | None
     n: int | None
     profile: str | None
@@ -219,8 +207,8 @@ SETTINGS: Mapping[str, Setting] = (
 )
 """Every setting that files, variables and flags know, by its name."""
 Key = Literal[
-    "allowed_commands", "denied_commands", "device", "fields", "languages", "model", "reader",
-    "roots", "threshold",
+    "allowed_commands", "denied_commands", "device", "fields", "model", "reader", "roots",
+    "threshold",
 ]  # fmt: skip
 """The settings that are read one at a time."""
 _OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")

@@ -85,13 +85,6 @@ def skills_root() -> str:
     return os.environ.get(SEED_ROOT, "")
 
 
-def speaks_english() -> bool:
-    """Return whether the locale is English or unset; the first variable that is set counts."""
-    names = (os.environ.get(name) for name in ("LC_ALL", "LC_MESSAGES", "LANG"))
-    locale = next(filter(None, names), "C")
-    return locale.partition(".")[0] in ("C", "POSIX") or locale.lower().startswith("en")
-
-
 def milvus_token() -> str:
     """Return ``user:password`` or an API key for Milvus, or empty; never a flag or a setting."""
     return os.environ.get(f"{PREFIX}MILVUS_TOKEN", "").strip()

@@ -42,8 +42,8 @@ Progress: TypeAlias = Callable[[str, int, int], None]
 
 System = Literal["hybrid", "bm25", "dense", "rrf"]
 SYSTEMS: tuple[System, ...] = get_args(System)
-"""Ways to rank. hybrid: calibrated fusion of all features; bm25, dense: one channel of it; rrf:
-both channels by reciprocal rank. Only hybrid's scores are probabilities."""
+"""Ways to rank. hybrid: calibrated fusion of all features; bm25: words alone; dense: vectors alone;
+rrf: both by reciprocal rank. Only hybrid's scores are probabilities."""
 
 State = Literal["fits", "perhaps", "none"]
 """What an answer says: some skill fits; none surely does, but one may; none does."""
@@ -52,11 +52,6 @@ Face = Literal["list", "prompt", "terminal", "page"]
 FACES: tuple[Face, ...] = get_args(Face)
 """Who is shown an answer, which decides how unlikely a skill that may fit can be. list: a program,
 or a model that asked; prompt: a model that did not; terminal, page: a person."""
-
-Languages = Literal["auto", "english", "all"]
-LANGUAGES: tuple[Languages, ...] = get_args(Languages)
-"""Languages that an index is made for. english: those that its model reads; all: every other too,
-by a second dense channel; auto: all if skills or queries need it and its model is installed."""
 
 Trust = Literal["vetted", "project", "fetched"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)
@@ -427,26 +422,17 @@ class Hit(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class ChannelVote(Record):
-    """How far a channel, ``bm25`` or a model, is trusted with a query, 0 (not asked) to 1; why."""
-
-    channel: str
-    trust: float
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class SearchResult(Record, Sequence[Hit]):
     """The answer to one query: a sequence of its hits, best first, false if there are none.
 
     The hits *fit*: they reached the threshold. Those in `perhaps` did not, but may fit: read their
     descriptions before use. They are the nearest, and their ranks go on; `shown` has both. It
-    abstained if there is no hit. The `channels` that had a vote are known if the search was asked
-    to explain; `words_only` if the index is still being built; `unvetted` hits, up to as many as
-    were asked for, were left out if only skills of vetted roots were.
+    abstained if there is no hit. It has `words_only` while the index is still being built;
+    `unvetted` hits, up to as many as were asked for, were left out if only skills of vetted roots
+    were.
     """
 
-    OPTIONAL = ("channels", "words_only", "unvetted")
+    OPTIONAL = ("words_only", "unvetted")
 
     query: str
     threshold: float
@@ -454,7 +440,6 @@ class SearchResult(Record, Sequence[Hit]):
     abstained: bool
     seconds: float
     perhaps: tuple[Hit, ...] = ()
-    channels: tuple[ChannelVote, ...] = ()
     words_only: bool = False
     unvetted: int = 0
 

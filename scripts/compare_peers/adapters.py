@@ -31,7 +31,7 @@ def plain(hits):
     return hits, bool(hits), bool(hits)
 
 
-def skillsearch(skills, fresh, languages="english"):
+def skillsearch(skills, fresh):
     """Ranked without a threshold; what fits reaches the default one, `perhaps` that of lists."""
     from skillsearch import SkillIndex
     from skillsearch.index.search.calibration_file import default_calibration
@@ -42,9 +42,7 @@ def skillsearch(skills, fresh, languages="english"):
     if fresh:
         # Judged collections hold public skills, for which the package has requests.
         examples = ExampleBook.empty()
-        index = SkillIndex.from_roots(
-            skills, index_dir=home, languages=languages, examples=examples
-        )
+        index = SkillIndex.from_roots(skills, index_dir=home, examples=examples)
     else:
         index = SkillIndex.open(home)
 
@@ -58,11 +56,6 @@ def skillsearch(skills, fresh, languages="english"):
         return found, best >= threshold, best >= bound
 
     return search
-
-
-def skillsearch_all_languages(skills, fresh):
-    """The same with the channel for all languages."""
-    return skillsearch(skills, fresh, "all")
 
 
 def rank_bm25(skills, fresh):

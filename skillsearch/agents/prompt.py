@@ -10,7 +10,7 @@ import html
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -175,17 +175,21 @@ def render_available(
 
 
 def fold_files(files: Sequence[str]) -> list[str]:
-    """Return the paths of files, in order; of too many, the fullest folders with their counts."""
+    """Return the paths of files, in order; of too many, the fullest folders with their counts.
+
+    A folder stands for all that is below it, so those within it are folded first.
+    """
     counts = dict.fromkeys(files, 1)
     while len(counts) > MAX_SHOWN_FILES:
-        inside = Counter(_folder(path) for path in counts)
-        fullest = max((count for folder, count in inside.items() if folder), default=0)
-        if fullest < 2:
+        inside = Counter(filter(None, map(_folder, counts)))
+        innermost = inside.keys() - {above for folder in inside for above in _folders(folder)}
+        fullest = max((inside[folder] for folder in innermost), default=0)
+        if not fullest:
             break
         folded: dict[str, int] = {}
         for path, count in counts.items():
             folder = _folder(path)
-            line = folder if folder and inside[folder] == fullest else path
+            line = folder if folder in innermost and inside[folder] == fullest else path
             folded[line] = folded.get(line, 0) + count
         counts = folded
     return [
@@ -197,6 +201,12 @@ def _folder(path: str) -> str:
     """Return the folder of a file or of a folder, with a slash at its end; nothing at the top."""
     above, slash, _ = path.rstrip("/").rpartition("/")
     return above + slash
+
+
+def _folders(path: str) -> Iterator[str]:
+    """Yield all folders above a path, the nearest first."""
+    while path := _folder(path):
+        yield path
 
 
 def render_body(

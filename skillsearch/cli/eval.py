@@ -48,7 +48,7 @@ _COMPARING = (
     multiple=True,
     metavar="TEXT",
     help="A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; "
-    "NAME=key:value,... with system, model, fields, threshold, calibration, languages, reader; "
+    "NAME=key:value,... with system, model, fields, threshold, calibration, reader; "
     "NAME=@FILE for a TREC run file. Repeatable. [default: hybrid, bm25, dense]",
 )
 @click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
@@ -235,12 +235,10 @@ def _specs(
     from skillsearch.evaluation.jobs import parse_systems
     from skillsearch.evaluation.types import SystemSpec
 
-    model, fields, languages = settings.model, settings.fields, settings.languages
+    model, fields = settings.model, settings.fields
     if request:
-        model, languages = request.model, request.languages
-        fields = "full" if request.with_body else "metadata"
-    reader = settings.reader
-    default = SystemSpec("", model=model, fields=fields, languages=languages, reader=reader)
+        model, fields = request.model, "full" if request.with_body else "metadata"
+    default = SystemSpec("", model=model, fields=fields, reader=settings.reader)
     return parse_systems(systems, default)
 
 
@@ -304,8 +302,8 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
     "--model",
     cls=Setting,
     metavar="M",
-    help="The model to begin with: onnx (default), minilm, the folder of a tuned model, st:FOLDER. "
-    "With --reader: minilm (default), or the folder of a tuned reader.",
+    help="The model to begin with: onnx (default), or the folder of a tuned model. "
+    "With --reader: packaged (default), or the folder of a tuned reader.",
 )
 @click.option(
     "--reader",
@@ -335,7 +333,6 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
     help="A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
 )
 @click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
-@options.languages
 @options.index_dir
 @options.as_json(lambda m: m.TUNED | {"measured": {str: m.MEASURED}})
 def tune_command(
@@ -399,7 +396,6 @@ def tune_command(
         model=request.model,
         minutes=minutes,
         seed=seed,
-        languages=request.languages,
         keep=keep,
     )
     # A caller that runs us in its own process may bring another way to tune.

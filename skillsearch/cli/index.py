@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 @options.index_dir
 @click.option("--model", cls=Setting, metavar="M")
 @click.option("--fields", cls=Setting, type=click.Choice(("metadata", "full")))
-@options.languages
 @options.trust
 @click.option("--device", cls=Setting, metavar="D")
 @click.option(
@@ -129,7 +128,6 @@ def index_command(
         _index_in_milvus(change, as_json=as_json)
         return
     from skillsearch.index.indexing.options import IndexOptions
-    from skillsearch.index.languages import advice
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import report_folders
 
@@ -153,7 +151,6 @@ def index_command(
         ask_to_vouch(index, before)
     prune_archives(user_folders.cache_dir())
     if report.generation != generation:
-        _say_note(advice(index))
         _say_note(_unvetted(index_roots))
     _say_note(_outside(settings, roots))
 
@@ -349,7 +346,6 @@ def _show(
 @click.command("watch")
 @options.roots()
 @options.index_dir
-@options.languages
 @options.trust
 @options.as_json(lambda m: m.IndexReport)
 def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:

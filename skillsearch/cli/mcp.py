@@ -45,7 +45,6 @@ if TYPE_CHECKING:
 @click.command("mcp")
 @options.roots()
 @options.index_dir
-@options.languages
 @options.trust
 @options.reader
 @options.selecting
@@ -120,11 +119,6 @@ def mcp_command(
 def _check_flags(roots: Sequence[NamedRoot]) -> None:
     """Refuse what an index that exists has already decided, beside no ROOTs."""
     flags = read_flags()
-    refuse(
-        flags["languages"] and not roots,
-        "--languages is for a server with ROOTs; an existing index keeps its languages. To change "
-        f"them: skillsearch index --languages {flags['languages']}",
-    )
     refuse(
         flags["trust"] and not roots,
         "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "

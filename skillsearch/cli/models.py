@@ -29,7 +29,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
-from skillsearch.reports.health import ChannelStatus, Check, Status
+from skillsearch.reports.health import Check, Status
 from skillsearch.reports.host_folders import FolderReport
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
@@ -65,9 +65,9 @@ FILE = {"name": str, "file": str, "bytes": int}
 PARTS = FILE | {"text": str}, FILE | {"base64": str}
 SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
 INDEXED = some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
-HELD = {"fields": Literal["full", "metadata"], "languages": types.Languages, "generation": str}
+HELD = {"fields": Literal["full", "metadata"], "generation": str}
 HELD |= each(int, "indexed skipped")
-STATUS = get_type_hints(Status) | {"channels": [get_type_hints(ChannelStatus)]}
+STATUS = get_type_hints(Status)
 STATUS |= {"diagnostics": SEVERITIES, "differences": Changes}
 STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
 STATUS |= {"roots": [some(types.Root) | {"path": str}]}

@@ -19,7 +19,6 @@ from skillsearch.cli.output import HEADER, emit_json
 from skillsearch.config import Flags, Settings, load_settings, text_of
 from skillsearch.setting_values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import visible
-from skillsearch.types import LANGUAGES
 from skillsearch.user_folders import home_dir
 
 NamedRoot = Path | str
@@ -114,7 +113,6 @@ def _keep_flag(context: click.Context, option: click.Parameter, value: object) -
 index_dir = click.option(
     "--index-dir", cls=Setting, type=NamedPath(file_okay=False, readable=False, path_type=Path)
 )
-languages = click.option("--languages", cls=Setting, type=click.Choice(LANGUAGES))
 trust = click.option("--trust", cls=Setting, multiple=True, metavar="[ROOT=]LEVEL")
 n = click.option("-n", cls=Setting, type=Count(1, MAX_N))
 threshold = click.option("--threshold", cls=Setting, type=float, metavar="T")

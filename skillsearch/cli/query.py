@@ -12,7 +12,7 @@ import click
 from skillsearch.cli import hook, options
 from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.options import LOGGER, Setting, read_flags, read_settings
-from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows, with_header
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
@@ -49,7 +49,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @click.option(
     "--explain",
     is_flag=True,
-    help="Show which channels had a vote, and why each hit has its score.",
+    help="Show why each hit has its score.",
 )
 @options.selecting
 @options.index_dir
@@ -190,9 +190,7 @@ def _search(
         with open_in_milvus(settings) as remote:
             yield from (remote.answer([text], how)[0] for text in texts)
         return
-    yield from answer_queries(
-        open_fresh(settings, tell), texts, tell, how, adds_channels=settings.refresh
-    )
+    yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
 
 
 def _show(answer: Answer, *, as_json: bool) -> None:
@@ -201,14 +199,8 @@ def _show(answer: Answer, *, as_json: bool) -> None:
         more = {"nearest": list(near), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
         return
-    votes = [
-        ("channel", f"{vote.channel} {vote.trust:.2f}: {vote.reason}") for vote in result.channels
-    ]
     if not is_terminal():
-        emit_rows([*(("", *vote) for vote in votes), *_hit_rows(result)], _COLUMNS)
-    elif votes:
-        show_rows(votes)
-        click.echo()
+        emit_rows(_hit_rows(result), _COLUMNS)
     if result.state == "none":
         is_low = result.threshold <= _LOW_THRESHOLD
         lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
@@ -312,7 +304,7 @@ def prompt_command(
     if every_skill:
         offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
     elif words:
-        (answer,) = answer_queries(index, [text], say, how, adds_channels=settings.refresh)
+        (answer,) = answer_queries(index, [text], say, how)
         offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
     skills = [prompts.offered(library, offer) for offer in offers]
     bodies = _bodies(library, names, required=required)

@@ -236,7 +236,6 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 @click.argument("client", type=options.Choice(tuple(HOSTS)), metavar="CLIENT")
 @options.roots(must_exist=True)
 @options.index_dir
-@options.languages
 @options.trust
 @options.selecting
 @click.option(
@@ -303,7 +302,7 @@ def mcp_config_command(
         include_unvetted,
         project,
         has_index_dir=flags["index_dir"] is not None,
-        says_how_to_index=bool(flags["languages"] or flags["trust"]),
+        says_how_to_index=bool(flags["trust"]),
     )
     refuse(write and remove, "--write or --remove, not both.")
     refuse(remove and config.says_what, _REMOVAL)
@@ -369,7 +368,7 @@ class _Config:
         )
         refuse(
             self.says_how_to_index and not self.roots,
-            "--languages and --trust are for a server that is given ROOTs to index.",
+            "--trust is for a server that is given ROOTs to index.",
         )
         refuse(
             self.hook and (self.roots or self.url),
@@ -409,9 +408,8 @@ class _Config:
 
 def _server_options(flags: Flags) -> list[str]:
     """Return the options of a server that say the same as some flags."""
-    words = ["--languages", flags["languages"]] if flags["languages"] else []
     trust = read_settings().trust if flags["trust"] else ()  # its folders are absolute
-    words += [word for level in trust for word in ("--trust", level)]
+    words = [word for level in trust for word in ("--trust", level)]
     return words + selecting_words(flags)
 
 

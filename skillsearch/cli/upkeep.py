@@ -63,8 +63,6 @@ def status_command(as_json: bool) -> int:
     record, changes = status(index)
     rows = _status_rows(record, index.opened.settings.roots)
     output.show_record(record, rows, as_json=as_json)
-    if record["advice"] and not as_json:
-        say(f"note: {record['advice']}")
     if not record["in_sync"]:
         say(f"The index differs from the disk ({changes}); run: skillsearch index")
     is_changed = any(entry["problem"] for entry in record["sources"])
@@ -82,9 +80,8 @@ def _describe_milvus(settings: Settings) -> JsonObject:
             "skipped": index.skipped,
             "collection": settings.collection,
             "generation": index.generation,
-            "models": [channel.model for channel in made_with.channels],
+            "model": made_with.model.spec,
             "fields": "full" if made_with.with_body else "metadata",
-            "languages": made_with.languages,
             "roots": [f"{root.path} {source_tag(root)}".rstrip() for root in made_with.roots],
         }
 
@@ -100,13 +97,11 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
         ("reported", _in_words(record["diagnostics"])),
         ("index", f"{record['index_dir']} ({_in_mb(record['size_bytes'])})"),
         ("generation", record["generation"]),
-        ("model", "{model}, fields {fields}, languages {languages}".format(**record)),
+        ("model", "{model} ({model_name}), fields {fields}".format(**record)),
+        ("vectors", "{vectors:,} of {dimensions} dimensions".format(**record)),
+        ("languages", in_words(record["skills_by_language"])),
+        ("examples", exampled_in_words(record["examples"], record["indexed"])),
     ]
-    form = "{model} ({name}), {dimensions} dimensions, vectors: {vectors:,}, for {asked_about}"
-    for channel in record["channels"]:
-        rows.append(("channel", form.format(**channel)))
-    rows.append(("languages", in_words(record["skills_by_language"])))
-    rows.append(("examples", exampled_in_words(record["examples"], record["indexed"])))
     rows += [("root", describe_root(root)) for root in roots]
     for entry in record["sources"]:
         state = entry["problem"] or f"as added on {entry['date']}, {entry['digest'][:19]}"
@@ -201,9 +196,7 @@ def audit_command(
         if roots:
             from skillsearch.index.skill_index import SkillIndex
 
-            index = SkillIndex.from_roots(
-                roots, model=settings.model, languages=settings.languages, progress=bars
-            )
+            index = SkillIndex.from_roots(roots, model=settings.model, progress=bars)
         else:
             index = open_fresh(settings, say)
         findings = audit(index, bars)

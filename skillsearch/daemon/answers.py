@@ -18,11 +18,10 @@ from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.prompt import render_offers
 from skillsearch.config import Settings, load_settings
-from skillsearch.embedders.embedder import model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import QueryEmbedders
+from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.opening import Freshness, answer_queries, near_names
 from skillsearch.index.scope import folders_of
 from skillsearch.index.search.options import SearchOptions
@@ -68,7 +67,7 @@ class WarmIndex:
     index: SkillIndex
     library: SkillLibrary
     freshness: Freshness
-    embedders: Mapping[tuple[str, str], Embedder]  # loaded, by model spec and identity of its files
+    embedder: Embedder | None  # None if it cannot be loaded
 
     def look(self, refresh: bool, selection: Selection) -> list[str]:
         """Look at the disk before an answer, and return messages for the user."""
@@ -110,22 +109,22 @@ class WarmIndexes:
             raise index_folder.not_found(settings)
         if opened is None:
             raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
-        loaded = {key: embedder for warm in self for key, embedder in warm.embedders.items()}
-        embedders = {}
-        for channel in opened.settings.channels:
-            key = channel.model, model_identity(channel.model)
-            # A search reports a first embedder that cannot be loaded, and does without a second.
-            with suppress(errors.EmbedderError, errors.MissingDependencyError):
-                embedder = loaded.get(key) or QueryEmbedders().embedder_of(channel)
-                if embedder.fingerprint != channel.fingerprint:
-                    raise errors.DaemonError(
-                        f"The index in {folder} was made with another embedder."
-                    )
-                embedders[key] = embedder
-        by_model = {model: embedder for (model, _), embedder in embedders.items()}
-        index = SkillIndex(index_folder, opened, by_model, readers=self._readers)
+        embedder = self._embedder_of(opened.settings.model)
+        if embedder and embedder.fingerprint != opened.settings.model.fingerprint:
+            raise errors.DaemonError(f"The index in {folder} was made with another embedder.")
+        index = SkillIndex(index_folder, opened, embedder, readers=self._readers)
         library, freshness = SkillLibrary.of_index(index), Freshness(index, self._indexing)
-        return WarmIndex(index, library, freshness, embedders)
+        return WarmIndex(index, library, freshness, embedder)
+
+    def _embedder_of(self, model: ModelSettings) -> Embedder | None:
+        """Return a loaded embedder; None if it cannot be loaded, which a search reports."""
+        if not model.has_changed():
+            for warm in self:
+                if warm.embedder and warm.embedder.fingerprint == model.fingerprint:
+                    return warm.embedder
+        with suppress(errors.EmbedderError, errors.MissingDependencyError):
+            return QueryEmbedder().embedder_of(model)
+        return None
 
 
 @dataclass(kw_only=True)

@@ -91,13 +91,12 @@ def read_search(
 
     A DaemonError if the answer has an unknown form.
     """
-    from skillsearch.types import ChannelVote, SearchResult
+    from skillsearch.types import SearchResult
 
     try:
         record = dict(answer["result"])
         hits, perhaps = (tuple(map(_read_hit, record.pop(key))) for key in ("hits", "perhaps"))
-        votes = tuple(ChannelVote(**vote) for vote in record.pop("channels", ()))
-        result = SearchResult(hits=hits, perhaps=perhaps, channels=votes, **record)
+        result = SearchResult(hits=hits, perhaps=perhaps, **record)
         nearest, notes = (tuple(map(str, answer[key])) for key in ("nearest", "notes"))
         return result, nearest, notes
     except (KeyError, TypeError, ValueError, AttributeError) as exc:

@@ -9,13 +9,15 @@ import contextlib
 import string
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 from skillsearch import config
 from skillsearch.embedders.embedding import Embedder, HashingEmbedder
-from skillsearch.embedders.model_files import ModelConfig, stamp_of
+from skillsearch.embedders.mapped_model import MappedEmbedder
+from skillsearch.embedders.model_files import stamp_of, verify
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_tokenizer
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
+from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
 from skillsearch.patterns import lazy_pattern
@@ -24,40 +26,23 @@ if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Tokenizer
 
 _MODELS = Path(__file__).resolve().parents[1] / "models"
-# Folder of the packaged models for English, which share the rows of their words and the tokenizer.
-PACKAGED_MODEL = _MODELS / "minilm"
-MULTILINGUAL_MODEL = _MODELS / "e5"
-
-
-class PackagedModel(NamedTuple):
-    """A model of the package; the digest of its model.json pins every other file."""
-
-    name: str
-    stem: str
-    sha256: str
-
-
-# The default, all-MiniLM-L6-v2 tuned on skills (``models/minilm/README.md``), and the one for other
-# languages, multilingual-e5-small tuned likewise (``models/e5/README.md``). The scripts that build
-# them print the digests.
-TUNED = PackagedModel(
-    "skillsearch-minilm",
-    "model",
-    "80b75220387b2f7e35de687564fa65b9bfad29b5c261d6b6604fea94bad62041",
-)
-MULTILINGUAL = PackagedModel(
-    "skillsearch-e5",
-    "model",
-    "ac03976f5b2a7a3b1359809638c78201af9a9f6cef7feee430e124e4a7160a58",
-)
-# The packaged models by model spec: for English, and for every language.
-PACKAGED = {"onnx": TUNED, TUNED.name: TUNED}
-EVERY_LANGUAGE = {"multilingual": MULTILINGUAL, MULTILINGUAL.name: MULTILINGUAL}
+# Folder of the packaged embedder and reader, multilingual-e5-small tuned on skills
+# (``models/e5/README.md``). The digest of model.json pins every other file of the embedder;
+# ``scripts/build_model.py`` prints it.
+PACKAGED_MODEL = _MODELS / "e5"
+PACKAGED_NAME = "skillsearch-e5"
+PACKAGED_SHA256 = "3f9784ef767f4475ffeb59bf81c619af83800e3b74e1849da62fa3230df44838"
+DEFAULT_SPEC = "onnx"
+# The model specs of the packaged embedder.
+PACKAGED = frozenset({DEFAULT_SPEC, "multilingual", PACKAGED_NAME})
 # The model specs, for error messages.
-SPECS = "onnx, multilingual, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
+SPECS = "onnx, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
 
+# What counts tokens, and its digest.
+TOKENIZER = _MODELS / "tokens" / "tokenizer.json"
+_TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
 # Named beside every count: tokenizers of other models differ by some tens of percent.
-COUNTED_BY = f"the packaged tokenizer (WordPiece of {TUNED.name})"
+COUNTED_BY = "the packaged tokenizer (WordPiece of all-MiniLM-L6-v2)"
 # A run without blanks and ASCII punctuation, at which the tokenizer always splits words.
 _WORD = lazy_pattern(r"[^ \t\n\r!-/:-@\[-`{-~]+")
 # Characters counted at a time, which bounds the memory for a long text.
@@ -67,17 +52,8 @@ _KEPT_WORDS = 1 << 18
 _KEPT_CHARS = 40
 
 
-def _load_multilingual() -> Embedder:
-    from skillsearch.embedders.multilingual.model import MultilingualEmbedder
-
-    return MultilingualEmbedder.load(MULTILINGUAL_MODEL, manifest_sha256=MULTILINGUAL.sha256)
-
-
-# Function that loads the embedder of a model spec; those for English and folders have none.
-LOADERS: dict[str, Callable[[], Embedder]] = {
-    "hashing": HashingEmbedder,
-    **dict.fromkeys(EVERY_LANGUAGE, _load_multilingual),
-}
+# Function that loads the embedder of a model spec, besides the packaged one and folders.
+LOADERS: dict[str, Callable[[], Embedder]] = {"hashing": HashingEmbedder}
 
 
 def load_embedder(
@@ -85,21 +61,20 @@ def load_embedder(
 ) -> Embedder:
     """Load the embedder of a model spec, one of `SPECS`.
 
-    A `device` is for models of sentence-transformers; None asks the settings. The `packaged` models
-    for English lie in one folder. An EmbedderError if nothing has that name or its files cannot be
-    used.
+    A `device` is for models of sentence-transformers; None asks the settings. The `packaged` model
+    lies in one folder. An EmbedderError if nothing has that name or its files cannot be used.
     """
-    if spec in PACKAGED:
-        _, stem, digest = PACKAGED[spec]
-        return OnnxEmbedder.load(packaged, manifest_sha256=digest, stem=stem)
     if spec in LOADERS:
         return LOADERS[spec]()
+    if spec in PACKAGED:
+        return MappedEmbedder.load(packaged, manifest_sha256=PACKAGED_SHA256)
     if _runs_on_devices(spec):
         device = device or config.load_only("device").device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
     if folder and (folder != spec or Path(folder).is_dir()):
-        return OnnxEmbedder.load(Path(folder))
+        kind = MappedEmbedder if (Path(folder) / WORDS_NAME).is_file() else OnnxEmbedder
+        return kind.load(Path(folder))
     raise EmbedderError(f"No embedder is called {spec!r}; use one of: {SPECS}")
 
 
@@ -124,8 +99,8 @@ def model_identity(spec: str) -> str:
     By digest for a packaged model, by the sizes and times of all files for a local folder, by name
     alone for any other.
     """
-    if packaged := PACKAGED.get(spec) or EVERY_LANGUAGE.get(spec):
-        return f"onnx {packaged.sha256}"
+    if spec in PACKAGED:
+        return f"onnx {PACKAGED_SHA256}"
     folder = Path(spec.removeprefix("onnx:").removeprefix("st:"))
     with contextlib.suppress(OSError):
         if any((folder / name).is_file() for name in (*MODEL_FILES, "model.safetensors")):
@@ -147,10 +122,8 @@ class TokenCounter(dict[str, int]):
     @classmethod
     def load(cls) -> Self:
         """Load the packaged tokenizer, verified, without opening the model's weights."""
-        config = ModelConfig.read(PACKAGED_MODEL, manifest_sha256=TUNED.sha256)
-        path = PACKAGED_MODEL / "tokenizer.json"
-        config.verify(path)
-        return cls(load_tokenizer(path))
+        verify(TOKENIZER, _TOKENIZER_SHA256)
+        return cls(load_tokenizer(TOKENIZER))
 
     def __call__(self, text: str) -> int:
         """Return how many tokens a text has, without special ones."""

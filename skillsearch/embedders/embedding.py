@@ -54,10 +54,6 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """Length of a vector."""
 
-    @property
-    def scripts(self) -> frozenset[str] | None:
-        """Unicode scripts that it understands, such as ``Latin``; None for all."""
-
     def embed_stream(
         self, texts: Sequence[str], *, role: Role = "passage"
     ) -> Iterator[EmbeddedText]:
@@ -85,7 +81,6 @@ class HashingEmbedder:
     """Hashed words and character trigrams (Weinberger et al., 2009), for what needs no model."""
 
     dimensions: int = 512
-    scripts: frozenset[str] | None = None
 
     @property
     def name(self) -> str:

@@ -53,7 +53,6 @@ class ModelConfig:
     name: str
     max_tokens: int
     pooling: str
-    scripts: frozenset[str] | None = None
     sha256: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
@@ -73,30 +72,33 @@ class ModelConfig:
             tokens = next((number for number in numbers if 1 <= number <= LARGEST_MAX_TOKENS), None)
             return cls(folder.resolve().name, tokens or DEFAULT_MAX_TOKENS, _pooling(folder))
         try:
-            scripts = frozenset(ours["scripts"]) if ours.get("scripts") else None
             tokens, pooling = int(ours["max_tokens"]), str(ours["pooling"])
-            return cls(str(ours["name"]), tokens, pooling, scripts, dict(ours.get("sha256", {})))
+            return cls(str(ours["name"]), tokens, pooling, dict(ours.get("sha256", {})))
         except (KeyError, TypeError, ValueError) as exc:
             raise EmbedderError(f"{manifest} lacks a usable value: {exc!r}") from exc
 
     def verify(self, path: Path) -> str:
-        """Return the sha256 of a file, after comparing it with the one it must have, if any.
+        """Return the sha256 of a file, after comparing it with the one it must have, if any."""
+        return verify(path, self.sha256.get(path.name))
 
-        One that others cannot write is read for this once, and again after its stat has changed.
-        """
-        expected = self.sha256.get(path.name)
-        stamp = _stamp_of_own(path) if expected else None
-        if stamp is None:
-            return sha256_of(path, expected)
-        record, entry = _read_stamps(), [*stamp, expected]
-        if record.get(str(path)) == entry:
-            return str(expected)
-        digest = sha256_of(path, expected)
-        if time.time_ns() - stamp.ctime_ns > RACY_NS:
-            with contextlib.suppress(OSError):
-                make_private(_stamps_file().parent)
-                write_record(_stamps_file(), {**record, str(path): entry}, sync=False)
-        return digest
+
+def verify(path: Path, expected: str | None) -> str:
+    """Return the sha256 of a file, after comparing it with the one it must have, if any.
+
+    One that others cannot write is read for this once, and again after its stat has changed.
+    """
+    stamp = _stamp_of_own(path) if expected else None
+    if stamp is None:
+        return sha256_of(path, expected)
+    record, entry = _read_stamps(), [*stamp, expected]
+    if record.get(str(path)) == entry:
+        return str(expected)
+    digest = sha256_of(path, expected)
+    if time.time_ns() - stamp.ctime_ns > RACY_NS:
+        with contextlib.suppress(OSError):
+            make_private(_stamps_file().parent)
+            write_record(_stamps_file(), {**record, str(path): entry}, sync=False)
+    return digest
 
 
 def _stamps_file() -> Path:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skillsearch.embedders import embedding
 from skillsearch.embedders.embedding import EmbeddedText
@@ -22,7 +19,7 @@ from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
-    from tokenizers import Encoding
+    from tokenizers import Encoding as Encoding
     from tokenizers import Tokenizer as Tokenizer
 
 MODEL_FILES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
@@ -30,7 +27,6 @@ POOLED_OUTPUT = "sentence_embedding"
 OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
-_TOKENIZERS = 2  # kept for other models: an index has at most two
 
 Result = TypeVar("Result")
 
@@ -48,22 +44,20 @@ class OnnxEmbedder:
     fingerprint: str
     name: str
     dimensions: int
-    scripts: frozenset[str] | None
     _max_tokens: int
     _tokenizer: Tokenizer
     _run: Callable[[Encoding], embedding.Row]
 
     @classmethod
-    def load(cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = "model") -> Self:
+    def load(cls, folder: Path) -> Self:
         """Load a model of one of `MODEL_FILES` and a tokenizer.json from a local folder.
 
         Settings and digests are as in `ModelConfig.read`. Weights outside the model ("external
         data") are verified and count in the fingerprint too. An EmbedderError if a file is missing
         or unusable.
         """
-        config = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
-        names = MODEL_FILES if stem == "model" else (f"{stem}.onnx",)
-        path = next((folder / name for name in names if (folder / name).is_file()), None)
+        config = ModelConfig.read(folder)
+        path = next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
         if path is None or not (folder / "tokenizer.json").is_file():
             raise EmbedderError(
                 f"{folder} is not an ONNX model: it needs tokenizer.json and one of "
@@ -71,11 +65,11 @@ class OnnxEmbedder:
             )
         digests = [config.verify(path), config.verify(folder / "tokenizer.json")]
         digests += [config.verify(file) for file in weight_files(path)]
-        tokenizer = shared_tokenizer(folder / "tokenizer.json", config.max_tokens)
+        tokenizer = load_tokenizer(folder / "tokenizer.json", config.max_tokens)
         run = _load_session(path, config.pooling)
         dimensions, limit = int(run(tokenizer.encode("probe")).shape[-1]), config.max_tokens
         fingerprint = embedding.fingerprint_of(*digests, config.pooling, limit)
-        return cls(fingerprint, config.name, dimensions, config.scripts, limit, tokenizer, run)
+        return cls(fingerprint, config.name, dimensions, limit, tokenizer, run)
 
     def embed_stream(
         self, texts: Sequence[str], *, role: embedding.Role = "passage"
@@ -93,31 +87,17 @@ class OnnxEmbedder:
         yield from map_ahead(embed_one, texts)
 
 
-def load_tokenizer(file: Path | bytes, max_tokens: int | None = None) -> Tokenizer:
-    """Load a verified tokenizer.json, or its bytes: it cuts at `max_tokens` if any, never pads."""
+def load_tokenizer(path: Path, max_tokens: int | None = None) -> Tokenizer:
+    """Load a verified tokenizer.json: it cuts at `max_tokens` if any, and never pads."""
     from tokenizers import Tokenizer
 
-    with embedding.errors_of("tokenizers", file if isinstance(file, Path) else "tokenizer.json"):
-        if isinstance(file, Path):
-            tokenizer = Tokenizer.from_file(str(file))
-        else:
-            tokenizer = Tokenizer.from_buffer(file)
+    with embedding.errors_of("tokenizers", path):
+        tokenizer = Tokenizer.from_file(str(path))
         tokenizer.no_truncation()
         if max_tokens is not None:
             tokenizer.enable_truncation(max_tokens)
     tokenizer.no_padding()
     return tokenizer
-
-
-def shared_tokenizer(path: Path, max_tokens: int) -> Tokenizer:
-    """Load one as `load_tokenizer` does, once for all models beside it; it must stay as it is."""
-    stat = path.stat()
-    return _load_once(path, (stat.st_ino, stat.st_size, stat.st_mtime_ns), max_tokens)
-
-
-@lru_cache(maxsize=_TOKENIZERS)
-def _load_once(path: Path, _stamp: tuple[int, ...], max_tokens: int) -> Tokenizer:
-    return load_tokenizer(path, max_tokens)
 
 
 def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
@@ -145,13 +125,8 @@ def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Ro
     return run
 
 
-def open_session(
-    model: Path, weights: Mapping[str, NDArray[Any]] | None = None
-) -> InferenceSession:
-    """Open an ONNX model on the CPU, one thread a text, as an ``InferenceSession``.
-
-    `weights` are the values of constants that the model keeps outside itself, by name.
-    """
+def open_session(model: Path) -> InferenceSession:
+    """Open an ONNX model on the CPU, one thread a text, as an ``InferenceSession``."""
     forbid_telemetry()
     import onnxruntime
 
@@ -159,53 +134,7 @@ def open_session(
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_mem_pattern = False  # A pattern kept for every length of text gains nothing.
     with embedding.errors_of("ONNX Runtime", model):
-        if weights is not None:
-            values = [onnxruntime.OrtValue.ortvalue_from_numpy(part) for part in weights.values()]
-            options.add_external_initializers(list(weights), values)
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-
-
-def write_quantised(model: Any, path: Path, excluded: Sequence[str] = ()) -> None:
-    """Write an ``onnx.ModelProto`` with weights of 8 bits, one scale for each output channel.
-
-    The nodes `kept` stay as they are. ``reduce_range`` leaves 7 bits, at 0.001 of cosine: without
-    VNNI, x86 saturates at 8.
-    """
-    forbid_telemetry()
-    from onnxruntime.quantization import QuantType, quantize_dynamic
-
-    root, silent = logging.getLogger(), logging.NullHandler()
-    root.addHandler(silent)  # otherwise ONNX Runtime's logging would add its own
-    try:
-        quantize_dynamic(
-            model,
-            path,
-            weight_type=QuantType.QInt8,
-            per_channel=True,
-            reduce_range=True,
-            nodes_to_exclude=list(excluded),
-            extra_options={"MatMulConstBOnly": True},
-        )
-    finally:
-        root.removeHandler(silent)
-
-
-def write_optimised(path: Path) -> None:
-    """Put in place of an ONNX model what ONNX Runtime makes of it whenever it opens one.
-
-    It fuses nodes, which takes half the time of opening a model; the results stay the same. Weights
-    outside the model stay where they are.
-    """
-    forbid_telemetry()
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    # Beyond that it would write what suits this processor alone.
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
-    optimised = path.with_name(f".{path.name}-optimised")
-    options.optimized_model_filepath = str(optimised)
-    onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-    optimised.replace(path)
 
 
 def map_ahead(function: Callable[[int, str], Result], texts: Sequence[str]) -> Iterator[Result]:

@@ -38,7 +38,6 @@ class SentenceTransformerEmbedder:
     fingerprint: str
     name: str
     dimensions: int
-    scripts: frozenset[str] | None
     _model: Any
 
     @classmethod
@@ -52,7 +51,7 @@ class SentenceTransformerEmbedder:
         folder, model = _load("SentenceTransformer", name_or_path, device, "embedder")
         fingerprint = embedding.fingerprint_of(digest_of(folder))
         dimensions = int(model.encode(["probe"], show_progress_bar=False).shape[1])
-        return cls(fingerprint, name_or_path, dimensions, None, model)
+        return cls(fingerprint, name_or_path, dimensions, model)
 
     def embed_stream(
         self, texts: Sequence[str], *, role: embedding.Role = "passage"

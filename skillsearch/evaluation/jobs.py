@@ -41,7 +41,7 @@ from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.setting_values import parse_reader
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import LANGUAGES, SYSTEMS, Diagnostic, Progress, System
+from skillsearch.types import SYSTEMS, Diagnostic, Progress, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 USUAL = SystemSpec("")
@@ -53,11 +53,10 @@ USUAL_DEPTH = 5  # hits of any other query, of which only the first counts, and 
 MAX_TIMED = 100  # judged queries that are timed
 MAX_FOREIGN = 200  # queries taken from a foreign collection
 
-_SETTINGS = tuple("system model fields languages threshold reader calibration examples".split())
+_SETTINGS = tuple("system model fields threshold reader calibration examples".split())
 _WORDS: Mapping[str, Sequence[str]] = {
     "system": SYSTEMS,
     "fields": ("full", "metadata"),
-    "languages": LANGUAGES,
     "examples": get_args(Examples),
 }
 """The allowed values of settings that are not free text."""
@@ -279,9 +278,9 @@ def _open_indexes(
         return []
     # Mistakes in the systems are found before anything takes long.
     calibrations = [load_calibration(spec.calibration or PACKAGED) for spec in specs]
-    queries = job.pooled or job.collection.queries
-    specs = [replace(spec, languages=embedders.languages(spec, queries)) for spec in specs]
-    keys = [(spec.model, spec.fields, spec.languages, spec.examples) for spec in specs]
+    for spec in specs:
+        embedders[spec.model]  # loaded now
+    keys = [(spec.model, spec.fields, spec.examples) for spec in specs]
     collection, roots = job.collection, job.roots
     folders = use_skills(collection, roots, work) if roots else write_skills(collection, work)
     indexes = {

@@ -22,17 +22,15 @@ from typing import Self
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
 from skillsearch.errors import StorageError, explained
-from skillsearch.evaluation.collection import digest, query_languages
+from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.lines import file_name, shown
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,
-    JudgedQuery,
     Ranking,
     SystemSpec,
 )
 from skillsearch.files.private import make_private
-from skillsearch.index.dense.channels import possible_models
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
@@ -44,13 +42,11 @@ from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, us
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
-from skillsearch.types import Languages, Progress
+from skillsearch.types import Progress
 
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
 """Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
-_READ_BY_ANY = frozenset({"en", ""})
-"""Languages of queries, and the unknown one, that the model of any index reads."""
 _ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 """Characters that JSON leaves alone, but YAML cannot hold or takes for a line end."""
 
@@ -152,13 +148,13 @@ def _short_hash(texts: Iterable[str]) -> str:
     return hashlib.sha256(json.dumps(list(texts)).encode()).hexdigest()[:16]
 
 
-class QueryEmbedder:
+class RememberingEmbedder:
     """An embedder that remembers its vectors, how long each took, and the time that this saved."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self.fingerprint, self.name = embedder.fingerprint, embedder.name
-        self.dimensions, self.scripts = embedder.dimensions, embedder.scripts
+        self.dimensions = embedder.dimensions
         self._known: dict[tuple[Role, str], tuple[EmbeddedText, float]] = {}
         self.saved_seconds = 0.0
 
@@ -178,7 +174,7 @@ class QueryEmbedder:
             yield embedded._replace(position=position)
 
 
-class Embedders(dict[str, QueryEmbedder]):
+class Embedders(dict[str, RememberingEmbedder]):
     """The embedders of an evaluation by model, each loaded once, and its readers."""
 
     @cached_property
@@ -186,22 +182,9 @@ class Embedders(dict[str, QueryEmbedder]):
         """The readers of all indexes of the evaluation."""
         return Readers()
 
-    def __missing__(self, model: str) -> QueryEmbedder:
+    def __missing__(self, model: str) -> RememberingEmbedder:
         """Load the embedder of a model."""
-        return self.setdefault(model, QueryEmbedder(load_embedder(model)))
-
-    def languages(self, spec: SystemSpec, queries: Iterable[JudgedQuery]) -> Languages:
-        """Return the languages that the index of a system is made for.
-
-        If the system leaves them open, any query is in a language that its model does not read, and
-        the package for it is installed, they are ``all``.
-        """
-        models = possible_models(spec.model, self[spec.model].scripts, spec.languages)
-        if spec.languages == "auto" and len(models) > 1:
-            return "all" if {*query_languages(queries).values()} - _READ_BY_ANY else "auto"
-        for model in models:
-            self[model]  # loaded now, so that a missing one is told before anything is indexed
-        return spec.languages
+        return self.setdefault(model, RememberingEmbedder(load_embedder(model)))
 
     def saved_seconds(self) -> float:
         """Return the seconds saved so far because vectors were remembered."""
@@ -236,20 +219,21 @@ class JudgedIndex:
         *,
         progress: Progress | None = None,
     ) -> Self:
-        """Make or update the index that systems of one model, fields and languages share."""
+        """Make or update the index that systems of one model and fields share."""
         settings = [spec.model, spec.fields]
-        settings += [] if spec.languages == "auto" else [spec.languages]
         settings += [] if spec.examples == "none" else [spec.examples]
         folder = folders.work / f"index-{_short_hash(settings)}"
-        with_body = spec.fields == "full"
-        request = IndexRequest(folders.roots, spec.model, with_body, languages=spec.languages)
+        request = IndexRequest(folders.roots, spec.model, spec.fields == "full")
         is_given, is_packaged = (spec.examples in (which, "all") for which in ("given", "packaged"))
         examples = folders.examples if is_given else {}
         book = ExampleBook(None, packaged=is_packaged, own=False, extra=examples)
         built, _ = SkillIndex.build(request, folder, IndexOptions(progress=progress, examples=book))
-        opened = built.opened
-        channels = {channel.model: embedders[channel.model] for channel in opened.settings.channels}
-        index = SkillIndex(IndexFolder(built.folder), opened, channels, readers=embedders.readers)
+        index = SkillIndex(
+            IndexFolder(built.folder),
+            built.opened,
+            embedders[spec.model],
+            readers=embedders.readers,
+        )
         return cls(index, embedders, folders.ids)
 
     def __len__(self) -> int:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar, Literal, TypeAlias
 
 from skillsearch.setting_values import DEFAULT_READER
-from skillsearch.types import Face, Languages, System
+from skillsearch.types import Face, System
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
@@ -90,7 +90,6 @@ class SystemSpec:
     fields: str = "full"
     threshold: float | None = None
     calibration: Path | None = None
-    languages: Languages = "auto"
     reader: str = DEFAULT_READER
     examples: Examples = "none"
     run: Path | None = None
@@ -102,7 +101,7 @@ class SystemSpec:
             return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
         usual = SystemSpec(self.name)
-        for key in ("languages", "examples", "reader", "threshold", "calibration"):
+        for key in ("examples", "reader", "threshold", "calibration"):
             if (value := getattr(self, key)) != getattr(usual, key):
                 parts.append(f"{key} {value:g}" if key == "threshold" else f"{key} {value}")
         return ", ".join(parts)

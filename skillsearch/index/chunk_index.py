@@ -44,16 +44,14 @@ class ChunkIndex(ArrayTable):
         """Number of documents."""
         return len(self.starts) - 1
 
-    def best(
-        self, query: NDArray[np.float32], shares: TermShares, document: int, trust: float
-    ) -> int | None:
+    def best(self, query: NDArray[np.float32], shares: TermShares, document: int) -> int | None:
         """Return the place of the chunk of a document that matches best, the first on a tie.
 
-        Its score is the trusted cosine plus the weighted share of the query's terms that it holds.
+        Its score is the cosine plus the weighted share of the query's terms that it holds.
         None if no chunk holds any or is similar.
         """
         begin, end = self.starts[document : document + 2].tolist()
-        cosines = trust * (self.vectors[begin:end].astype(np.float32) @ query)
+        cosines = self.vectors[begin:end].astype(np.float32) @ query
         # The total share of the query's terms that each chunk holds.
         starts = self.term_starts[begin : end + 1]
         hashes, weights = shares

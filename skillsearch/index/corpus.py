@@ -21,9 +21,8 @@ from skillsearch.errors import CacheError
 from skillsearch.files.arrays import map_array, save_array
 from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
-from skillsearch.index.dense.channels import ChannelSettings
-from skillsearch.index.dense.vectors import DenseChannel, DenseFields
-from skillsearch.index.documents import embeds_body
+from skillsearch.index.dense.query_embedder import ModelSettings
+from skillsearch.index.dense.vectors import DenseFields, DenseIndex
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import (
     LexicalSegment,
@@ -37,10 +36,10 @@ from skillsearch.index.storage.document_store import DocumentSegment, DocumentSt
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.json_values import checked, choice_of, list_of, objects_of, text_of, texts_of
+from skillsearch.json_values import checked, choice_of, list_of, object_of, text_of, texts_of
 from skillsearch.records import dataclass
 from skillsearch.roots.sources import is_bundle, source_behind
-from skillsearch.types import LANGUAGES, TRUSTS, Diagnostic, Json, JsonObject, Languages, Root
+from skillsearch.types import TRUSTS, Diagnostic, Json, JsonObject, Root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,14 +58,12 @@ logger = logging.getLogger(__name__)
 class IndexSettings:
     """The settings that decide an index besides its skills; roots in order of precedence.
 
-    `could_add`: it could have had another channel and did not need it; `analysis`: see `ANALYSIS`;
-    `pending`: the paths of roots whose chunks and examples have words and no vectors yet.
+    `analysis`: see `ANALYSIS`; `pending`: the paths of roots whose chunks and examples have words
+    and no vectors yet.
     """
 
     roots: tuple[Root, ...]
-    channels: tuple[ChannelSettings, ...]
-    languages: Languages
-    could_add: bool
+    model: ModelSettings
     with_body: bool
     analysis: tuple[int, int]
     pending: tuple[str, ...] = ()
@@ -83,35 +80,29 @@ class IndexSettings:
 
     def request(self) -> IndexRequest:
         """Return a request for an index of these settings; a trust that is usual was not given."""
-        roots, model = tuple(root.path for root in self.roots), self.channels[0].model
+        roots, model = tuple(root.path for root in self.roots), self.model.spec
         usual = {True: "fetched", False: "vetted"}
         unusual = (root for root in self.roots if root.trust != usual[bool(root.origin)])
         trust = {str(root.path): root.trust for root in unusual}
         named = tuple(source_behind(root) or str(root) for root in roots)
         sources = named if any(map(is_bundle, named)) else ()
         projects = {str(root.path): root.projects for root in self.roots if root.projects}
-        how = (sources, self.languages, trust)
-        return IndexRequest(roots, model, self.with_body, *how, projects=projects)
+        return IndexRequest(roots, model, self.with_body, sources, trust, projects=projects)
 
     def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
         roots = [[str(root.path), *astuple(root)[1:]] for root in self.roots]
-        channels = [channel.to_dict() for channel in self.channels]
-        return asdict(self) | {"roots": roots, "channels": channels}
+        return asdict(self) | {"roots": roots, "model": self.model.to_dict()}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> IndexSettings:
         """Read the JSON form; raises CacheError if it is another."""
         try:
-            channels = tuple(map(ChannelSettings.from_dict, objects_of(values["channels"])))
+            model = ModelSettings.from_dict(object_of(values["model"]))
             first, second = (checked(version, int) for version in list_of(values["analysis"]))
-            if not channels:
-                raise ValueError("it has no channel")
-            languages = choice_of(values["languages"], LANGUAGES)
             roots = tuple(_root(list_of(root)) for root in list_of(values["roots"]))
-            could_add, with_body = bool(values["could_add"]), bool(values["with_body"])
-            versions, pending = (first, second), texts_of(values["pending"])
-            return cls(roots, channels, languages, could_add, with_body, versions, pending)
+            pending = texts_of(values["pending"])
+            return cls(roots, model, bool(values["with_body"]), (first, second), pending)
         except (KeyError, TypeError, ValueError) as exc:
             raise CacheError(f"the settings of the index have an unknown form: {exc}") from exc
 
@@ -127,22 +118,21 @@ def _root(values: Sequence[Json]) -> Root:
 class Corpus:
     """The parts of an opened index, which number documents alike through one or two segments.
 
-    `lexical` are the metadata field and, with bodies, the full one; a segment may have no `chunks`.
+    `lexical` are the metadata field and, with bodies, the full one; `dense` has no
+    segments while there are words alone; a segment may have no `chunks`.
     """
 
     documents: DocumentStore
     lexical: tuple[LexicalField, ...]
-    dense: tuple[DenseChannel, ...]
+    dense: DenseIndex
     chunks: tuple[ChunkIndex | None, ...]
 
     @classmethod
-    def load(
-        cls, folder: Path, *, channels: int, with_body: bool, guard: DamageGuard | None = None
-    ) -> Corpus:
+    def load(cls, folder: Path, *, with_body: bool, guard: DamageGuard | None = None) -> Corpus:
         """Map the parts of a generation; a CacheError if one is missing or does not fit."""
         has_delta = (folder / f"{DELTA}documents-starts.npy").exists()
         prefixes = ("", DELTA) if has_delta else ("",)
-        segments = [load_segment(folder, prefix, channels, with_body) for prefix in prefixes]
+        segments = [load_segment(folder, prefix, with_body) for prefix in prefixes]
         documents, lexical, dense, chunks = zip(*segments, strict=True)
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
             families = FamilyTable(*(_read(folder, *part) for part in _FAMILIES.items()))
@@ -163,7 +153,7 @@ class Corpus:
         else:
             store = DocumentStore(documents, guard=guard)
             fields = list(map(LexicalField.of, lexical[0]))
-        return cls(store, tuple(fields), tuple(map(DenseChannel, zip(*dense, strict=True))), chunks)
+        return cls(store, tuple(fields), DenseIndex(dense), chunks)
 
     def chunks_of(self, number: int) -> tuple[ChunkIndex | None, int]:
         """Return the chunks of the segment of a document, and its number there."""
@@ -194,13 +184,11 @@ class OpenedIndex:
         """Open a checked generation; raises CacheError if another version wrote it."""
         settings = IndexSettings.from_dict(generation.settings)
         with generation.guard:
-            count, with_body = len(settings.channels), settings.with_body
-            folder, guard = generation.folder, generation.guard
-            corpus = Corpus.load(folder, channels=count, with_body=with_body, guard=guard)
-        for channel, described in zip(corpus.dense, settings.channels, strict=True):
-            widths = {segment.fields[0].shape[1] for segment in channel.segments}
-            if widths != {described.dimensions}:
-                raise CacheError(f"the vectors of {described.model!r} do not have its dimensions")
+            folder, with_body = generation.folder, settings.with_body
+            corpus = Corpus.load(folder, with_body=with_body, guard=generation.guard)
+        model, widths = settings.model, {part.dimensions for part in corpus.dense.segments}
+        if widths != {model.dimensions}:
+            raise CacheError(f"the vectors of {model.spec!r} do not have its dimensions")
         return cls(generation, settings, corpus)
 
     @property
@@ -286,19 +274,15 @@ def lexical_names(*, with_body: bool) -> tuple[str, ...]:
 
 
 def load_segment(
-    folder: Path, prefix: str, channels: int, with_body: bool
-) -> tuple[DocumentSegment, list[LexicalSegment], list[DenseFields], ChunkIndex | None]:
+    folder: Path, prefix: str, with_body: bool
+) -> tuple[DocumentSegment, list[LexicalSegment], DenseFields, ChunkIndex | None]:
     """Map the parts of one segment; a CacheError if one is missing or does not fit."""
     documents = DocumentSegment.load(folder, prefix)
     names = lexical_names(with_body=with_body)
     lexical = [LexicalSegment.load(folder, f"{prefix}{name}") for name in names]
-    has_body = [embeds_body(number, with_body=with_body) for number in range(channels)]
-    dense = [
-        DenseFields.load(folder, f"{prefix}dense-{number}", with_body=has)
-        for number, has in enumerate(has_body)
-    ]
+    dense = DenseFields.load(folder, f"{prefix}dense")
     chunks = ChunkIndex.find(folder, prefix) if with_body else None
-    sizes = {part.size for part in (documents, chunks, *lexical, *dense) if part}
+    sizes = {part.size for part in (documents, chunks, dense, *lexical) if part}
     if len(sizes) != 1:
         raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
     return documents, lexical, dense, chunks

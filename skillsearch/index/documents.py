@@ -19,7 +19,6 @@ from skillsearch.text.exclusions import split_description
 from skillsearch.text.languages import language_of
 from skillsearch.text.lookalikes import look
 from skillsearch.text.safe_text import visible
-from skillsearch.text.scripts import readable, trust
 from skillsearch.text.tokenizer import document_terms, term_hash
 from skillsearch.types import Example, Skill
 
@@ -27,19 +26,17 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
-VERSION = 14
+VERSION = 15
 # An index with other versions than these is not searched, but rebuilt.
 ANALYSIS = (tokenizer.VERSION, VERSION)
-# The dense channel that embeds the heads of bodies beside the metadata.
-_BODY_CHANNEL = 1
 # Repeats of the name in both lexical fields; nDCG@10 grows up to three and then no more.
 NAME_WEIGHT = 3
 # Repeats of description, tags and triggers in the full field, so that no long body drowns them.
 METADATA_WEIGHT = 3
 METADATA_CHARS = 8_192
 _BODY_CHARS = 200_000
-# Only the head of the body is embedded; no embedder reads further than this.
-_BODY_HEAD_CHARS = 4_096
+# Of the head of a body so much tells its language; of a chunk no embedder reads further.
+_HEAD_CHARS = 4_096
 # Chunks of one skill that a search can name; a megabyte could hold a hundred thousand.
 _MAX_CHUNKS = 200
 # Shorter bodies (a stub, a link) are equal by chance and do not make two skills duplicates.
@@ -54,12 +51,9 @@ _COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 # What makes a member of a field of the list that JSON has; None if it is as it should be.
 _FROM_JSON: Mapping[str, Callable[[Any], object] | None] = {
     **dict.fromkeys(("requires", "tags", "lapses", "paths")),
-    "keys": tuple,
     "chunks": tuple,
     "examples": Example._make,
 }
-# Below this fluency, a skill is in a language that a model for English does not know.
-KNOWN = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +63,7 @@ class Document:
     Attributes:
         doc_id: Stable id, ``alias:folder``.
         body_hash: Digest of the body, empty if it is too short to tell skills apart.
-        keys: Of the embedded metadata and head of the body, maybe empty, for each dense channel.
-        trust: How well the embedder of the first channel can read this skill, 0 to 1.
+        key: Of the embedded metadata.
         chunks: Id, description and key of the embedded text, empty if it has no vector yet, of each
             indexed chunk.
         excluded: What the metadata says that it is not for.
@@ -93,8 +86,7 @@ class Document:
     content_hash: str  # sha256 of the file
     body_hash: str = ""
     hidden: bool = False  # Hosts are asked not to offer it.
-    keys: tuple[tuple[str, str], ...] = ()
-    trust: float = 0.0
+    key: str = ""
     language: str = ""
     version: str = ""
     requires: tuple[str, ...] = ()
@@ -167,26 +159,9 @@ class Document:
             bytes.fromhex("".join(sketch.ljust(8 * SKETCH_SIZE, "0") for sketch in sketches)), "<u4"
         )
 
-    @property
-    def fluency(self) -> float:
-        """How well a model that only knows English can judge this skill, 0 to 1."""
-        return self.trust if is_english(self.language) else 0.0
-
-
-class EmbeddedTexts(NamedTuple):
-    """What one dense channel embeds of a skill: the metadata, and the head of the body or examples.
-
-    Without a body, or a channel that embeds bodies, the head is empty; of a skill that the first
-    channel knows it is the metadata. The first channel alone embeds examples.
-    """
-
-    metadata: str
-    body_head: str
-    examples: tuple[str, ...] = ()
-
 
 class ChunkTexts(NamedTuple):
-    """A chunk: its entry in `Document.chunks`, its terms, and what the first channel embeds."""
+    """A chunk: its entry in `Document.chunks`, its terms, and what is embedded of it."""
 
     record: tuple[str, str, str]
     terms: Sequence[str]
@@ -195,52 +170,37 @@ class ChunkTexts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FieldTexts:
-    """The texts of one skill: repeated terms of the lexical fields, and what is embedded."""
+    """The texts of one skill: repeated terms of the lexical fields, and what is embedded.
+
+    Those are the `metadata`, the `examples` and the heads of the `chunks`.
+    """
 
     document: Document
     metadata_terms: Sequence[str]
     full_terms: Sequence[str]
-    embedded: tuple[EmbeddedTexts, ...]
+    metadata: str
+    examples: tuple[str, ...]
     chunks: tuple[ChunkTexts, ...]
 
-    def by_key(self, channel: int) -> dict[bytes, str]:
-        """Return the texts that a channel embeds, by their keys."""
-        embedded = self.embedded[channel]
-        texts = dict(zip(self.document.keys[channel], embedded[:2], strict=True))
-        if channel == 0:
-            texts |= {chunk.record[2]: chunk.head for chunk in self.chunks}
-        by_key = {bytes.fromhex(key): text for key, text in texts.items() if key}
-        return by_key | {text_key(text): text for text in embedded.examples}
+    def by_key(self) -> dict[bytes, str]:
+        """Return the texts that are embedded, by their keys."""
+        texts = {text_key(text): text for text in (self.metadata, *self.examples)}
+        chunks = ((chunk.record[2], chunk.head) for chunk in self.chunks)
+        return texts | {bytes.fromhex(key): text for key, text in chunks if key}
 
     @property
     def example_keys(self) -> list[bytes]:
-        """The keys of the texts of examples that the first channel embeds."""
-        return list(map(text_key, self.embedded[0].examples))
+        """The keys of the texts of examples that are embedded."""
+        return list(map(text_key, self.examples))
 
 
-def embeds_body(channel: int, *, with_body: bool) -> bool:
-    """Return whether the dense channel of this number embeds the heads of bodies, not of chunks."""
-    return with_body and channel == _BODY_CHANNEL
-
-
-def fluency(skill: Skill, scripts: frozenset[str] | None, *, with_body: bool) -> float:
-    """Return `Document.fluency` of a skill, given the scripts that the first channel reads."""
-    metadata, head, _ = _embedded_texts(skill, with_body=with_body)
-    return trust(metadata, scripts) if is_english(language_of(f"{metadata}\n{head}")) else 0.0
-
-
-def field_texts(
-    skill: Skill,
-    scripts: Sequence[frozenset[str] | None],
-    *,
-    with_body: bool = True,
-    metadata_only: bool = False,
-) -> FieldTexts:
-    """Return the texts of a skill, given the scripts that each dense channel reads (None: all).
+def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = False) -> FieldTexts:
+    """Return the texts of a skill.
 
     With `metadata_only`, chunks and examples have words and are not embedded.
     """
-    metadata, head, _ = _embedded_texts(skill, with_body=with_body)
+    metadata = f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}"
+    head = skill.text[:_HEAD_CHARS] if with_body else ""
     language = language_of(f"{metadata}\n{head}")
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
@@ -250,31 +210,14 @@ def field_texts(
     examples, own = example_terms(skill, language), example_terms(skill, language, "skill")
     metadata_terms = said + examples
     full_terms = _weighed(said, about_terms, examples, body)
-    has_body = [embeds_body(channel, with_body=with_body) for channel in range(len(scripts))]
-    trusted = trust(metadata, scripts[0])
-    if is_english(language) and trusted >= KNOWN:
-        # Of what the first channel knows, the metadata stands for the body: that embeds a fifth of
-        # the text, and changes no measure.
-        head = metadata
-    embedded = tuple(
-        EmbeddedTexts(
-            readable(metadata, readables),
-            readable(head, readables) if has else "",
-            _readable_examples(skill, readables) if channel == 0 and not metadata_only else (),
-        )
-        for channel, (readables, has) in enumerate(zip(scripts, has_body, strict=True))
-    )
-    chunks = _chunk_texts(skill.body, scripts[0], language) if with_body else ()
+    embedded = () if metadata_only else tuple(example.text for example in skill.examples)
+    chunks = _chunk_texts(skill.body, language) if with_body else ()
     if metadata_only:
         chunks = tuple(chunk._replace(record=(*chunk.record[:2], "")) for chunk in chunks)
     document = replace(
         Document.listed(skill),
         body_hash=body_hash(skill.text),
-        keys=tuple(
-            (text_key(texts.metadata).hex(), text_key(texts.body_head).hex() if has else "")
-            for texts, has in zip(embedded, has_body, strict=True)
-        ),
-        trust=trusted,
+        key=text_key(metadata).hex(),
         language=language,
         chunks=tuple(chunk.record for chunk in chunks),
         excluded=excluded_text(skill),
@@ -282,7 +225,7 @@ def field_texts(
         outline=_sketch(about_terms),
         hubness=round(hubness(said + own, _weighed(said, about_terms, own, body)), 4),
     )
-    return FieldTexts(document, metadata_terms, full_terms, embedded, chunks)
+    return FieldTexts(document, metadata_terms, full_terms, metadata, embedded, chunks)
 
 
 def body_hash(text: str) -> str:
@@ -315,12 +258,6 @@ def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:
     return [term for text in texts for term in document_terms(text, language)]
 
 
-def _readable_examples(skill: Skill, scripts: frozenset[str] | None) -> tuple[str, ...]:
-    """Return what a channel of some scripts can read of each example, if it can read most of it."""
-    texts = (example.text for example in skill.examples if trust(example.text, scripts) >= KNOWN)
-    return tuple(filter(None, (readable(text, scripts) for text in texts)))
-
-
 def about_text(skill: Skill) -> str:
     """Return everything the metadata says besides the name and what it is not for."""
     said = [split_description(part)[0] for part in _sentences(skill)]
@@ -339,29 +276,17 @@ def _sentences(skill: Skill) -> list[str]:
     return [_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in said]
 
 
-def _embedded_texts(skill: Skill, *, with_body: bool) -> EmbeddedTexts:
-    head = skill.text[:_BODY_HEAD_CHARS] if with_body else ""
-    return EmbeddedTexts(f"{skill.name[:METADATA_CHARS]}: {about_text(skill)}", head)
-
-
-def _chunk_texts(
-    body: str, scripts: frozenset[str] | None, language: str
-) -> tuple[ChunkTexts, ...]:
+def _chunk_texts(body: str, language: str) -> tuple[ChunkTexts, ...]:
     # As with the parser: a run that reads no skill does without it.
     from skillsearch.skills.chunks import parse_chunks
 
     chunks = []
     for chunk in parse_chunks(body).chunks[:_MAX_CHUNKS]:
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
-        head = readable(text[:_BODY_HEAD_CHARS], scripts)
+        head = text[:_HEAD_CHARS]
         record = (chunk.id, chunk.description, text_key(head).hex())
         chunks.append(ChunkTexts(record, document_terms(text[:_BODY_CHARS], language), head))
     return tuple(chunks)
-
-
-def is_english(language: str) -> bool:
-    """Return whether a text is English, or its language is unknown."""
-    return language in ("", "en")
 
 
 def name_hash(name: str) -> int:

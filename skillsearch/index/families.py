@@ -7,7 +7,7 @@ not from how an index came about.
 
 Two documents are near-copies if their metadata says the same and one has most of the other's body,
 or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
-if a dense channel that knows both finds so, or if one description has nearly all words of the other
+if their vectors say so, or if one description has nearly all words of the other
 in their order. Similar metadata is not enough, since authors make skills for different things from
 one template. Skills whose bodies say next to nothing are near-copies if their descriptions are
 equal and, in one root, their names.
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.documents import KNOWN, SKETCH_SIZE
+from skillsearch.index.documents import SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
 from skillsearch.records import dataclass
@@ -29,7 +29,7 @@ from skillsearch.records import dataclass
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skillsearch.index.dense.vectors import DenseChannel
+    from skillsearch.index.dense.vectors import DenseIndex
     from skillsearch.index.storage.document_store import DocumentStore
 
     Sketches = NDArray[np.uint32]
@@ -87,14 +87,13 @@ def find_families(
 class Likeness:
     """What tells near-copies among the documents of a corpus, which numbers them.
 
-    `limits` are what `copies_from` says of each dense channel. The first one judges what it
-    knows; the last one, if there is a second, all pairs beside. `aliases` are those of the roots in
-    order of precedence.
+    `limits` are what `copies_from` says of the model. `aliases` are those of the roots in order of
+    precedence.
     """
 
     documents: DocumentStore
-    dense: Sequence[DenseChannel]
-    limits: Sequence[tuple[float, float]]
+    dense: DenseIndex
+    limits: tuple[float, float]
     aliases: Sequence[str]
 
     @cached_property
@@ -104,8 +103,7 @@ class Likeness:
 
     def rows(self, numbers: Numbers) -> _Rows:
         """Return the vectors of some documents."""
-        vectors = tuple(channel.vectors_of(numbers) for channel in self.dense)
-        return _Rows(numbers, vectors, self.documents.fluency[numbers] >= KNOWN)
+        return _Rows(numbers, self.dense.vectors_of(numbers) if self.dense.segments else None)
 
     def alike(self, some: _Rows, others: _Rows) -> Flags:
         """Return which of some documents and others are near-copies."""
@@ -113,16 +111,15 @@ class Likeness:
         equal: Flags = store.abouts[left] == store.abouts[right]
         close = equal | (store.names[left] == store.names[right])
         maybe = close.copy()
-        for channel, (least, lowest) in enumerate(self.limits):
-            own, their = some.vectors[channel], others.vectors[channel]
-            cosines = own @ their.T
+        if some.vectors is not None and others.vectors is not None:
+            least, lowest = self.limits
+            cosines = some.vectors @ others.vectors.T
             row, column = np.nonzero(cosines >= lowest - _UNSURE)
-            are_compared = (some.is_fluent[row] & others.is_fluent[column]) == (channel == 0)
             cosine = cosines[row, column].astype(np.float64)
             unsure = np.flatnonzero(np.minimum(abs(cosine - least), abs(cosine - lowest)) < _UNSURE)
-            pairs = own[row[unsure]].astype(np.float64), their[column[unsure]].astype(np.float64)
-            cosine[unsure] = np.einsum("ij,ij->i", *pairs)
-            close[row, column] |= (cosine >= least) & are_compared
+            own, their = some.vectors[row[unsure]], others.vectors[column[unsure]]
+            cosine[unsure] = np.einsum("ij,ij->i", own.astype(np.float64), their.astype(np.float64))
+            close[row, column] |= cosine >= least
             maybe[row, column] |= cosine >= lowest
         row, column = np.nonzero(maybe)
         alike = np.zeros_like(equal)
@@ -156,10 +153,11 @@ class Likeness:
         """Return which documents, given ascending, are near-copies of one."""
         store, own = self.documents, self.rows(np.array([number]))
         if len(among) > EXACT:
-            pairs = zip(self.dense, own.vectors, strict=True)
-            nearest = [dense.nearest_to_each(rows, _NEAREST, NOTHING)[0] for dense, rows in pairs]
+            nearest = NOTHING
+            if own.vectors is not None:
+                (nearest,) = self.dense.nearest_to_each(own.vectors, _NEAREST, NOTHING)
             equal = (store.abouts == store.abouts[number]) | (store.names == store.names[number])
-            among = np.intersect1d(np.concatenate([*nearest, np.flatnonzero(equal)]), among)
+            among = np.intersect1d(np.concatenate([nearest, np.flatnonzero(equal)]), among)
         parts = (among[begin : begin + _BLOCK] for begin in range(0, len(among), _BLOCK))
         near = [part[self.alike(own, self.rows(part))[0]] for part in parts]
         return np.setdiff1d(np.concatenate([NOTHING, *near]), [number]).astype(np.int64)
@@ -167,11 +165,10 @@ class Likeness:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """Some documents, their vectors in each channel, and whether the first channel knows each."""
+    """Some documents, and their vectors if there are any."""
 
     numbers: Numbers
-    vectors: tuple[Floats, ...]
-    is_fluent: Flags
+    vectors: Floats | None
 
 
 def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
@@ -281,13 +278,13 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     equal = [
         order[part] for values in (store.names, store.abouts) for part in repeats(values[order])
     ]
-    if not likeness.dense:
+    if not likeness.dense.segments:
         return equal
     step = _CELL_SIZE // _CELLS_OF_ONE
-    middles = likeness.rows(np.sort(order)[::step]).vectors[0]
+    middles = likeness.dense.vectors_of(np.sort(order)[::step])
     cells = []
     for begin in range(0, len(order), _BLOCK):
-        cosines = likeness.rows(order[begin : begin + _BLOCK]).vectors[0] @ middles.T
+        cosines = likeness.dense.vectors_of(order[begin : begin + _BLOCK]) @ middles.T
         cells.append(np.argpartition(-cosines, _CELLS_OF_ONE - 1, axis=1)[:, :_CELLS_OF_ONE])
     near = [order[part // _CELLS_OF_ONE] for part in repeats(np.concatenate(cells).ravel())]
     return [*equal, *near]

@@ -38,7 +38,7 @@ MAX_CHECKED_SKILLS = 20_000
 # More new skills than this take seconds to embed.
 MAX_REFRESHED_FILES = 32
 MAX_FOUND_SKILLS = 100
-"""Skills that a question waits for: of a project or a plugin that is new, for another channel."""
+"""Skills of a new project or plugin that a question waits for."""
 _AS_IT_WAS = "searching the index as it was"
 # Somebody waits for the skills of a new folder: an index of more skills is not written anew.
 _LEAST_WITH_DELTA = 1_000
@@ -97,29 +97,12 @@ def answer_queries(
     queries: Sequence[str],
     tell: Callable[[str], object],
     options: SearchOptions,
-    *,
-    adds_channels: bool = False,
 ) -> Iterator[SearchResult]:
-    """Yield the answer to each query.
-
-    `tell` gets each message for the user. Calls with ``include_hidden=False`` come from agents;
-    they get no notice about languages. With `adds_channels` the first query in a language that no
-    channel knows waits for one, as `Freshness` has it.
-    """
-    from skillsearch.index.languages import expect_language, lacks_language, notice_for
-
+    """Yield the answer to each query; `tell` gets each message for the user."""
     if not len(index) and options.include_hidden:
         tell("note: the index holds no skills; add some: skillsearch index FOLDER")
     for begin in range(0, len(queries), _TOGETHER):
-        batch = queries[begin : begin + _TOGETHER]
-        for query in batch:
-            if expect_language(index, query):
-                event = Freshness(index).look(0) if adds_channels else ""
-                is_lacking = options.include_hidden and lacks_language(index, query)
-                for line in (event, notice_for(index, query) if is_lacking else ""):
-                    if line:
-                        tell(line)
-        yield from index.answer(batch, options)
+        yield from index.answer(queries[begin : begin + _TOGETHER], options)
 
 
 def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tuple[str, ...]:
@@ -175,9 +158,6 @@ class Freshness:
     projects that a question comes from, up to `MAX_FOUND_SKILLS` at once. Their chunks and
     examples, which are most of the text, are searched by words until the executor has embedded
     them, or without one the next question does. What hosts look for no longer goes.
-
-    A dense channel that came to be needed is added by the executor, or without one at once to an
-    index of up to `MAX_FOUND_SKILLS`.
     """
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
@@ -218,7 +198,7 @@ class Freshness:
             if is_due and (is_new or not self._job):
                 self._folders = set(folders)
                 event = self._compare()
-                if self._executor and not self._job and _is_unfinished(self.index):
+                if self._executor and not self._job and _is_waiting(self.index):
                     self._begin()
         except SkillSearchError as exc:
             self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
@@ -252,7 +232,8 @@ class Freshness:
             if len(index) > MAX_CHECKED_SKILLS:
                 return self._begin()
             if not has_come and self._timer.is_current(detector.is_unchanged):
-                return self._finish()
+                self._finish()
+                return ""
         report = (detector.by_stat() or detector.walk()).report()
         return self._search_anew(report, has_come=has_come, has_changed_model=has_changed_model)
 
@@ -328,14 +309,11 @@ class Freshness:
         *,
         metadata_first: bool,
         limits: SegmentLimits | None = None,
-        keep_channels: bool = True,
     ) -> None:
         """Change the index, which keeps the skills of roots that are gone."""
         from skillsearch.index.indexing.options import IndexOptions
 
-        options = IndexOptions(
-            keep_channels=keep_channels, missing="keep", metadata_first=metadata_first
-        )
+        options = IndexOptions(missing="keep", metadata_first=metadata_first)
         self.index.apply(change, replace(options, limits=limits) if limits else options)
         self._stamp = _stamp(self.index.folder)
 
@@ -364,19 +342,12 @@ class Freshness:
             left -= count if count <= left else 0
         return parts
 
-    def _finish(self) -> str:
-        """Embed what waits, without an executor that would do it; return what is worth a line."""
+    def _finish(self) -> None:
+        """Embed what waits, without an executor that would do it."""
         from skillsearch.index.root_change import RootChange
 
-        index = self.index
-        if self._executor:
-            return ""
-        adds_channel = lacks_channel(index) and len(index) <= MAX_FOUND_SKILLS
-        if not (adds_channel or _is_waiting(index)) or not is_free(index.folder):
-            return ""
-        change = RootChange(how="keep")
-        self._apply(change, metadata_first=False, keep_channels=not adds_channel)
-        return "index refreshed: other languages are read now" if adds_channel else ""
+        if not self._executor and _is_waiting(self.index) and is_free(self.index.folder):
+            self._apply(RootChange(how="keep"), metadata_first=False)
 
     def _begin(self) -> str:
         """Leave the rest to the executor, if there is one."""
@@ -385,24 +356,9 @@ class Freshness:
         return ""
 
 
-def lacks_channel(index: SkillIndex) -> bool:
-    """Return whether an index would get another dense channel if it were built now."""
-    from skillsearch.index.dense.channels import channels_fit, expects_others
-
-    made_with = index.opened.settings
-    expected = expects_others(index.folder)
-    return not channels_fit(
-        made_with.channels, made_with.languages, made_with.could_add, expected=expected
-    )
-
-
 def _is_waiting(index: SkillIndex) -> bool:
     """Return whether texts wait to be embedded, and are there."""
     return any(map(os.path.isdir, index.opened.settings.pending))
-
-
-def _is_unfinished(index: SkillIndex) -> bool:
-    return _is_waiting(index) or lacks_channel(index)
 
 
 def is_free(folder: Path, seconds: float = 0) -> bool:
@@ -430,8 +386,7 @@ def _renew(folder: Path, timer: LookTimer) -> None:
 
     index, begun = SkillIndex.open(folder), thread_time()
     before = index.generation
-    is_finished = not (index.opened.settings.pending or lacks_channel(index))
-    if index.has_changed_model() or not (is_finished and index.is_current()):
+    if index.has_changed_model() or index.opened.settings.pending or not index.is_current():
         index.refresh(keep_missing=True)
     if index.generation == before:  # Else it was more than a look.
         timer.seconds = thread_time() - begun

@@ -21,16 +21,7 @@ from skillsearch.records import dataclass
 from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
 from skillsearch.setting_values import parse_trust
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import (
-    LANGUAGES,
-    TRUSTS,
-    Diagnostic,
-    Json,
-    JsonObject,
-    Languages,
-    Root,
-    Trust,
-)
+from skillsearch.types import TRUSTS, Diagnostic, Json, JsonObject, Root, Trust
 from skillsearch.user_folders import cache_dir
 
 logger = logging.getLogger(__name__)
@@ -57,7 +48,6 @@ class IndexConfig(TypedDict, total=False):
 
     index_dir: str | Path | None
     model: str | None
-    languages: Languages | None
     with_body: bool | None
     trust: str | Sequence[str]
 
@@ -85,7 +75,6 @@ class IndexRequest:
     model: str
     with_body: bool
     sources: tuple[str, ...] = ()
-    languages: Languages = "auto"
     trust: Mapping[str, Trust] = field(default_factory=dict)
     found: tuple[str, ...] = ()
     follows: Follows | None = None
@@ -94,11 +83,6 @@ class IndexRequest:
     projects: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     hidden_from: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     aliases: Mapping[str, str] = field(default_factory=dict, compare=False)
-
-    def __post_init__(self) -> None:
-        if self.languages not in LANGUAGES:
-            allowed = ", ".join(LANGUAGES)
-            raise ConfigError(f"languages is {self.languages!r}; use one of: {allowed}.")
 
     @classmethod
     def of(cls, roots: str | Path | Iterable[str | Path], config: IndexConfig) -> IndexRequest:
@@ -109,13 +93,8 @@ class IndexRequest:
         named = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(named)
         folder = config.get("index_dir") or cache_dir()
-        model, languages = config.get("model"), config.get("languages")
-        with_body = config.get("with_body")
-        values: dict[Key, object] = {
-            "model": model,
-            "fields": with_body,
-            "languages": languages,
-        }
+        model, with_body = config.get("model"), config.get("with_body")
+        values: dict[Key, object] = {"model": model, "fields": with_body}
         unsaid = [key for key, value in values.items() if value is None]
         settings = load_only(*unsaid, index_dir=folder) if unsaid else Settings()
         return cls(
@@ -123,7 +102,6 @@ class IndexRequest:
             settings.model if model is None else model,
             settings.fields == "full" if with_body is None else with_body,
             sources,
-            settings.languages if languages is None else languages,
             trust_by_root(config.get("trust", ()), named),
         )
 
@@ -176,7 +154,6 @@ class IndexRequest:
                 text_of(record["model"]),
                 bool(record["with_body"]),
                 sources=texts_of(record.get("sources", [])),
-                languages=choice_of(record.get("languages", "auto"), LANGUAGES),
                 trust={key: choice_of(level, TRUSTS) for key, level in trust.items()},
                 found=texts_of(record.get("found", [])),
                 follows=choice_of(record.get("follows"), (None, *FOLLOWS)),

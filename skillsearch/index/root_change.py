@@ -49,7 +49,7 @@ Scope = Literal["user", "project"]
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 SHOWN_ROOTS = 10
 _NOTHING = IndexRequest((), model="", with_body=False)
-_MADE_WITH = {"model": "model", "fields": "with_body", "languages": "languages"}
+_MADE_WITH = {"model": "model", "fields": "with_body"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class RootChange:
         roots: The roots that the caller names, and so vouches for.
         how: ``add``: hold them beside what is held. ``replace``: hold nothing else. ``remove``:
             hold them no longer. ``keep``: add them, and look at no archive or URL that is held.
-        settings: Their roots, trust, model, fields and languages; the last three stay as they are
+        settings: Their roots, trust, model and fields; the last two stay as they are
             held unless the settings name them.
         follows: What the index is to take up by itself from now on, at least; see `FOLLOWS`. One
             that holds exactly the roots that were named stays so.
@@ -88,7 +88,6 @@ class RootChange:
         trust = tuple(f"{root}={level}" for root, level in request.trust.items())
         settings = Settings(
             model=request.model,
-            languages=request.languages,
             fields="full" if request.with_body else "metadata",
             trust=trust,
             sources=dict.fromkeys(_MADE_WITH, "flag"),
@@ -140,7 +139,7 @@ class RootChange:
         """Return how the index is to be made, as a request without roots."""
         settings = self.settings
         with_body = settings.fields == "full"
-        made = IndexRequest((), settings.model, with_body, languages=settings.languages)
+        made = IndexRequest((), settings.model, with_body)
         unsaid = [name for key, name in _MADE_WITH.items() if key not in settings.sources]
         return replace(made, **{name: getattr(held, name) for name in unsaid}) if held else made
 

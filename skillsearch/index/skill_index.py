@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from copy import copy
 from dataclasses import replace
@@ -17,7 +17,7 @@ from skillsearch.config import Settings, load_only, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.dense.channels import QueryEmbedders
+from skillsearch.index.dense.query_embedder import QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
@@ -75,17 +75,17 @@ class SkillIndex:
         self,
         folder: IndexFolder,
         opened: OpenedIndex,
-        embedders: Mapping[str, Embedder] | None = None,
+        embedder: Embedder | None = None,
         *,
         calibration: Calibration | None = None,
         device: str | None = None,
         readers: Readers | None = None,
     ) -> None:
-        """Wrap an opened index and loaded models; use `from_roots` or `open` instead."""
+        """Wrap an opened index and its loaded models; use `from_roots` or `open` instead."""
         self._folder = folder
         self.opened = opened
         self._device = device
-        self._embedders = QueryEmbedders(embedders, device=device)
+        self._embedder = QueryEmbedder(embedder, device=device)
         self._readers = readers or Readers(device=device)
         self._calibration = calibration or default_calibration()
         self.threshold: float | None = None  # of searches that are given none
@@ -102,7 +102,7 @@ class SkillIndex:
     ) -> SkillIndex:
         """Index folders of skills, or bring their index up to date, and open it.
 
-        What is None is asked of the settings: model, fields, languages and device.
+        What is None is asked of the settings: model, fields and device.
 
         Args:
             roots: One folder, or several in order of precedence; each may be an archive, or the
@@ -111,7 +111,6 @@ class SkillIndex:
                 roots in the user's cache.
             model: Model spec: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
-            languages: Which languages to index for; see `skillsearch.types.LANGUAGES`.
             trust: Who vouches for the roots, ``LEVEL`` for all or ``ROOT=LEVEL``; the levels are
                 `skillsearch.types.TRUSTS`. By default archives and URLs are ``fetched``, and
                 folders ``vetted``, since you name them.
@@ -157,7 +156,7 @@ class SkillIndex:
                 f"The index in {index_dir} was damaged right after it was written; "
                 "check the disk, or choose another --index-dir."
             )
-        return cls(folder, opened, builder.embedders, device=builder.options.device), report
+        return cls(folder, opened, builder.embedder, device=builder.options.device), report
 
     @classmethod
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
@@ -229,8 +228,8 @@ class SkillIndex:
         return snapshot.is_current()
 
     def has_changed_model(self) -> bool:
-        """Return whether the files of a model are not those that the index was built with."""
-        return any(channel.has_changed() for channel in self.opened.settings.channels)
+        """Return whether the files of the model are not those that the index was built with."""
+        return self.opened.settings.model.has_changed()
 
     def differences(self, *, verify: bool = False) -> Changes:
         """Return the files that differ between the index and its existing roots.
@@ -248,7 +247,6 @@ class SkillIndex:
         self,
         *,
         verify: bool = False,
-        keep_channels: bool = False,
         keep_missing: bool = False,
         only: Sequence[Path] = (),
         progress: Progress | None = None,
@@ -256,8 +254,7 @@ class SkillIndex:
         """Bring the index up to date with the disk and search the result from now on.
 
         With `verify` every file is hashed, the index's too, whatever its stat says. With
-        `keep_channels` no dense channel is added, for which all skills would have to be embedded.
-        With `keep_missing` the skills of a root that is gone stay as they are, as long as only
+        `keep_missing` the skills of a root that is gone stay as they are, as long as only
         little has changed in the others. `only` names the SKILL.md files and folders to look at,
         deleted ones too: in a large index that is much faster than finding out what changed; other
         changes wait for the next full look. `progress` is called with the stage, how many are done,
@@ -265,7 +262,6 @@ class SkillIndex:
         """
         options = IndexOptions(
             verify=verify,
-            keep_channels=keep_channels,
             missing="keep" if keep_missing else "refuse",
             only=only,
             progress=progress,
@@ -299,25 +295,19 @@ class SkillIndex:
     def apply(self, change: RootChange, options: IndexOptions | None = None) -> IndexReport:
         """Change what the index holds as `build` does, and search the result from now on."""
         change = replace(change, otherwise=self.opened.settings.request())
-        changed = {one.model for one in self.opened.settings.channels if one.has_changed()}
-        loaded = self._embedders.loaded.items()
-        usable = {model: one for model, one in loaded if model not in changed}
+        model, embedder = self.opened.settings.model, self._embedder.loaded
+        usable = {model.spec: embedder} if embedder and not model.has_changed() else {}
         options = replace(options or IndexOptions(), device=self._device, embedders=usable)
         renewed, report = self.build(change, self.folder, options)
-        self.opened = renewed.opened
-        self._embedders.renew(renewed._embedders.loaded)
+        self.opened, self._embedder = renewed.opened, renewed._embedder
         return report
 
     def reopen(self) -> None:
         """Search the newest generation from now on, whoever wrote it; fails as `open` does."""
         self.opened = self.open(self._folder.path).opened
-        wanted = {channel.model: channel.fingerprint for channel in self.opened.settings.channels}
-        loaded = self._embedders.loaded
-        for model in [
-            channel for channel in loaded if wanted.get(channel) != loaded[channel].fingerprint
-        ]:
-            del loaded[model]
-        self._embedders.renew({})
+        embedder = self._embedder.loaded
+        if embedder and embedder.fingerprint != self.opened.settings.model.fingerprint:
+            self._embedder = QueryEmbedder(device=self._device)
 
     @searches(SearchOptions)
     def search(self, query: str, options: SearchOptions) -> SearchResult:
@@ -360,12 +350,12 @@ class SkillIndex:
         return [replace(result, seconds=seconds) for result in results]
 
     def analyse(self, query: str) -> QueryForm:
-        """Return a query as the channels see it: its terms, its vectors and the trust in each."""
+        """Return a query as it is searched for: its terms and its vector."""
         return self.analyse_many([query])[0]
 
     def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
         """Return queries as `analyse` does, all embedded together."""
-        return analyse_queries(queries, self.opened, self._calibration, self._embedders)
+        return analyse_queries(queries, self.opened, self._embedder)
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
         """Return the known ids of documents, and of all their namesakes and near-copies."""
@@ -412,7 +402,6 @@ class SkillIndex:
         """Return the same opened index under another calibration."""
         other = copy(self)
         other._calibration = calibration
-        other._embedders = QueryEmbedders(self._embedders.loaded, device=self._device)
         return other
 
     def get(self, name: str) -> Skill:

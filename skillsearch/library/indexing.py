@@ -12,7 +12,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from skillsearch.embedders.embedding import text_key
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.corpus import (
     METADATA,
@@ -21,7 +20,8 @@ from skillsearch.index.corpus import (
     OpenedIndex,
     count_statistics,
 )
-from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.dense.query_embedder import ModelSettings
+from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.documents import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.builder import LexicalWriter
@@ -43,8 +43,8 @@ WORDS_AFTER = 1.0
 _STEADY_AFTER = 0.5
 """Seconds of embedding after which its pace predicts the rest."""
 
-_BLIND = ChannelSettings("", "", "", 0, frozenset())
-"""The channel of an embedder that reads no script, so it is never asked."""
+_NO_MODEL = ModelSettings("", "", "", 0)
+"""Stands for the model of an index of words alone."""
 
 logger = logging.getLogger(__name__)
 
@@ -153,7 +153,7 @@ class _Job:
 
 
 class WordIndex:
-    """BM25 over metadata: it scores like a `SkillIndex` whose embedders cannot read the query."""
+    """BM25 over metadata: it scores like a `SkillIndex` for a query without a vector."""
 
     def __init__(
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
@@ -170,21 +170,21 @@ class WordIndex:
                 language = language_of(f"{name}: {text}")
                 named = document_terms(name, language) * NAME_WEIGHT
                 writer.add(number, named + document_terms(text, language))
-                key = text_key(f"{name}: {text}").hex()
-                counted.append(replace(document, keys=((key, ""),), language=language))
+                counted.append(replace(document, language=language))
             writer.finish(len(counted))
             segment = LexicalSegment.load(Path(folder), METADATA)
         store = DocumentStore.build(counted)
-        settings = IndexSettings(tuple(roots), (_BLIND,), "english", False, False, ANALYSIS)
-        store.families = find_families(Likeness(store, (), (), settings.aliases))
+        settings = IndexSettings(tuple(roots), _NO_MODEL, False, ANALYSIS)
+        dense = DenseIndex(())
+        store.families = find_families(Likeness(store, dense, (1.0, 1.0), settings.aliases))
         corrections = segment.tally(store.signs)
         statistics = count_statistics(store, [segment], corrections)
         postings = LexicalField((segment,), statistics, corrections)
-        corpus = Corpus(store, (postings,), (), (None,))
+        corpus = Corpus(store, (postings,), dense, (None,))
         opened = OpenedIndex(Generation("", Path(), {}, {}), settings, corpus)
         self._index = SkillIndex(IndexFolder(Path()), opened)
 
     def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
         """Find the skills that match requests by their words, as `SkillIndex.answer` does."""
         results = self._index.answer(queries, replace(options, reader="off"))
-        return [replace(result, channels=(), words_only=True) for result in results]
+        return [replace(result, words_only=True) for result in results]

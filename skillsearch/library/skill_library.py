@@ -14,7 +14,6 @@ from skillsearch.config import Settings, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.index.languages import expect_language
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
 from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexConfig, IndexRequest
@@ -63,7 +62,6 @@ def library_config(settings: Settings) -> LibraryConfig:
     """Return what settings say of a library, but for the skills that they select."""
     return {
         "model": settings.model,
-        "languages": settings.languages,
         "trust": settings.trust,
         "reader": settings.reader,
     }
@@ -299,8 +297,6 @@ class SkillLibrary:
         index = self._source.index()
         if index is None:
             return options.result(query, default_calibration())
-        if isinstance(index, SkillIndex):
-            expect_language(index, query)
         return index.answer([query], options)[0]
 
     def is_current(self) -> bool:

@@ -245,8 +245,7 @@ class ScannedSource:
             if not (last and at_once and last[1].folder == index_dir):
                 options = IndexOptions(missing="leave", progress=progress)
                 return SkillIndex.build(change, index_dir, options)[0]
-            keep_channels = self.indexer.executor is not None
-            last[1].apply(change, IndexOptions(missing="leave", keep_channels=keep_channels))
+            last[1].apply(change, IndexOptions(missing="leave"))
             return last[1]
 
         count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)

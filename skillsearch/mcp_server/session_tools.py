@@ -77,7 +77,6 @@ def _environment(served: ServedLibrary, *_: object) -> Offer:
         served.roots[0],
         index_dir=served.index_dir,
         model=settings.model,
-        languages=settings.languages,
         trust=settings.trust,
         reader=settings.reader,
         threshold=settings.threshold,

@@ -5,36 +5,39 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch import config
-from skillsearch.embedders.embedder import PACKAGED_MODEL, PackagedModel
+from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.embedders.embedding import errors_of, head_of
-from skillsearch.embedders.model_files import DEFAULT_MAX_TOKENS, ModelConfig, weight_files
+from skillsearch.embedders.mapped_model import MappedModel
+from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.embedders.onnx_embedder import (
     KNOWN_INPUTS,
     MODEL_FILES,
+    load_tokenizer,
     map_ahead,
     open_session,
-    shared_tokenizer,
 )
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
+from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
+from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.records import dataclass
 from skillsearch.setting_values import DEFAULT_READER, READING
 
 if TYPE_CHECKING:
-    from skillsearch.embedders.onnx_embedder import Tokenizer
+    from skillsearch.embedders.onnx_embedder import Encoding
 
 logger = logging.getLogger(__name__)
 
 # Tokens of a request that are read, and of both texts together.
 REQUEST_TOKENS = 80
 MAX_TOKENS = 168
-# What a token belongs to, as the token types of our own readers: special tokens to neither text.
+# What a token belongs to; special tokens to neither text.
 NEITHER, REQUEST, SKILL = range(3)
 HEAD = "head."  # begins the names of what a reader has beside the encoder
 # What the head of a reader sees of a pair: so many vectors of the hidden size, and so many numbers.
@@ -43,15 +46,12 @@ HEAD_VECTORS, HEAD_NUMBERS = 5, 4
 PRODUCT_SCALE, NUMBER_SCALE = 20.0, 4.0
 # Takes a cosine out of the reach of a maximum, of a minimum.
 OUT_OF_REACH, BEYOND = 4.0, 9.0
-# The reader of the package, which shares a folder with the embedders.
-PACKAGED = PackagedModel(
-    "skillsearch-reader",
-    "reader",
-    "a5a3a23dd9f279883ece0908656f8d15b91cafb540fc0c67b9f5bd9d2ad7160b",
-)
+# The digest of the packaged reader's reader.json, which pins every other file of it.
+PACKAGED_SHA256 = "4d6d9a2dd3d7dd68fc665ef2c47287b219c07edb54ec14b8ec4ad7b65da46bd8"
 # The spec of the packaged reader, and all of them, for error messages.
-PACKAGED_SPEC = "minilm"
+PACKAGED_SPEC = "packaged"
 SPECS = f"{PACKAGED_SPEC}, st:NAME_OR_FOLDER, FOLDER (of an ONNX model)"
+STEM: Final = "reader"
 OUTPUT = "logits"
 
 Logits = NDArray[np.float64]
@@ -64,64 +64,69 @@ class Reader(Protocol):
     def name(self) -> str:
         """Name for people."""
 
-    @property
-    def scripts(self) -> frozenset[str] | None:
-        """Unicode scripts that it understands, such as ``Latin``; None for all."""
-
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OnnxReader:
-    """A cross-encoder in ONNX form, on the CPU.
+class MappedReader:
+    """A reader in our own form, such as that of the package; it reads every language.
 
     Each text is run by itself, several side by side in threads, so that no logit depends on the
-    other texts, as `OnnxEmbedder` does.
+    other texts, as `MappedEmbedder` does.
     """
 
     name: str
-    scripts: frozenset[str] | None
-    _max_tokens: int
-    _encode: Callable[[str, str], Sequence[Sequence[int]]]
-    _run: Callable[[Sequence[Sequence[int]]], float]
+    _model: MappedModel
 
     @classmethod
-    def load(
-        cls, folder: Path, *, manifest_sha256: str | None = None, stem: str = PACKAGED.stem
-    ) -> Self:
-        """Load a reader, STEM.onnx as we export it, or any ONNX cross-encoder with one logit.
+    def load(cls, folder: Path, *, manifest_sha256: str | None = None) -> Self:
+        """Load a folder; see `MappedModel.load`."""
+        model = MappedModel.load(folder, STEM, OUTPUT, manifest_sha256=manifest_sha256)
+        return cls(model.settings.name, model)
 
-        Another's is one of `MODEL_FILES`. Either needs a tokenizer.json. Settings and digests are
-        as in `ModelConfig.read`. An EmbedderError if a file is missing or unusable.
+    def read(self, request: str, texts: Sequence[str]) -> Logits:
+        """Return the log-odds that the skill of each text fits, in order."""
+        words, limit = self._model.words, self._model.settings.max_tokens
+
+        def read_one(_position: int, text: str) -> float:
+            pair = encode_pair(words.tokenizer, request, text, limit)
+            parts = np.array(pair.parts, dtype=np.int64)
+            return _checked(self.name, self._model.run(rows=words.rows(pair.ids), parts=parts))
+
+        return np.array(list(map_ahead(read_one, texts)), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OnnxReader:
+    """A cross-encoder of others in ONNX form, on the CPU; each text is run by itself."""
+
+    name: str
+    _max_tokens: int
+    _encode: Callable[[str, str], Encoding]
+    _run: Callable[[Encoding], float]
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Load one of `MODEL_FILES` with one logit, and the tokenizer.json that joins the pair.
+
+        Settings and digests are as in `ModelConfig.read`. An EmbedderError if a file is missing or
+        unusable.
         """
-        own = folder / f"{stem}.onnx"
-        is_own = manifest_sha256 is not None or own.is_file()
-        others = (folder / name for name in MODEL_FILES if (folder / name).is_file())
-        path = own if is_own else next(others, None)
+        path = next((folder / name for name in MODEL_FILES if (folder / name).is_file()), None)
         file = folder / "tokenizer.json"
         if path is None or not file.is_file():
             raise EmbedderError(
-                f"{folder} is not a reader: it needs tokenizer.json and one of {own.name}, "
-                f"{', '.join(MODEL_FILES)}; load a CrossEncoder's folder as st:{folder}"
+                f"{folder} is not a reader: it needs {WORDS_NAME} and {STEM}.onnx, or "
+                f"tokenizer.json and one of {', '.join(MODEL_FILES)}; load a CrossEncoder's folder "
+                f"as st:{folder}"
             )
-        settings = ModelConfig.read(folder, manifest_sha256=manifest_sha256, stem=stem)
+        settings = ModelConfig.read(folder)
         for weights in (path, file, *weight_files(path)):
             settings.verify(weights)
         limit = settings.max_tokens
-        # `_pair` cuts our own texts; this far, the tokenizer is also that of the embedder.
-        tokenizer = shared_tokenizer(file, max(limit, DEFAULT_MAX_TOKENS) if is_own else limit)
-
-        def encode(request: str, text: str) -> Sequence[Sequence[int]]:
-            """Return the rows of `KNOWN_INPUTS`, by the tokenizer's own template for another's."""
-            if is_own:
-                ids = tokenizer.encode(request, add_special_tokens=False).ids
-                pair = _pair(ids, tokenizer.encode(text).ids, limit)
-                return pair.ids, [1] * len(pair.ids), pair.parts
-            encoding = tokenizer.encode(request, text)
-            return encoding.ids, encoding.attention_mask, encoding.type_ids
-
-        return cls(settings.name, settings.scripts, limit, encode, _load_session(path))
+        encode = load_tokenizer(file, limit).encode
+        return cls(settings.name, limit, encode, _load_session(path))
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
@@ -139,7 +144,6 @@ class CrossEncoderReader:
 
     name: str
     _predict: Callable[[Sequence[tuple[str, str]]], NDArray[np.floating]]
-    scripts: frozenset[str] | None = None
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order.
@@ -193,44 +197,37 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
     nothing has that name or its files cannot be used.
     """
     if spec == PACKAGED_SPEC:
-        return OnnxReader.load(packaged, manifest_sha256=PACKAGED.sha256, stem=PACKAGED.stem)
+        return MappedReader.load(packaged, manifest_sha256=PACKAGED_SHA256)
     if spec.startswith("st:") and spec != "st:":
         name = spec.removeprefix("st:")
         device = device or config.load_only("device").device
         return CrossEncoderReader(name, load_cross_encoder(name, device))
-    if spec and Path(spec).is_dir():
-        return OnnxReader.load(Path(spec))
+    if spec and (folder := Path(spec)).is_dir():
+        kind = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
+        return kind.load(folder)
     raise EmbedderError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
 
 
 class Pair(NamedTuple):
-    """The tokens of a pair, [CLS] request [SEP] skill [SEP], and which text each belongs to."""
+    """The tokens of a request and a skill, with one before, between and behind them, and parts."""
 
     ids: Sequence[int]
     parts: Sequence[int]
 
 
-def encode_pairs(tokenizer: Tokenizer, pairs: Sequence[tuple[str, str]]) -> list[Pair]:
-    """Return the tokens of each pair, each text cut to fit."""
-    requests = tokenizer.encode_batch([request for request, _ in pairs], add_special_tokens=False)
-    texts = tokenizer.encode_batch([text for _, text in pairs])
-    return [
-        _pair(request.ids, text.ids, MAX_TOKENS)
-        for request, text in zip(requests, texts, strict=True)
-    ]
+def encode_pair(
+    tokenizer: UnigramTokenizer, request: str, text: str, limit: int = MAX_TOKENS
+) -> Pair:
+    """Return the tokens of a pair, each text cut to fit."""
+    most = min(REQUEST_TOKENS, limit // 2)
+    first, _ = tokenizer.encode(head_of(request, limit)[0], most)
+    second, _ = tokenizer.encode(head_of(text, limit)[0], limit - len(first) - 3)
+    parts = [NEITHER, *[REQUEST] * len(first), NEITHER, *[SKILL] * len(second), NEITHER]
+    return Pair([BEGIN, *first, END, *second, END], parts)
 
 
-def _pair(request: Sequence[int], text: Sequence[int], limit: int) -> Pair:
-    """Join the ids of a request and of a text, which has special tokens at both ends."""
-    own = request[: min(REQUEST_TOKENS, limit // 2)]
-    first, *rest, last = text
-    rest = rest[: limit - len(own) - 3]
-    parts = [NEITHER, *[REQUEST] * len(own), NEITHER, *[SKILL] * len(rest), NEITHER]
-    return Pair([first, *own, last, *rest, last], parts)
-
-
-def _load_session(path: Path) -> Callable[[Sequence[Sequence[int]]], float]:
-    """Load an ONNX model and return a function from the rows of `KNOWN_INPUTS` to a logit."""
+def _load_session(path: Path) -> Callable[[Encoding], float]:
+    """Load an ONNX model and return a function from an encoded pair to a logit."""
     session = open_session(path)
     inputs = [node.name for node in session.get_inputs()]
     outputs = [node.name for node in session.get_outputs()]
@@ -240,15 +237,21 @@ def _load_session(path: Path) -> Callable[[Sequence[Sequence[int]]], float]:
             f"{OUTPUT!r}; export one for sequence classification with one label"
         )
 
-    def run(rows: Sequence[Sequence[int]]) -> float:
-        values = dict(zip(KNOWN_INPUTS, np.array(rows, dtype=np.int64)[:, None], strict=True))
+    def run(pair: Encoding) -> float:
+        rows = np.array([pair.ids, pair.attention_mask, pair.type_ids], dtype=np.int64)[:, None]
+        values = dict(zip(KNOWN_INPUTS, rows, strict=True))
         with errors_of("ONNX Runtime", path):
             (logits,) = session.run([OUTPUT], {name: values[name] for name in inputs})
-        if logits.size != 1 or not np.isfinite(logits).all():
-            raise EmbedderError(_no_logit(path, logits))
-        return float(logits.reshape(()))
+        return _checked(path, logits)
 
     return run
+
+
+def _checked(model: Path | str, logits: NDArray[np.floating]) -> float:
+    """Return the logit of a pair; an EmbedderError unless it is one finite number."""
+    if logits.size != 1 or not np.isfinite(logits).all():
+        raise EmbedderError(_no_logit(model, logits))
+    return float(logits.reshape(()))
 
 
 def _no_logit(model: Path | str, logits: NDArray[np.floating]) -> str:

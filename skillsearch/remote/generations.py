@@ -9,7 +9,6 @@ import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter
 from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -29,11 +28,11 @@ from skillsearch.remote.rows import LEXICAL, Generation
 if TYPE_CHECKING:
     from skillsearch.remote.client import CollectionSchema, DataType, IndexParams
 
-FORMAT = 5  # raise if the meaning of rows changes; a collection of another format is made anew
+FORMAT = 6  # raise if the meaning of rows changes; a collection of another format is made anew
 EXPIRES_S = 120  # seconds after which a claim that was not renewed belongs to a dead writer
 _RENEW_S = 20
 _MAX_ID, _MAX_TEXT = 64, 65_535  # bytes
-_COUNTS = ("number", "documents", "shadowed", "skipped", "others")
+_COUNTS = ("number", "documents", "shadowed", "skipped")
 
 logger = logging.getLogger(__name__)
 
@@ -49,8 +48,8 @@ class FieldTotals(NamedTuple):
 class Head:
     """The facts of a generation as a whole; its version is 0 before any documents are complete.
 
-    No search finds the `shadowed` documents, which `trust`, `others` (in languages foreign to a
-    model for English) and `totals` leave out; `skipped` SKILL.md files could not be indexed.
+    No search finds the `shadowed` documents, which `totals` leave out; `skipped` SKILL.md files
+    could not be indexed.
     """
 
     version: int
@@ -59,8 +58,6 @@ class Head:
     documents: int
     shadowed: int
     skipped: int
-    trust: float
-    others: int
     totals: Mapping[str, FieldTotals]
 
     @property
@@ -83,7 +80,6 @@ class Head:
         record = {
             "format": FORMAT,
             "settings": self.settings.to_dict(),
-            "trust": self.trust,
             "totals": {name: totals._asdict() for name, totals in self.totals.items()},
             **{name: getattr(self, name) for name in _COUNTS},
         }
@@ -103,7 +99,6 @@ class Head:
             return cls(
                 version=int(row["version"]),
                 settings=IndexSettings.from_dict(record["settings"]),
-                trust=float(record["trust"]),
                 totals=totals,
                 **{name: int(record[name]) for name in _COUNTS},
             )
@@ -159,7 +154,7 @@ def prepare_next(
     server.create(generation.documents, *_documents_schema(server.library, settings))
     server.create(generation.terms, *_terms_schema(server.library))
     totals = dict.fromkeys(LEXICAL, FieldTotals(0, 0.0))
-    head = Head(0, generation.number, settings, 0, 0, 0, 0.0, 0, totals)
+    head = Head(0, generation.number, settings, 0, 0, 0, totals)
     server.upsert(generation.terms, [head.to_row()])
     return generation, head
 
@@ -168,8 +163,8 @@ def are_compatible(first: IndexSettings, other: IndexSettings) -> bool:
     """Return whether rows made with either of two settings can share a collection."""
 
     def decisive(some: IndexSettings) -> tuple[object, ...]:
-        channels = map(attrgetter("fingerprint", "dimensions", "scripts"), some.channels)
-        return (some.with_body, some.analysis, *channels)
+        model = some.model
+        return some.with_body, some.analysis, model.fingerprint, model.dimensions
 
     return decisive(first) == decisive(other)
 
@@ -275,11 +270,9 @@ def _documents_schema(
         params = {"bm25_k1": K1, "bm25_b": B}
         kind = "SPARSE_INVERTED_INDEX"
         indexes.add_index(sparse, index_type=kind, metric_type="BM25", params=params)
-    dense = packed.dense_fields(len(settings.channels), with_body=with_body)
-    for channel, names in zip(settings.channels, dense, strict=True):
-        for name in names:
-            schema.add_field(name, kinds.FLOAT_VECTOR, dim=channel.dimensions)
-            indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")
+    for name in packed.DENSE:
+        schema.add_field(name, kinds.FLOAT_VECTOR, dim=settings.model.dimensions)
+        indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")
     for name in ("key", "name_key", "since", "until"):
         indexes.add_index(name, index_type="INVERTED")
     return schema, indexes

@@ -10,16 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import cache
 from itertools import chain
 from typing import NamedTuple
 
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.environ import speaks_english
 from skillsearch.errors import LockTimeoutError, ParseError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import ChannelSettings, count_needed_by, possible_models
-from skillsearch.index.documents import ANALYSIS, KNOWN, Document, field_texts, fluency
+from skillsearch.index.dense.query_embedder import ModelSettings
+from skillsearch.index.documents import ANALYSIS, Document, field_texts
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     hash_beside,
@@ -33,7 +31,7 @@ from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
 from skillsearch.remote.client import MilvusServer, batches
-from skillsearch.remote.generations import Claim, Opened
+from skillsearch.remote.generations import Claim
 from skillsearch.remote.row_writer import RowWriter
 from skillsearch.remote.rows import (
     FOREVER,
@@ -49,14 +47,13 @@ from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, IndexReport, Progress, SkillFile
 
-_SAMPLE = 2_000  # skills that are read to find out which languages they are in
 _STATE_ROWS = 5_000
 
 logger = logging.getLogger(__name__)
 
 
 class Indexing:
-    """One indexing run; `embedders` holds its channels' embedders by model spec."""
+    """One indexing run; its `embedder` is there after it."""
 
     def __init__(
         self,
@@ -76,14 +73,14 @@ class Indexing:
         self._current = current = generations.find_current(server, alias)
         held = current.head.settings.request() if current and current.head else None
         self.request = change.applied_to(held)
-        self._load, self._progress = cache(load), progress
+        self._load, self._progress = load, progress
         self._book = ExampleBook()
         roots, diagnostics = resolve_roots(self.request.roots)
         self._roots = self.request.with_trust(roots)
         self._paths = [root.path for root in roots]
         self._diagnostics = list(diagnostics)
         self._skipped: list[Diagnostic] = []
-        self.embedders: dict[str, Embedder] = {}
+        self.embedder: Embedder | None = None
 
     def run(self) -> IndexReport:
         """Bring the index up to date; fails as `RemoteIndex.from_roots` does.
@@ -93,7 +90,9 @@ class Indexing:
         server, alias = self._server, self._alias
         discovery = discover(self._roots)
         current = self._current
-        settings = self._settings(discovery.files, current)
+        self.embedder = embedder = self._load(self.request.model)
+        model = ModelSettings.of(self.request.model, embedder)
+        settings = IndexSettings(self._roots, model, self.request.with_body, ANALYSIS)
         generation, head = current or generations.prepare_next(server, alias, 0, settings)
         oldest = generation.number
         with Claim(server, generation) as claim:
@@ -103,9 +102,7 @@ class Indexing:
                 )
             if head is None or not generations.are_compatible(head.settings, settings):
                 generation, head = generations.prepare_next(server, alias, oldest, settings)
-            models = [channel.model for channel in settings.channels]
-            self.embedders = {model: self._load(model) for model in models}
-            writer = RowWriter(claim, generation, head, list(self.embedders.values()))
+            writer = RowWriter(claim, generation, head, embedder)
             states = RowStates(server, generation, head.version, self._book)
             new = self._compare(discovery.files, states)
             removed = states.take_rest()
@@ -130,28 +127,6 @@ class Indexing:
             diagnostics=self._all_diagnostics(discovery),
             generation=f"{generation.documents}@{head.version}",
             seconds=time.monotonic() - self._started,
-        )
-
-    def _settings(self, files: Sequence[SkillFile], current: Opened | None) -> IndexSettings:
-        before = current.head.settings.channels if current and current.head else ()
-        request, first = self.request, self._load(self.request.model)
-        languages, with_body = request.languages, request.with_body
-        models = possible_models(request.model, first.scripts, languages)
-        if len(models) > 1 and languages == "auto" and len(before) < 2:
-            sample = files[:: max(1, len(files) // _SAMPLE)]
-            skills = filter(None, (read_file(file).skill for file in sample))
-            fluencies = [fluency(skill, first.scripts, with_body=with_body) for skill in skills]
-            others, expected = sum(share < KNOWN for share in fluencies), not speaks_english()
-            needed = count_needed_by(models, languages, others, len(fluencies), expected=expected)
-            models = models[:needed]
-        channels = tuple(ChannelSettings.of(model, self._load(model)) for model in models)
-        return IndexSettings(
-            self._roots,
-            channels,
-            languages,
-            could_add=False,
-            with_body=with_body,
-            analysis=ANALYSIS,
         )
 
     def _all_diagnostics(self, discovery: Discovery) -> tuple[Diagnostic, ...]:
@@ -198,13 +173,12 @@ class Indexing:
     def _send(
         self, files: Sequence[SkillFile], new: dict[str, tuple[bool, str]], writer: RowWriter
     ) -> None:
-        scripts = [embedder.scripts for embedder in self.embedders.values()]
         for done, file in enumerate(files, start=1):
             if file.doc_id in new:
                 with self._reporting(file):
                     data, _ = read_skill_md(file.path, self._paths)
                     skill, diagnostics, _ = parse_file(file, data, self._book)
-                    texts = field_texts(skill, scripts, with_body=self.request.with_body)
+                    texts = field_texts(skill, with_body=self.request.with_body)
                     self._diagnostics += diagnostics
                     writer.add(Addition(texts, data, *new[file.doc_id]))
             if self._progress:

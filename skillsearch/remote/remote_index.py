@@ -17,7 +17,7 @@ from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.environ import milvus_token
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import QueryEmbedders
+from skillsearch.index.dense.query_embedder import QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, freely, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
@@ -41,7 +41,7 @@ from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import Hit, IndexReport, Languages, Progress, SearchResult, Skill
+from skillsearch.types import Hit, IndexReport, Progress, SearchResult, Skill
 
 Read = TypeVar("Read")
 
@@ -69,7 +69,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         self._server = server
         self._collection = collection
         self._calibration = default_calibration()
-        self._embedders = QueryEmbedders(device=device)
+        self._embedder = QueryEmbedder(device=device)
         self._readers = Readers(device=device)
 
     @classmethod
@@ -80,7 +80,6 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         uri: str,
         model: str = "onnx",
         with_body: bool = True,
-        languages: Languages = "auto",
         trust: str | Sequence[str] = (),
         progress: Progress | None = None,
         **connection: Unpack[Connection],
@@ -97,7 +96,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         named = [roots] if isinstance(roots, str | Path) else list(roots)
         paths, sources = local_roots(named)
         levels = trust_by_root(trust, named)
-        request = IndexRequest(paths, model, with_body, sources, languages, levels)
+        request = IndexRequest(paths, model, with_body, sources, levels)
         return cls.build(request, uri, progress=progress, **connection)[0]
 
     @classmethod
@@ -120,7 +119,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             for root in run.request.roots:
                 note_index(root, f"the collection {index._collection} in Milvus")
             report = run.run()
-            index._embedders.renew(run.embedders)
+            index._embedder.loaded = run.embedder
         return index, report
 
     @classmethod
@@ -282,20 +281,19 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return replace(result, hits=hits[:count], perhaps=hits[count:])
 
     def _analyse(self, text: str, view: View) -> QueryForm:
-        """Split a query into terms and embed it for the channels."""
+        """Split a query into terms and embed it."""
         index = view.index_of([])
         try:
-            (form,) = analyse_queries([text], index, self._calibration, self._embedders)
+            (form,) = analyse_queries([text], index, self._embedder)
         except errors.EmbedderError as exc:
-            channel = view.head.settings.channels[0]
-            embedder = self._embedders.loaded.get(channel.model)
-            if embedder is None or embedder.fingerprint == channel.fingerprint:
+            made_with, embedder = view.head.settings.model, self._embedder.loaded
+            if embedder is None or embedder.fingerprint == made_with.fingerprint:
                 raise
             raise errors.EmbedderError(
                 f"The index {self._collection!r} was made with another version of the model "
-                f"{channel.model!r} ({channel.fingerprint}) than the one installed here "
+                f"{made_with.spec!r} ({made_with.fingerprint}) than the one installed here "
                 f"({embedder.fingerprint}); install that version, or rebuild the index: "
-                f"skillsearch index FOLDER --backend milvus --model {channel.model}"
+                f"skillsearch index FOLDER --backend milvus --model {made_with.spec}"
             ) from exc
         return form
 

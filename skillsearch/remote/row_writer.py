@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.documents import KNOWN
 from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import MilvusServer, Row, batches
@@ -29,7 +28,7 @@ from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, Ge
 BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
 """Bytes of SKILL.md files in a message: their rows are thrice as large, and Milvus takes 64 MB."""
-_SUMMED = ("documents", "shadowed", "trust", "others")
+_SUMMED = ("documents", "shadowed")
 _COUNTED = ("record", "counts", "shadowed")  # fields of a row that `_count` needs
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
@@ -44,11 +43,11 @@ class RowWriter:
     """Makes the next version; counts texts `embedded` or `truncated`, and rows `changed`."""
 
     def __init__(
-        self, claim: Claim, generation: Generation, head: Head, embedders: Sequence[Embedder] = ()
+        self, claim: Claim, generation: Generation, head: Head, embedder: Embedder | None = None
     ) -> None:
         """Prepare to write; the claim may be of the generation that this one takes over from."""
         self._server, self._generation = claim.server, generation
-        self._claim, self._head, self._embedders = claim, head, embedders
+        self._claim, self._head, self._embedder = claim, head, embedder
         self._waiting: list[Addition] = []
         self._tallies = TermTallies()
         self._lengths = np.array([head.totals[field].length for field in LEXICAL])
@@ -129,32 +128,30 @@ class RowWriter:
             if row["shadowed"]:
                 self._sums["shadowed"] += sign
                 continue
-            document, counted = packed.document_of(row), packed.counts_of(row)
+            counted = packed.counts_of(row)
             self._tallies.add(counted, sign)
             self._lengths += sign * np.array(counted.lengths)
-            self._sums["trust"] += sign * float(np.float32(document.trust))
-            self._sums["others"] += sign * (document.fluency < KNOWN)
 
-    def _vectors(self) -> list[dict[bytes, NDArray[np.float32]]]:
-        """Return the queued texts' vectors by channel and key, reusing vectors of replaced rows."""
-        cache: list[dict[bytes, NDArray[np.float32]]] = [{} for _ in self._embedders]
-        with_body = self._head.settings.with_body
-        dense = packed.dense_fields(len(cache), with_body=with_body)
+    def _vectors(self) -> dict[bytes, NDArray[np.float32]]:
+        """Return the vectors of the queued texts by key, reusing those of replaced rows."""
+        vectors: dict[bytes, NDArray[np.float32]] = {}
+        metadata, _ = packed.DENSE
         replaced = [addition.replaces for addition in self._waiting if addition.replaces]
-        for row in self._read(replaced, ["record", *itertools.chain(*dense)]):
-            document = packed.document_of(row)
-            for channel, name, key in packed.dense_keys(document, with_body=with_body):
-                cache[channel][key] = np.array(row[name], np.float32)
-        for channel, (embedder, vectors) in enumerate(zip(self._embedders, cache, strict=True)):
-            texts: dict[bytes, str] = {}
-            for addition in self._waiting:
-                texts |= addition.texts.by_key(channel)
-            missing = [key for key in texts if key not in vectors]
-            for result in embedder.embed_stream([texts[key] for key in missing]):
-                vectors[missing[result.position]] = result.vector
-                self.truncated += result.truncated
-                self.embedded += 1
-        return cache
+        for row in self._read(replaced, ["record", metadata]):
+            key = bytes.fromhex(packed.document_of(row).key)
+            vectors[key] = np.array(row[metadata], np.float32)
+        texts: dict[bytes, str] = {}
+        for addition in self._waiting:
+            texts |= addition.texts.by_key()
+        missing = [key for key in texts if key not in vectors]
+        stream = (
+            self._embedder.embed_stream([texts[key] for key in missing]) if self._embedder else ()
+        )
+        for result in stream:
+            vectors[missing[result.position]] = result.vector
+            self.truncated += result.truncated
+            self.embedded += 1
+        return vectors
 
     def _write_terms(self) -> Histograms:
         """Write terms and histograms of the next version, and return these, or raise CacheError."""

@@ -24,14 +24,14 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.dense.vectors import mean_vector
-from skillsearch.index.documents import Document, FieldTexts, embeds_body, name_hash
+from skillsearch.index.documents import Document, FieldTexts, name_hash
 from skillsearch.remote.client import Row
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Example, Json
 
-Vectors = Sequence[Mapping[bytes, NDArray[np.float32]]]
-"""For each dense channel, the vectors by the key of the text that they embed."""
+Vectors = Mapping[bytes, NDArray[np.float32]]
+"""Vectors by the key of the text that they embed."""
 COLLECTION = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,199}")
 """Names that Milvus accepts, even with our suffixes."""
 HEAD = "head"
@@ -39,8 +39,8 @@ TERM, RECORD, CLAIM = 0, 1, 2
 """Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
 FOREVER = (1 << 62) - 1  # ``until`` of a row in use
 LEXICAL = ("metadata", "full")
-EXAMPLES = "dense_0_examples"
-"""Field of the mean vector of the examples, or of the metadata of a skill without any."""
+DENSE = ("dense_metadata", "dense_examples")
+"""Vector fields: of the metadata, and the mean of the examples, which the metadata stands for."""
 PIECE_CHARS = 60_000
 """Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
 MAX_PIECES = 128
@@ -81,28 +81,6 @@ class Generation:
         """Return the generation of a collection of terms; None for any other name."""
         match = _NUMBERED.fullmatch(terms)
         return cls(alias, int(match[2])) if match and match[1] == alias else None
-
-
-def dense_fields(channels: int, *, with_body: bool) -> tuple[tuple[str, ...], ...]:
-    """Return the names of the vector fields of each channel: metadata, and body or examples."""
-    body = [embeds_body(number, with_body=with_body) for number in range(channels)]
-    return tuple(
-        (
-            f"dense_{number}_metadata",
-            *((f"dense_{number}_body",) if has_body else ()),
-            *((EXAMPLES,) if number == 0 else ()),
-        )
-        for number, has_body in enumerate(body)
-    )
-
-
-def dense_keys(document: Document, *, with_body: bool) -> Iterator[tuple[int, str, bytes]]:
-    """Yield the channel, the field and the key of each embedded text that has a field to itself."""
-    fields = dense_fields(len(document.keys), with_body=with_body)
-    for channel, (names, keys) in enumerate(zip(fields, document.keys, strict=True)):
-        own = [name for name in names if name != EXAMPLES]
-        for name, key in zip(own, keys, strict=False):
-            yield channel, name, bytes.fromhex(key)
 
 
 def note_row(key: str, kind: int, version: int, record: Json = None) -> Row:
@@ -245,15 +223,12 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
     texts, document = addition.texts, addition.texts.document
     key = key_of(document.doc_id)
     counted = CountedTerms.of(texts.metadata_terms, texts.full_terms if with_body else ())
-    embedded = {
-        name: vectors[channel][text_key]
-        for channel, name, text_key in dense_keys(document, with_body=with_body)
-    }
-    mean = [vectors[0][key] for key in texts.example_keys]
-    metadata = vectors[0][bytes.fromhex(document.keys[0][0])]
+    metadata = vectors[bytes.fromhex(document.key)]
+    mean = [vectors[key] for key in texts.example_keys]
+    examples = mean_vector(np.stack(mean)) if mean else metadata
     chunks = b""
     if texts.chunks:
-        rows = np.stack([vectors[0][bytes.fromhex(chunk.record[2])] for chunk in texts.chunks])
+        rows = np.stack([vectors[bytes.fromhex(chunk.record[2])] for chunk in texts.chunks])
         sets = [term_set(chunk.terms) for chunk in texts.chunks]
         lengths = np.array([len(terms) for terms in sets], "<u4")
         parts = (lengths, rows.astype("<f2"), *(terms.astype("<u8") for terms in sets))
@@ -280,8 +255,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "chunks": pack(chunks),
         "content": pack(addition.data),
         **{f"terms_{name}": counted.text(name) for name in LEXICAL[: 1 + with_body]},
-        **embedded,
-        EXAMPLES: mean_vector(np.stack(mean)) if mean else metadata,
+        **dict(zip(DENSE, (metadata, examples), strict=True)),
     }
 
 

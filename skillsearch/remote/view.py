@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +17,7 @@ from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.likeness import copies_from
-from skillsearch.index.dense.vectors import DenseChannel, DenseFields
+from skillsearch.index.dense.vectors import DenseFields, DenseIndex
 from skillsearch.index.documents import ANALYSIS, Document
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
@@ -34,7 +33,7 @@ from skillsearch.remote.rows import HEAD, Generation, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
 
 _MAX_CANDIDATES = 1_000
-"""Documents that each channel is asked for; the messages of Milvus are limited."""
+"""Documents that words and vectors are asked for each; the messages of Milvus are limited."""
 QUERY_TERMS = 1_000  # terms that Milvus looks for, the rarest of the query; scores use all
 _NAMED = 1_000  # skills of one name that are read
 _PAGE = 1_000
@@ -82,9 +81,7 @@ class View:
     @property
     def fields(self) -> tuple[str, ...]:
         """The fields of a row that `index_of` needs."""
-        settings = self.head.settings
-        dense = packed.dense_fields(len(settings.channels), with_body=settings.with_body)
-        return ("record", "counts", "chunks", "shadowed", *chain(*dense))
+        return ("record", "counts", "chunks", "shadowed", *packed.DENSE)
 
     def still_holds(self) -> bool:
         """Return whether everything read through this view belongs to its version.
@@ -103,20 +100,17 @@ class View:
         pairs.sort(key=lambda pair: pair[0].doc_id)
         documents, rows = [document for document, _ in pairs], [row for _, row in pairs]
         counted = [packed.counts_of(row) for row in rows]
-        fields = packed.dense_fields(len(settings.channels), with_body=settings.with_body)
-        dense = []
-        for channel, names in zip(settings.channels, fields, strict=True):
-            vectors = tuple(_matrix(rows, name, channel.dimensions) for name in names)
-            dense.append(DenseChannel((DenseFields(vectors),)))
+        model = settings.model
+        vectors = tuple(_matrix(rows, name, model.dimensions) for name in packed.DENSE)
+        dense = DenseIndex((DenseFields(vectors),))
         store = _CandidateStore(documents, self.head, [row["shadowed"] for row in rows])
-        limits = [copies_from(channel.model) for channel in settings.channels]
-        likeness = Likeness(store, dense, limits, settings.aliases)
+        likeness = Likeness(store, dense, copies_from(model.spec), settings.aliases)
         store.families = find_families(likeness, store.shadowed)
         corpus = Corpus(
             store,
             tuple(self._field(field, counted) for field in range(1 + settings.with_body)),
-            tuple(dense),
-            (_chunk_index(documents, rows, settings.channels[0].dimensions),),
+            dense,
+            (_chunk_index(documents, rows, model.dimensions),),
         )
         generation = LocalGeneration(self.generation.documents, Path(), {}, {})
         return OpenedIndex(generation, settings, corpus)
@@ -173,10 +167,8 @@ class View:
             rarest = sorted(filter(held.get, held), key=held.__getitem__)
             if text := " ".join(map(packed.token, rarest[:QUERY_TERMS])):
                 queries[f"sparse_{name}"] = ("BM25", text)
-        dense = packed.dense_fields(len(form.views), with_body=with_body)
-        for view, names in zip(form.views, dense, strict=True):
-            if view.vector.any():
-                queries.update((name, ("IP", view.vector)) for name in names)
+        if form.has_vector:
+            queries |= dict.fromkeys(packed.DENSE, ("IP", form.vector))
         return queries
 
     def _field(self, field: int, counted: Sequence[packed.CountedTerms]) -> LexicalField:
@@ -210,15 +202,13 @@ class View:
 
 
 class _CandidateStore(DocumentStore):
-    """Some of many documents; its length and means describe all of them, as a search needs."""
+    """Some of many documents; its length describes all of them, as a search needs."""
 
     def __init__(self, documents: Sequence[Document], head: Head, shadowed: Sequence[bool]) -> None:
         """Take documents sorted by id, the head of the index, and which of them are shadowed."""
         segments = [DocumentSegment.build(documents)]
         super().__init__(segments, shadowed=np.flatnonzero(np.array(shadowed, np.bool_)))
         self._head = head
-        self.other_share = head.others / head.searched if head.searched else 0.0
-        self.mean_trust = head.trust / head.searched if head.searched else 1.0
 
     def __len__(self) -> int:
         return self._head.documents

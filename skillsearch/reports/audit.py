@@ -15,7 +15,7 @@ from skillsearch.embedders.embedder import PACKAGED, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import SkillError
 from skillsearch.index.dense.likeness import LIKE_BODY
-from skillsearch.index.documents import KNOWN, Document, name_hash
+from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.names import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
@@ -67,7 +67,6 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
     """Return all findings, the most severe first, then by code and path.
 
     Skills are read as they are on disk now, their vectors as they were indexed. Nothing is written.
-    What needs vectors is told only of skills that the first channel knows the language of.
     """
     report = progress or (lambda _stage, _done, _total: None)
     findings: list[Diagnostic] = []
@@ -86,8 +85,6 @@ def audit(index: SkillIndex, progress: Progress | None = None) -> tuple[Diagnost
         findings += (finding.at(document.path) for finding in audit_text(skill, source))
         if document.hubness > 0:
             findings.append(Diagnostic("hub", "warning", _HUB, document.path))
-        if document.fluency < KNOWN:
-            continue
         probes[_probe(skill.body)].append(document)
         share = _shared_words(skill)
         if share < SHARED_WORDS:
@@ -124,7 +121,7 @@ def _find_off_topic(
 
     The limit holds for the packaged models; with another one, no skill is judged.
     """
-    model = index.opened.settings.channels[0].model
+    model = index.opened.settings.model.spec
     if model not in PACKAGED or not doubts:
         return
     texts = [part for _, _, parts in doubts for part in parts]
@@ -178,8 +175,7 @@ def _find_heads(
             vectors = _vectors(index, [source, *(documents[hit.doc_id] for hit in answer)])
             cosines = (vectors[1:] @ vectors[0]).tolist()
             for hit, cosine in zip(answer, cosines, strict=True):
-                is_known = documents[hit.doc_id].fluency >= KNOWN
-                if cosine < _UNRELATED and is_known and hit.doc_id != source.doc_id:
+                if cosine < _UNRELATED and hit.doc_id != source.doc_id:
                     headed[hit.doc_id].append(repr(one_line(source.name, MAX_NAME_CHARS)))
     mean = sum(map(len, headed.values())) / max(len(index), 1)
     for doc_id, names in headed.items():
@@ -192,9 +188,9 @@ def _find_heads(
 
 
 def _vectors(index: SkillIndex, documents: Sequence[Document]) -> Floats:
-    """Return the embedded metadata of documents of the index, in the first channel."""
+    """Return the vectors of the metadata of documents of the index."""
     corpus = index.opened.corpus
     numbers = (corpus.documents.number_of(document.doc_id) for document in documents)
     present = np.array([number for number in numbers if number is not None], np.int64)
     with index.opened.guard:
-        return corpus.dense[0].vectors_of(present)
+        return corpus.dense.vectors_of(present)

@@ -16,7 +16,7 @@ from typing import Literal, TypedDict
 from skillsearch import config, user_folders
 from skillsearch._version import __version__
 from skillsearch.config import Settings
-from skillsearch.embedders.embedder import EVERY_LANGUAGE, PACKAGED, TUNED, load_embedder
+from skillsearch.embedders.embedder import PACKAGED, PACKAGED_NAME, load_embedder
 from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import (
     CacheError,
@@ -26,12 +26,10 @@ from skillsearch.errors import (
 )
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import MULTILINGUAL
-from skillsearch.index.documents import embeds_body
 from skillsearch.index.host_roots import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
-from skillsearch.index.languages import advice, count_languages, in_words
+from skillsearch.index.languages import count_languages, in_words
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -48,7 +46,7 @@ from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import FILE_NAMES, Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Diagnostic, Languages, Record, Root
+from skillsearch.types import Diagnostic, Record, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -69,7 +67,7 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
-_NAMES = {spec: model.name for spec, model in (PACKAGED | EVERY_LANGUAGE).items()}
+_NAMES = dict.fromkeys(PACKAGED, PACKAGED_NAME)
 
 Verdict = Literal["ok", "warning", "error"]
 _OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
@@ -135,11 +133,9 @@ def _describe_settings(settings: Settings) -> Iterator[Check]:
 
 
 def _check_models(settings: Settings) -> Iterator[Check]:
-    """Load the packaged model, the chosen one, and what else is wanted."""
-    more = [] if settings.languages == "english" else [MULTILINGUAL]
-    for spec in dict.fromkeys(("onnx", settings.model, *more)):
-        if spec == TUNED.name:
-            continue
+    """Load the packaged model, the chosen one, and the reader."""
+    model = "onnx" if settings.model in PACKAGED else settings.model
+    for spec in dict.fromkeys(("onnx", model)):
         try:
             fingerprint = load_embedder(spec).fingerprint[:16]
             detail = f"{spec}: loads, its files are intact, fingerprint {fingerprint}"
@@ -203,8 +199,7 @@ def check_index(settings: Settings) -> Iterator[Check]:
     changed = index.differences()
     stale = f"{changed}; run: skillsearch index" if len(changed) else ""
     yield Check.of("index = disk", "nothing was added, changed or removed", stale)
-    counts, problem = in_words(count_languages(index.documents())) or "no skills", advice(index)
-    yield Check.of("languages", counts, f"{counts}; {problem}" if problem else "")
+    yield Check("languages", "ok", in_words(count_languages(index.documents())) or "no skills")
     yield from _check_places(index)
     yield from _check_sources(folder)
     yield from _check_diagnostics(index)
@@ -311,32 +306,18 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
 
 
-class ChannelStatus(TypedDict):
-    """A dense channel; it is not usable if its library is not installed."""
-
-    model: str
-    name: str
-    dimensions: int
-    vectors: int
-    asked_about: str
-
-
 class Status(TypedDict):
-    """An index in JSON form.
-
-    The model is of its first embedder; advice is about skills in languages that no channel knows;
-    skipped are files that could not be indexed.
-    """
+    """An index in JSON form; skipped are files that could not be indexed."""
 
     index_dir: str
     generation: str
     model: str
+    model_name: str
+    dimensions: int
+    vectors: int
     fields: Literal["full", "metadata"]
-    languages: Languages
-    channels: list[ChannelStatus]
     skills_by_language: dict[str, int]
     examples: dict[str, int]
-    advice: str
     indexed: int
     skipped: int
     diagnostics: dict[str, int]
@@ -350,17 +331,18 @@ class Status(TypedDict):
 def status(index: SkillIndex) -> tuple[Status, Changes]:
     """Return an index in JSON form, and how it differs from the disk by the hash of every file."""
     settings, diagnostics = index.opened.settings, index.diagnostics()
+    model, corpus = settings.model, index.opened.corpus
     differences = index.differences(verify=True)
     record: Status = {
         "index_dir": str(index.folder),
         "generation": index.generation,
-        "model": settings.channels[0].model,
+        "model": model.spec,
+        "model_name": _NAMES.get(model.spec, model.spec),
+        "dimensions": model.dimensions,
+        "vectors": len(index) + sum(len(part.vectors) for part in corpus.chunks if part),
         "fields": "full" if settings.with_body else "metadata",
-        "languages": settings.languages,
-        "channels": [_channel(index, number) for number in range(len(settings.channels))],
         "skills_by_language": count_languages(index.documents()),
         "examples": count_exampled(document.examples for document in index.documents()),
-        "advice": advice(index),
         "indexed": len(index),
         "skipped": count_skipped(diagnostics),
         "diagnostics": count_severities(diagnostics),
@@ -383,24 +365,6 @@ def _sources_of(index: SkillIndex) -> list[dict[str, str]]:
         for entry, why in checked
         if entry.source in held
     ]
-
-
-def _channel(index: SkillIndex, number: int) -> ChannelStatus:
-    settings, corpus = index.opened.settings, index.opened.corpus
-    channel = settings.channels[number]
-    asked_about = "all other languages" if number else "English"
-    if len(settings.channels) == 1:
-        letters = ", ".join(sorted(channel.scripts or ()))
-        asked_about = f"texts in {letters} letters" if channel.scripts else "all languages"
-    fields = 1 + embeds_body(number, with_body=settings.with_body)
-    chunks = 0 if number else sum(len(part.vectors) for part in corpus.chunks if part)
-    return {
-        "model": channel.model,
-        "name": _NAMES.get(channel.model, channel.model),
-        "dimensions": channel.dimensions,
-        "vectors": fields * len(corpus.documents) + chunks,
-        "asked_about": asked_about,
-    }
 
 
 def describe_root(root: Root) -> str:

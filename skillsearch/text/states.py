@@ -17,8 +17,8 @@ BOUNDS: Mapping[Face, float] = MappingProxyType(
 """Lowest score of what may fit, by face.
 
 list: what the documents say that first described such a search. prompt: 80 % of the requests that
-nothing fits are told so, and more; 83 % of the right skills are shown. terminal and page show 88
-and 92 % of the right ones, and tell 74 and 38 % so.
+nothing fits are told so; 83 % of the right skills are shown. terminal and page show 87
+and 92 % of the right ones, and tell 67 and 33 % so.
 """
 NEAR = 0.5
 """Beside what fits, what may fit has at least this share of the best score.

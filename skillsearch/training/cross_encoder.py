@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 import random
 import time
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,22 +18,23 @@ from skillsearch.readers.reader import (
     HEAD,
     HEAD_NUMBERS,
     HEAD_VECTORS,
+    MAX_TOKENS,
     NUMBER_SCALE,
     OUT_OF_REACH,
     PRODUCT_SCALE,
     REQUEST,
     SKILL,
-    encode_pairs,
+    encode_pair,
 )
-from skillsearch.training.bert_weights import WORDS, BertWeights
-from skillsearch.training.torch_bert import build_bert, torch
+from skillsearch.training.bert_weights import BertWeights
+from skillsearch.training.run_state import RunState, arrays_of, load_checkpoint, save_checkpoint
+from skillsearch.training.torch_bert import TorchBert, put, torch
 from skillsearch.types import Progress
 
 if TYPE_CHECKING:
     from skillsearch.embedders.torch_runtime import Tensor
 
 functional = torch.nn.functional
-logger = logging.getLogger(__name__)
 
 # Wanted probability that a skill of each grade fits: 2 does what is asked, 1 helps in part.
 TARGETS = (0.0, 0.5, 1.0)
@@ -48,8 +49,8 @@ _WINDOW = 20
 class Group(NamedTuple):
     """A request, and texts of skills with the grade of each, an index of `TARGETS`.
 
-    Its twins are requests changed so little that the same skills seem to fit, but do not. They are
-    told apart by the skills that both are read with; `skills` names the skill of each text.
+    Its twins are requests changed so little that the same skills seem to fit, while some do not.
+    They are told apart by the skills that both are read with; `skills` names that of each text.
     """
 
     request: str
@@ -70,8 +71,9 @@ class ReaderSettings:
 
     The loss is binary cross-entropy on each pair, by `list_share` cross-entropy over the skills of
     a request, and by `twin_share` that of a request against its twin. What is kept is the running
-    mean of the weights, which forgets by `average`. Each `check_every` steps it is checked; after
-    `patience` checks without a better value, training ends. The device is one of torch.
+    mean of the weights, which forgets by `average`. Words and the first layers are frozen. Each
+    `check_every` steps it is checked; after `patience` checks without a better value, it ends. The
+    device is one of torch.
     """
 
     epochs: float = 1.0
@@ -83,8 +85,10 @@ class ReaderSettings:
     list_share: float = 0.5
     twin_share: float = 0.5
     average: float = 0.99
+    frozen_layers: int = 4
     check_every: int = 100
     patience: int = 4
+    save_every: int = 200
     seed: int = 0
     device: str = "cpu"
 
@@ -106,8 +110,8 @@ class ReaderHead(torch.nn.Module):  # type: ignore[misc]
 
     They see what a bi-encoder would, so that the head begins with what the encoder knows: the mean
     vectors of request and skill, their product at unit length and their difference. Beside these
-    the vector of [CLS], and how near the tokens of the request come to some token of the skill
-    (Khattab and Zaharia, 2020): on average, by learned weights, and for the one that is farthest.
+    the vector of the first token, and how near the tokens of the request come to some token of the
+    skill (Khattab and Zaharia, 2020): on average, by learned weights, and for the farthest one.
     """
 
     def __init__(self, size: int) -> None:
@@ -146,47 +150,34 @@ def _mean(values: Tensor, tokens: Tensor) -> Tensor:
 class TorchReader:
     """A BERT that reads two texts together, and a `ReaderHead`."""
 
-    def __init__(self, weights: BertWeights, seed: int = 0, device: str = "cpu") -> None:
+    def __init__(
+        self, weights: BertWeights, seed: int = 0, device: str = "cpu", frozen_layers: int = 0
+    ) -> None:
         """Build it; weights without a head get a random one."""
         torch.manual_seed(seed)
         # Without dropout: few passes do not need it, and it costs a third of the time.
-        self.bert, self._tokenizer, self.is_half = build_bert(weights, device, "sdpa")
-        self.head = ReaderHead(weights.size("hidden_size")).to(device)
-        self.put(weights.tensors)
-        self.bert.get_parameter(WORDS).requires_grad = False
+        self.bert = TorchBert(weights, device=device, frozen_layers=frozen_layers)
+        self._tokenizer, self._limit = weights.words.tokenizer, len(weights.positions)
+        self.head = ReaderHead(weights.words.dimensions).to(device)
+        put(self.named(), weights.tensors)
 
     def named(self) -> dict[str, Tensor]:
         """Return all parameters under the names of `BertWeights`."""
         heads = {f"{HEAD}{name}": one for name, one in self.head.named_parameters()}
-        return dict(self.bert.named_parameters()) | heads
-
-    def put(self, tensors: Mapping[str, Tensor]) -> None:
-        """Load the weights that are given, arrays or tensors."""
-        with torch.no_grad():
-            for name, parameter in self.named().items():
-                if name in tensors:
-                    one = tensors[name]
-                    parameter.copy_(one if torch.is_tensor(one) else torch.tensor(one))
+        return self.bert.named() | heads
 
     def forward(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
         """Return the logits of pairs, those of similar length computed together."""
+        limit = min(MAX_TOKENS, self._limit)
+        encoded = [encode_pair(self._tokenizer, *pair, limit) for pair in pairs]
         device = self.bert.device
-        encoded = encode_pairs(self._tokenizer, pairs)
-        order = torch.argsort(torch.tensor([len(one.ids) for one in encoded]), stable=True)
-        found = []
-        for rows in order.split(_CHUNK if device.type == "cpu" else _MOST_AT_ONCE):
-            some = [encoded[row] for row in rows]
-            columns = zip(*((one.ids, one.parts, [1] * len(one.ids)) for one in some), strict=True)
-            tokens, parts, mask = (
-                torch.nn.utils.rnn.pad_sequence(list(map(torch.tensor, one)), True).to(device)
-                for one in columns
-            )
-            # Without a mask attention takes half the time.
-            given = mask if len({len(one.ids) for one in some}) > 1 else None
-            with torch.autocast(device.type, torch.bfloat16, enabled=self.is_half):
-                vectors = self.bert(input_ids=tokens, attention_mask=given).last_hidden_state
-            found.append(self.head(vectors.float(), parts))
-        return torch.cat(found).cpu()[torch.argsort(order)]
+
+        def logits(places: Sequence[int], vectors: Tensor, _mask: Tensor) -> Tensor:
+            parts = [torch.tensor(encoded[place].parts) for place in places]
+            return self.head(vectors, torch.nn.utils.rnn.pad_sequence(parts, True).to(device))
+
+        size = _CHUNK if device.type == "cpu" else _MOST_AT_ONCE
+        return self.bert.in_chunks([pair.ids for pair in encoded], size, logits).cpu()
 
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the logits of pairs."""
@@ -206,7 +197,8 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
 
     Binary cross-entropy against `TARGETS`, the cross-entropy of each group's softmax against
     its grades (ListNet, Cao et al., 2007), and that of a request against its twin, for each skill
-    that fits (RankNet, Burges et al., 2005); a group without a fitting skill has the first alone.
+    that fits one of them better (RankNet, Burges et al., 2005); a group without a fitting skill has
+    the first alone.
     """
     every = [one for group in groups for one in group.read_together]
     targets = [torch.tensor([TARGETS[grade] for grade in one.grades]) for one in every]
@@ -224,11 +216,18 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
 
 
 def _contrasts(group: Group, found: Mapping[int, Tensor]) -> Iterator[Tensor]:
-    """Yield how far a twin is above its original, for each skill that fits the original alone."""
+    """Yield by how much the wrong one of a request and its twin is above the other.
+
+    One number for each skill that both are read with and that fits one of them better.
+    """
     for twin in group.twins:
         for place, skill in enumerate(twin.skills):
-            if skill in group.skills and group.grades[row := group.skills.index(skill)] > 0:
-                yield found[id(twin)][place] - found[id(group)][row]
+            if skill not in group.skills:
+                continue
+            row = group.skills.index(skill)
+            if better := group.grades[row] - twin.grades[place]:
+                above = found[id(twin)][place] - found[id(group)][row]
+                yield above if better > 0 else -above
 
 
 def reading_loss(read: Read, groups: Sequence[Group], settings: ReaderSettings) -> float:
@@ -243,23 +242,30 @@ def train_reader(
     settings: ReaderSettings,
     *,
     check: Callable[[Read], float] | None = None,
+    checkpoints: Path | None = None,
     progress: Progress | None = None,
     deadline: float = np.inf,
 ) -> TrainedReader:
-    """Train weights on graded requests; word embeddings stay as they are.
+    """Train weights on graded requests.
 
-    Training ends when the check stops improving, or at the `deadline` by `time.monotonic`. Raises
+    Training ends when the check stops improving, or at the `deadline` by `time.monotonic`. With a
+    folder for `checkpoints`, the same call goes on where an interrupted one was. Raises
     TrainingError if there is nothing to learn from, or the weights are no longer finite.
     """
     if not groups:
         raise TrainingError("There is no request to learn from; judge some first.")
     plan = list(_batches(groups, settings))
     run = _Run(begin, settings, len(plan))
-    for step, batch in enumerate(plan, start=1):
+    key = repr((settings, [group.request for group in plan[-1]]))
+    if checkpoints and (state := load_checkpoint(checkpoints, key)):
+        run.restore(state)
+    for step, batch in enumerate(plan[run.step :], start=run.step + 1):
         run.take(batch)
         is_last = step == len(plan) or time.monotonic() > deadline
         if check and (is_last or step % settings.check_every == 0):
             run.look(check)
+        if checkpoints and (is_last or step % settings.save_every == 0):
+            save_checkpoint(checkpoints, key, run.state())
         if progress:
             progress("train", step, len(plan))
         if is_last or run.is_stale():
@@ -267,73 +273,55 @@ def train_reader(
     return run.result(begin)
 
 
-class _Run:
-    """The state of a training: the weights, their running mean, and the best of those checked."""
+class _Run(RunState):
+    """Also holds the running mean of the weights, which is what is validated and kept."""
 
     def __init__(self, begin: BertWeights, settings: ReaderSettings, steps: int) -> None:
         self._settings, self._steps = settings, steps
-        self._reader = TorchReader(begin, settings.seed, settings.device)
-        self._trained = {
-            name: one for name, one in self._reader.named().items() if one.requires_grad
-        }
-        heads = [one for name, one in self._trained.items() if name.startswith(HEAD)]
-        others = [one for name, one in self._trained.items() if not name.startswith(HEAD)]
-        parts = [{"params": others, "factor": 1.0}, {"params": heads, "factor": settings.head_rate}]
-        self._optimizer = torch.optim.AdamW(parts, weight_decay=settings.weight_decay)
-        self._means = _copies(self._trained)
-        self._best: dict[str, Tensor] = {}
-        self._values: dict[int, float] = {}
-        self._step = 0
+        self._reader = TorchReader(begin, settings.seed, settings.device, settings.frozen_layers)
+        named = self._reader.named().items()
+        trained = {name: parameter for name, parameter in named if parameter.requires_grad}
+        heads = {name: trained[name] for name in trained if name.startswith(HEAD)}
+        others = {name: trained[name] for name in trained if name not in heads}
+        groups = [
+            {"params": list(others.values()), "factor": 1.0},
+            {"params": list(heads.values()), "factor": settings.head_rate},
+        ]
+        optimizer = torch.optim.AdamW(groups, weight_decay=settings.weight_decay)
+        rate, patience = settings.learning_rate, settings.patience
+        super().__init__(trained, optimizer, learning_rate=rate, patience=patience)
+        self._means = self.parts["means"] = _copies(trained)
 
     def take(self, batch: Sequence[Group]) -> None:
         """Learn from the next batch."""
-        self._step += 1
-        settings, step = self._settings, self._step
+        settings, step = self._settings, self.step + 1
         # The rate rises, then falls to zero.
         rising = step / max(1.0, settings.warm_up * self._steps)
-        rate = settings.learning_rate * min(rising, max(0.02, 1.0 - step / (self._steps + 1)))
-        for part in self._optimizer.param_groups:
-            part["lr"] = rate * part["factor"]
-        group_loss(self._reader.forward(pairs_of(batch)), batch, settings).backward()
-        torch.nn.utils.clip_grad_norm_(self._trained.values(), 1.0)
-        self._optimizer.step()
-        self._optimizer.zero_grad()
+        share = min(rising, max(0.02, 1.0 - step / (self._steps + 1)))
+        loss = group_loss(self._reader.forward(pairs_of(batch)), batch, settings)
+        self.descend(loss, settings.learning_rate * share)
         # At first the mean follows fast, so that it forgets the random head.
-        kept = min(settings.average, self._step / (self._step + 10))
+        past = min(settings.average, step / (step + 10))
         with torch.no_grad():
-            for name, one in self._trained.items():
-                self._means[name].lerp_(one, 1.0 - kept)
+            for name, parameter in self.trained.items():
+                self._means[name].lerp_(parameter, 1.0 - past)
 
     def look(self, check: Callable[[Read], float]) -> None:
-        """Check the mean of the weights, and keep it if it is the best."""
-        held = _copies(self._trained)
-        self._reader.put(self._means)
+        """Validate the mean of the weights, and keep it if it is the best."""
+        held = _copies(self.trained)
+        put(self.trained, self._means)
         value = check(self._reader.read)
-        self._reader.put(held)
-        if not np.isfinite(value):
-            raise TrainingError(
-                f"The training gave no numbers at step {self._step}; lower the learning rate, "
-                f"{self._settings.learning_rate:g} now."
-            )
-        if value > max(self._values.values(), default=-np.inf):
-            self._best = _copies(self._means)
-        self._values[self._step] = value
-        logger.info("step %d: %.4f on held-out requests", self._step, value)
-
-    def is_stale(self) -> bool:
-        """Return whether the last checks found nothing better."""
-        best = max(self._values, key=self._values.__getitem__, default=0)
-        return sum(step > best for step in self._values) >= self._settings.patience
+        put(self.trained, held)
+        self.note(value, "means")
 
     def result(self, begin: BertWeights) -> TrainedReader:
         """Return the best weights; BertWeights raises an error if they are not finite."""
-        tensors = {name: one.cpu().numpy() for name, one in (self._best or self._means).items()}
-        weights = replace(begin, tensors={**begin.tensors, **tensors})
-        return TrainedReader(weights, self._step, self._values)
+        tensors = {**begin.tensors, **(self.best or arrays_of(self._means))}
+        return TrainedReader(replace(begin, tensors=tensors), self.step, self.values)
 
 
 def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: one.detach().clone() for name, one in tensors.items()}
+    return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
 def _batches(groups: Sequence[Group], settings: ReaderSettings) -> Iterator[tuple[Group, ...]]:

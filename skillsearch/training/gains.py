@@ -10,7 +10,7 @@ from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.jobs import Job, answer_all
 from skillsearch.evaluation.report import SIGNIFICANT, system_means
 from skillsearch.evaluation.types import Collection, Comparison, SystemAnswers, SystemSpec
-from skillsearch.types import JsonObject, Languages, Progress, System
+from skillsearch.types import JsonObject, Progress, System
 
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
@@ -75,12 +75,11 @@ def measure_both(
     models: tuple[str, str],
     *,
     work: Path,
-    languages: Languages = "auto",
     progress: Progress | None = None,
 ) -> Measured:
     """Let the old and the new model, given by their specs, answer the queries of a collection."""
     specs = [
-        SystemSpec(f"{system} {time}", system, model, languages=languages)
+        SystemSpec(f"{system} {time}", system, model)
         for system in SYSTEMS
         for time, model in zip(("before", "after"), models, strict=True)
     ]

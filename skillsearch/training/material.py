@@ -33,7 +33,6 @@ from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.text.requests import fold_blanks, fold_words
-from skillsearch.text.scripts import readable
 from skillsearch.training.plan import Asked, distinct_skills, has_texts
 from skillsearch.training.queries import MinedSkill, SkillText, opening, without_name
 from skillsearch.types import Progress
@@ -81,11 +80,10 @@ class Material:
         cls,
         texts: Sequence[SkillText],
         chosen: Sequence[Asked],
-        scripts: frozenset[str] | None,
         seed: int,
     ) -> Material:
-        """Divide the texts that the embedder can read; TrainingError if there is too little."""
-        distinct, rows = distinct_skills(texts, scripts)
+        """Divide the texts; a TrainingError if there is too little."""
+        distinct, rows = distinct_skills(texts)
         count = min(_MOST_HELD, int(_HELD_SHARE * len(distinct)))
         skills, held = hold_out(distinct, count, seed)
         is_little = len(skills) < LEAST_SKILLS or len(held) < LEAST_QUERIES
@@ -101,7 +99,7 @@ class Material:
         for query, places in chosen:
             right = tuple(dict.fromkeys(rows[place] for place in places if place in rows))
             if not is_measured(query):
-                judged += (Asked(readable(query, scripts), (row,)) for row in right)
+                judged += (Asked(query, (row,)) for row in right)
             elif right:
                 kept_back.append(Asked(query, right))
         middle = len(held) // 2
@@ -148,8 +146,8 @@ def read_library(paths: Sequence[Path], progress: Progress) -> dict[str, SkillTe
         skill = read_file(file).skill
         if skill is not None:
             # As an index embeds it, with the whole body.
-            embedded = field_texts(skill, [None], with_body=False).embedded[0].metadata
-            about = embedded.partition(f"{skill.name}: ")[2]
+            metadata = field_texts(skill, with_body=False).metadata
+            about = metadata.partition(f"{skill.name}: ")[2]
             scripts = _scripts_of(skill.path.parent)
             library[skill.doc_id] = SkillText(skill.name, about, skill.body, scripts)
         progress("read", done, len(files))

@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.text.requests import fold_blanks
-from skillsearch.text.scripts import readable
 from skillsearch.training.queries import BODY_SHARE, MinedSkill, Pair, SkillText
 
 Batch: TypeAlias = tuple[tuple[int, Pair], ...]
@@ -38,9 +37,9 @@ class TrainingSettings:
 
     The learning rate rises for the share `warm_up`, then falls to zero. `scale` multiplies cosines
     before the softmax: a higher one only sees the nearest negatives. `judged_share` is of a batch,
-    `teacher_share` of the loss. With `freeze_words`, words that no skill uses keep their meaning.
-    The precision is ``bfloat16``, ``float32``, or ``auto`` for the faster one here. After
-    `patience` validations without a better value, training ends.
+    `teacher_share` of the loss. With the words and the `frozen_layers`, languages and words that no
+    text uses keep their meaning. The precision is ``bfloat16``, ``float32``, or ``auto`` for the
+    faster one here. After `patience` validations without a better value, training ends.
     """
 
     steps: int = 200
@@ -54,7 +53,7 @@ class TrainingSettings:
     judged_share: float = 0.25
     teacher_share: float = 0.5
     teacher_scale: float = 20.0
-    freeze_words: bool = False
+    frozen_layers: int = 4
     precision: str = "auto"
     device: str = "cpu"
     check_every: int = 50
@@ -77,36 +76,28 @@ class Asked(NamedTuple):
     rows: tuple[int, ...]
 
 
-def distinct_skills(
-    skills: Sequence[SkillText], scripts: frozenset[str] | None
-) -> tuple[list[SkillText], dict[int, int]]:
-    """Take each skill once, with what an embedder can read of it (`scripts`, None for all).
+def distinct_skills(skills: Sequence[SkillText]) -> tuple[list[SkillText], dict[int, int]]:
+    """Take each skill once.
 
-    Returns skills that differ in metadata and body, and the row among them by the place of each
-    given one with readable metadata; a copy has the row of the first.
+    Returns skills that differ in metadata and body, and the row among them by the position of each
+    given one with metadata; a copy has the row of the first.
     """
-    kept: list[SkillText] = []
+    distinct: list[SkillText] = []
     rows: dict[int, int] = {}
     seen: dict[tuple[str, str], int] = {}
-    for place, skill in enumerate(skills):
-        text = SkillText(
-            readable(skill.name, scripts) or skill.name,
-            readable(skill.about, scripts),
-            readable(skill.body, scripts),
-            tuple(text for one in skill.scripts if (text := readable(one, scripts))),
-        )
-        if len(text.about) < _LEAST_METADATA:
+    for position, skill in enumerate(skills):
+        if len(skill.about) < _LEAST_METADATA:
             continue
-        keys = [("about", fold_blanks(text.about))]
-        if len(body := fold_blanks(text.body)) >= _DISTINCT_BODY:
+        keys = [("about", fold_blanks(skill.about))]
+        if len(body := fold_blanks(skill.body)) >= _DISTINCT_BODY:
             keys.append(("body", body))
-        row = next((seen[key] for key in keys if key in seen), len(kept))
-        if row == len(kept):
-            kept.append(text)
+        row = next((seen[key] for key in keys if key in seen), len(distinct))
+        if row == len(distinct):
+            distinct.append(skill)
         for key in keys:
             seen.setdefault(key, row)
-        rows[place] = row
-    return kept, rows
+        rows[position] = row
+    return distinct, rows
 
 
 def has_texts(skills: Sequence[SkillText], least: int) -> bool:

@@ -16,7 +16,6 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import SkillSearchError, TrainingError
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import load_collection
@@ -27,12 +26,11 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, can_read, shown_of
+from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, shown_of
 from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import PACKAGED, PACKAGED_SPEC, Reader, load_reader
+from skillsearch.readers.reader import PACKAGED_SPEC, STEM, Reader, load_reader
 from skillsearch.text.requests import fold_blanks
-from skillsearch.training.bert_weights import BertWeights, read_exported
 from skillsearch.training.cross_encoder import (
     Group,
     Read,
@@ -44,6 +42,7 @@ from skillsearch.training.cross_encoder import (
 )
 from skillsearch.training.gains import Change, Measured, change_of
 from skillsearch.training.material import is_measured, read_judged, read_library
+from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import (
     LOOKS,
@@ -54,7 +53,7 @@ from skillsearch.training.tuning import (
     export_tuned,
     unfinished,
 )
-from skillsearch.types import Languages, Progress, SearchResult
+from skillsearch.types import Progress, SearchResult
 
 LEAST_JUDGED = 30  # fewer requests teach nothing and tell no gain from chance
 SETTINGS = ReaderSettings(epochs=4.0, learning_rate=2e-5, head_rate=2.0)
@@ -71,7 +70,7 @@ _STEP_COST = 4  # a step of training takes up to so many times as long as readin
 class ReaderOptions:
     """Options of the tuning of a `reader`, by its spec, on judged `queries`.
 
-    `model` and `languages` are settings of the index that is searched for what it is to read;
+    `model` is that of the index that is searched for what it is to read;
     `keep` writes even a worse reader.
     """
 
@@ -82,7 +81,6 @@ class ReaderOptions:
     model: str = "onnx"
     minutes: float = 20.0
     seed: int = 0
-    languages: Languages = "auto"
     keep: bool = False
 
 
@@ -135,17 +133,6 @@ class Requests(NamedTuple):
         return cls(learned, watched, tuple(filter(lambda one: is_measured(one.text), found)), lost)
 
 
-def begin_reader(spec: str) -> BertWeights:
-    """Read the weights of the packaged reader, or of a tuned one; TrainingError for any other."""
-    folder = PACKAGED_MODEL if spec == PACKAGED_SPEC else Path(spec)
-    if not spec or not folder.is_dir():
-        raise TrainingError(
-            f"The reader {spec[:200]!r} cannot be tuned; begin with {PACKAGED_SPEC}, the packaged "
-            "one, or with the folder of a tuned one."
-        )
-    return read_exported(folder, PACKAGED.stem)
-
-
 def tune_reader(
     options: ReaderOptions,
     *,
@@ -169,15 +156,11 @@ def tune_reader(
 class _Searched:
     """An index of the skills, and what a reader is shown of its answers."""
 
-    def __init__(
-        self, options: ReaderOptions, folder: Path, scripts: frozenset[str] | None, tell: Progress
-    ) -> None:
-        request = IndexRequest(
-            options.roots, options.model, with_body=True, languages=options.languages
-        )
+    def __init__(self, options: ReaderOptions, folder: Path, tell: Progress) -> None:
+        request = IndexRequest(options.roots, options.model, with_body=True)
         self._index, _ = SkillIndex.build(request, folder, IndexOptions(progress=tell))
         self._ids = {one.path: one.doc_id for one in self._index.documents()}
-        self._scripts, self._tell = scripts, tell
+        self._tell = tell
 
     def groups(
         self, requests: Sequence[Request], chance: random.Random | None = None
@@ -245,16 +228,15 @@ class _Searched:
             self._tell("search", begin + len(some), len(requests))
 
     def _shown(self, form: QueryForm, doc_ids: Sequence[str]) -> dict[str, str]:
-        """Return what a reader is shown of skills, without those that it cannot read."""
-        documents, shown = self._index.opened.corpus.documents, {}
+        """Return what a reader is shown of skills, without those that are not indexed."""
+        documents = self._index.opened.corpus.documents
         roots = [root.path for root in self._index.opened.settings.roots]
-        for doc_id in doc_ids if can_read(form, self._scripts) else ():
-            number = documents.number_of(doc_id)
-            document = None if number is None else documents[number]
-            text = None if document is None else shown_of(document, form, self._scripts, roots)
-            if text is not None:
-                shown[doc_id] = text
-        return shown
+        numbers = {doc_id: documents.number_of(doc_id) for doc_id in doc_ids}
+        return {
+            doc_id: shown_of(documents[number], form, roots)
+            for doc_id, number in numbers.items()
+            if number is not None
+        }
 
 
 class _ReaderTuning:
@@ -263,11 +245,12 @@ class _ReaderTuning:
         self._started = time.monotonic()
         self._options, self._settings = options, replace(settings, seed=options.seed)
         self._folder, self._progress, self._tell = work
-        self._begin, self._old = begin_reader(options.reader), load_reader(options.reader)
+        self._begin = begin_weights(options.reader, STEM)
+        self._old = load_reader(options.reader)
         library = read_library(options.roots, work.progress)
         self._skills = len(library)
         self._requests = Requests.gather(options.queries, library, options.seed)
-        self._searched = _Searched(options, work.folder / "index", self._old.scripts, work.progress)
+        self._searched = _Searched(options, work.folder / "index", work.progress)
         chance = random.Random(options.seed)
         self._learned = self._searched.groups(self._requests.learned, chance)
         self._watched = self._searched.groups(self._requests.watched)
@@ -289,10 +272,9 @@ class _ReaderTuning:
                 trained,
                 share,
                 fresh,
-                model=options.reader,
+                source=folder_of(options.reader, STEM),
                 old=self._old,
                 learned={"requests": len(self._learned)},
-                stem=PACKAGED.stem,
             )
             self._tell("Measuring the gain on held-out requests.")
             readers = self._old, load_reader(str(fresh))

@@ -22,18 +22,12 @@ from skillsearch.embedders.embedding import Embedder, Role, embed
 from skillsearch.errors import TrainingError, explained, require_installed
 from skillsearch.files.private import make_private
 from skillsearch.readers.reader import Reader
-from skillsearch.training.bert_weights import (
-    BertWeights,
-    average,
-    begin_weights,
-    export,
-    folder_of,
-    texts_beside,
-)
+from skillsearch.training.bert_weights import BertWeights, average
 from skillsearch.training.gains import Measured, decide, measure_both
 from skillsearch.training.material import LOOKED_AT, Material, read_judged, read_library
+from skillsearch.training.model_folders import begin_weights, export, folder_of, texts_beside
 from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
-from skillsearch.types import JsonObject, Languages, Progress
+from skillsearch.types import JsonObject, Progress
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
@@ -47,14 +41,14 @@ LOOKS = 5  # validations of a training
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256
 _LEAST_STEPS = 20
 _MOST_EPOCHS = 60
-SETTINGS = TrainingSettings(freeze_words=True)
+SETTINGS = TrainingSettings()
 
 
 @dataclass(frozen=True, slots=True)
 class TuneOptions:
     """Options of a tuning, with the specs of a model and of a teacher to learn from.
 
-    `languages` is the setting of the indexes to measure by; `keep` writes even a worse model.
+    `keep` writes even a worse model.
     """
 
     roots: tuple[Path, ...]
@@ -64,7 +58,6 @@ class TuneOptions:
     minutes: float = 20.0
     seed: int = 0
     teacher: str | None = None
-    languages: Languages = "auto"
     keep: bool = False
 
 
@@ -180,18 +173,16 @@ def export_tuned(
     share: float,
     folder: Path,
     *,
-    model: str,
+    source: Path,
     old: Embedder | Reader,
     learned: Mapping[str, int],
-    stem: str = "model",
 ) -> None:
-    """Write a share of what was tuned from a model, the `old` one, with the texts beside that.
+    """Write a share of what was tuned from the `old` model in a folder, with the texts beside that.
 
     The record says how many of what it `learned` from.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    notice, licence = texts_beside(model)
-    extra: JsonObject = {"scripts": sorted(old.scripts)} if old.scripts else {}
+    notice, licence = texts_beside(source)
     made: JsonObject = {"from": old.name, **learned, "steps": trained.steps, "share": share}
     export(
         average(begin, trained.weights, share),
@@ -199,8 +190,7 @@ def export_tuned(
         name=f"{old.name} (tuned)",
         notice=f"{notice or ''}\nTuned on the skills of a user by skillsearch tune.\n".lstrip(),
         licence=licence,
-        extra={**extra, "tuned": made},
-        stem=stem,
+        extra={"tuned": made},
     )
 
 
@@ -213,8 +203,7 @@ class _Tuning:
         library = read_library(options.roots, work.progress)
         chosen, self._lost = read_judged(options.queries, library) if options.queries else ([], 0)
         self._embedder = load_embedder(options.model)
-        scripts = self._embedder.scripts
-        self._material = Material.gather(list(library.values()), chosen, scripts, options.seed)
+        self._material = Material.gather(list(library.values()), chosen, options.seed)
         self._begin = begin_weights(options.model)
         texts = [skill.metadata() for skill in self._material.skills]
         began = time.monotonic()
@@ -231,13 +220,21 @@ class _Tuning:
         measured: dict[str, Measured] = {}
         if gains or options.keep:
             fresh, work = self._folder / "model", self._folder / "measured"
-            base, old, learned = options.model, self._embedder, {"skills": len(material.skills)}
-            export_tuned(self._begin, trained, share, fresh, model=base, old=old, learned=learned)
-            models, languages = (options.model, f"onnx:{fresh}"), options.languages
+            source, learned = folder_of(options.model), {"skills": len(material.skills)}
+            export_tuned(
+                self._begin,
+                trained,
+                share,
+                fresh,
+                source=source,
+                old=self._embedder,
+                learned=learned,
+            )
+            models = (options.model, f"onnx:{fresh}")
             self._tell("Measuring the gain on held-out requests.")
             for name, collection in material.collections().items():
                 measured[name] = measure_both(
-                    collection, models, work=work, languages=languages, progress=self._progress
+                    collection, models, work=work, progress=self._progress
                 )
             if options.keep or decide(measured):
                 out = fresh.replace(options.out)
@@ -313,4 +310,4 @@ class _Tuning:
     def _gain(self, weights: BertWeights) -> float:
         from skillsearch.training.contrastive import TorchEncoder
 
-        return self._material.gain(TorchEncoder.load(weights, self._settings).encode)
+        return self._material.gain(TorchEncoder(weights, self._settings).encode)

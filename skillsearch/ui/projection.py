@@ -15,7 +15,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from skillsearch.index.dense.vectors import DenseChannel
+    from skillsearch.index.dense.vectors import DenseIndex
     from skillsearch.index.storage.numbering import Floats, Numbers
 
     Points = NDArray[np.complex64]
@@ -55,9 +55,7 @@ def project(vectors: Floats, near: Numbers, families: Numbers, least: float) -> 
     return Projection(_in_unit_square(points), _pairs(vectors, near, families, least))
 
 
-def neighbours(
-    channel: DenseChannel, numbers: Numbers, vectors: Floats, deleted: Numbers
-) -> Numbers:
+def neighbours(dense: DenseIndex, numbers: Numbers, vectors: Floats, deleted: Numbers) -> Numbers:
     """Return for each document the places, among all that are not deleted, of its neighbours."""
     count = max(0, min(NEIGHBOURS, len(numbers) - 1))
     nearest = np.empty((len(numbers), count), np.int64)
@@ -65,7 +63,7 @@ def neighbours(
     number_of[numbers] = np.arange(len(numbers))
     for begin in range(0, len(numbers) if count else 0, _BLOCK):
         block = vectors[begin : begin + _BLOCK]
-        for number, near in enumerate(channel.nearest_to_each(block, count + 1, deleted), begin):
+        for number, near in enumerate(dense.nearest_to_each(block, count + 1, deleted), begin):
             others = number_of[near]
             nearest[number] = others[np.argsort(others == number, kind="stable")][:count]
     return nearest

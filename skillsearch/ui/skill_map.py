@@ -81,14 +81,14 @@ def _kept(index: SkillIndex) -> Projection:
 
 
 def _project(index: SkillIndex) -> Projection:
-    """Project the vectors of the last channel: a second one reads what the first cannot."""
+    """Project the vectors of the metadata."""
     with index.opened.guard:
-        corpus, settings = index.opened.corpus, index.opened.settings.channels[-1]
-        store, channel = corpus.documents, corpus.dense[-1]
-        vectors = channel.vectors_of(store.living)
-        near = neighbours(channel, store.living, vectors, store.deleted)
+        corpus = index.opened.corpus
+        store, dense = corpus.documents, corpus.dense
+        vectors = dense.vectors_of(store.living)
+        near = neighbours(dense, store.living, vectors, store.deleted)
         families = store.families.leaders_of(store.living)
-    return project(vectors, near, families, confusable_from(settings.model))
+    return project(vectors, near, families, confusable_from(index.opened.settings.model.spec))
 
 
 def _numbered(values: Sequence[str]) -> tuple[list[str], list[int]]:

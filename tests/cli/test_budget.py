@@ -8,7 +8,7 @@ import tokenizers
 
 from skillsearch.budget.hosts import HOSTS
 from skillsearch.cli.browse import HOSTS as OPTION_HOSTS
-from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.embedders.embedder import TOKENIZER
 
 LINES = (
     "- brew-coffee: Brew filter coffee with a scale. Use for espresso and roasting questions.",
@@ -25,7 +25,7 @@ BODIES = (
 @pytest.fixture
 def tokens():
     """Count the tokens of a text with the tokenizer itself."""
-    tokenizer = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+    tokenizer = tokenizers.Tokenizer.from_file(str(TOKENIZER))
     tokenizer.no_truncation()
     tokenizer.no_padding()
     return lambda text: len(tokenizer.encode(text, add_special_tokens=False))

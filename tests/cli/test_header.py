@@ -41,7 +41,7 @@ def test_there_is_a_page_to_compare_with():
 def test_the_cache_and_an_evaluation_have_a_header(cli, indexed, tmp_path):
     head, *_ = cli("cache", "--header").stdout.splitlines()
     assert head.split("\t") == SAID["cache"]
-    how = ("--system", "a=model:hashing,languages:english", "--work", tmp_path / "w")
+    how = ("--system", "a=model:hashing", "--work", tmp_path / "w")
     head, *rows = cli("eval", "--example", *how, "--header").stdout.splitlines()
     assert head.split("\t") == SAID["eval"]
     assert {row.count("\t") for row in rows} == {head.count("\t")}

@@ -385,7 +385,7 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
 @pytest.mark.parametrize(("host", "by"), ANSWERED)
 def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeypatch, host, by):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.7")  # that filter alone does not reach
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.9")  # that filter alone does not reach
     event, turn, _ = HOSTS[host]
     prompt = "and a scale for it too"
     assert hook(event("filter", transcript)) == ""
@@ -397,7 +397,7 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
 
 
 def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
-    prompt = "and a filter for it too"
+    prompt = "and which filter"
     found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
     assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
     assert "brew-coffee" in hook(claude_event(prompt, transcript, "s1"))
@@ -437,7 +437,7 @@ def test_a_prompt_that_needs_nothing_is_not_searched(
 def test_what_is_below_a_threshold_of_ones_own_is_never_pushed(
     hook, transcript, monkeypatch, prompt
 ):
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.99")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.999")
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript)) == ""
 

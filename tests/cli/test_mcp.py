@@ -24,7 +24,7 @@ from skillsearch.mcp_server.token_file import mcp_token
         (["--http", "0.0.0.0:0", "--allow-remote"], "SKILLSEARCH_MCP_TOKEN"),
         (["--http", "127.0.0.1:0", "--token-file", "missing"], "missing cannot be read"),
         (["--toolset", "environment", "a", "b"], "not of 2"),
-        (["--languages", "all"], "skillsearch index --languages all"),
+        (["--trust", "vetted"], "skillsearch index --trust ROOT=vetted"),
     ],
 )
 def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):

@@ -120,7 +120,7 @@ def test_what_is_no_url_is_a_wrong_usage(cli, url):
         ["--http", "http://h/", "."],
         ["--hook", "."],
         ["--hook", "--http", "http://h/"],
-        ["--languages", "all"],
+        ["--trust", "vetted"],
         ["--write", "--remove"],
         ["--remove", "."],
         ["--remove", "--watch"],
@@ -178,11 +178,11 @@ def test_a_missing_extra_is_told(cli, monkeypatch):
 def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):
     result = cli(
         *("mcp-config", "gemini", tmp_path, "--toolset", "workspace", "--watch", "--allow-run"),
-        *("--languages", "all"),
+        *("--trust", "vetted"),
     )
     (server,) = json.loads(result.stdout)["mcpServers"].values()
     offered = ["--toolset", "workspace", "--watch", "--allow-run"]
-    assert server["args"][-6:] == ["--languages", "all", *offered]
+    assert server["args"][-6:] == ["--trust", "vetted", *offered]
 
 
 @pytest.mark.parametrize("option", [["--toolset", "chunks"], ["--watch"], ["--allow-run"]])

@@ -205,7 +205,7 @@ def test_a_hook_offers_vetted_skills_and_leaves_the_rest_to_the_user(
     )
     assert "oolong" in ask("--include-unvetted")
     assert "left out" not in ask("--include-unvetted")
-    assert ask(prompt="assemble a bookshelf") == ""
+    assert ask(prompt="who won the world cup") == ""
 
 
 def test_a_host_is_given_the_trust_of_its_roots(cli, work, make_skill):

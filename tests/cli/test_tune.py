@@ -108,7 +108,7 @@ def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
     assert (wishes.roots, wishes.queries, wishes.keep) == ((drinks,), queries, True)
     assert (wishes.reader, wishes.model) == (str(tmp_path), "onnx")
     run("--reader", "--queries", queries)
-    assert run.asked[1].reader == "minilm"
+    assert run.asked[1].reader == "packaged"
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,16 @@ import pytest
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
+from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.environ import variables
-from skillsearch.errors import ConfigError, DaemonError, IndexNotFoundError, QueryError
+from skillsearch.errors import (
+    ConfigError,
+    DaemonError,
+    EmbedderError,
+    IndexNotFoundError,
+    QueryError,
+)
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.opening import MAX_REFRESHED_FILES
@@ -179,27 +186,26 @@ def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks
     assert [one.index.folder for one in warm] == [index_dir]
 
 
-@pytest.mark.usefixtures("two_models")
-def test_both_embedders_of_an_index_are_loaded_and_shared(cli, mixed, tmp_path):
-    for name in ("one", "two"):
-        cli("index", mixed, "--index-dir", tmp_path / name, "--model", "hashing")
+def test_an_embedder_is_loaded_once_for_all_indexes(drinks_index, shared_drinks):
     warm = WarmIndexes()
-    first, second = warm.get(tmp_path / "one"), warm.get(tmp_path / "two")
-    assert [embedder.dimensions for embedder in first.embedders.values()] == [512, 256]
-    assert [*first.embedders.values()] == [*second.embedders.values()]
-    assert first.index.search("회의 녹음", 1, 0.0)[0].name == "회의록"
+    first, second = warm.get(drinks_index), warm.get(shared_drinks / "index")
+    assert first.embedder is second.embedder
+    assert second.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
 
 
-def test_an_index_with_a_damaged_channel_stays_open(cli, mixed, two_models, tmp_path):
-    """The other one answers, and nothing is loaded or checked anew for every question."""
-    cli("index", mixed, "--index-dir", tmp_path / "one", "--model", "hashing")
-    two_models()
-    indexes = WarmIndexes()
-    first = indexes.get(tmp_path / "one")
-    first.index.search("회의 녹음", 1, 0.0)
-    assert len(first.index.opened.settings.channels) == 2
-    assert first.index.search("brew filter coffee", 1)[0].name == "brew-coffee"
-    assert indexes.get(tmp_path / "one") is first
+def test_an_index_whose_model_cannot_be_loaded_stays_open(drinks_index, monkeypatch):
+    """Each search says so, and nothing is opened anew for every question."""
+
+    def damage():
+        raise EmbedderError("words.bin is damaged")
+
+    monkeypatch.setitem(LOADERS, "hashing", damage)
+    warm = WarmIndexes()
+    first = warm.get(drinks_index)
+    for _ in range(2):
+        with pytest.raises(EmbedderError, match=r"words\.bin is damaged"):
+            warm.get(drinks_index).index.search("brew filter coffee")
+    assert warm.get(drinks_index) is first
 
 
 def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
@@ -210,14 +216,6 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
     )
     with pytest.raises(DaemonError, match="another embedder"):
         WarmIndexes().get(tmp_path / "one")
-
-
-@pytest.mark.usefixtures("drinks", "two_models")
-def test_what_a_query_lacks_for_its_language_is_told_once(answers, question):
-    asked = question(query="차를 우려 주세요")
-    (note,) = answers.search(asked)["notes"]
-    assert note.startswith("note: the embedder of this index does not know Korean")
-    assert answers.search(asked)["notes"] == []
 
 
 # Overviews.

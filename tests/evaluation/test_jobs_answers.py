@@ -10,7 +10,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.jobs import DEPTH, MAX_FOREIGN, Answered, Job, answer_all, parse_systems
-from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
+from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, save_runs, write_run
 from skillsearch.evaluation.types import (
@@ -160,7 +160,7 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
             asked.extend(texts)
             return super().embed_stream(texts, **role)
 
-    embedders = Embedders(hashing=QueryEmbedder(Counting()))
+    embedders = Embedders(hashing=RememberingEmbedder(Counting()))
     answer("hybrid", "bm25", "dense", drop_gold=True, embedders=embedders)
     queries = [query.text for query in (*COLLECTION.queries, *COLLECTION.negatives)]
     assert asked == queries

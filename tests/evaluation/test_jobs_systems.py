@@ -18,7 +18,7 @@ def parse_system(text, **defaults):
     return parse_systems([text], SystemSpec("", **defaults))[0]
 
 
-def test_without_any_the_hybrid_search_is_compared_with_its_channels():
+def test_without_any_the_hybrid_search_is_compared_with_its_halves():
     """The first is the baseline of the comparison."""
     assert [spec.name for spec in parse_systems([])] == ["hybrid", "bm25", "dense"]
     assert parse_systems([])[0] == SystemSpec("hybrid", "hybrid", "onnx", "full")
@@ -43,18 +43,6 @@ def test_settings_follow_a_name():
 
 def test_a_way_to_search_can_have_settings_under_its_own_name():
     assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
-
-
-def test_the_languages_of_an_index_are_a_setting():
-    """Told where they are not left to the index."""
-    spec = parse_system("mine=system:dense,languages:english")
-    assert (spec.languages, spec.settings) == (
-        "english",
-        "dense, model onnx, fields full, languages english",
-    )
-    both = parse_systems(["a=languages:all", "bm25"], SystemSpec("", languages="english"))
-    assert [spec.languages for spec in both] == ["all", "english"]
-    assert SystemSpec("hybrid").languages == "auto"
 
 
 def test_a_file_behind_an_at_sign_is_a_run():
@@ -82,10 +70,10 @@ def test_the_settings_are_told_in_a_line():
         (f"{'a' * 81}=system:bm25", "visible characters"),
         ("a=", "'' is not a setting"),
         ("a=bm25", "'bm25' is not a setting; use key:value"),
-        ("a=depth:5", "system, model, fields, languages, threshold, reader, calibration"),
+        ("a=depth:5", "system, model, fields, threshold, reader, calibration"),
         ("a=system:splade", "system is 'splade'; use one of: hybrid, bm25, dense, rrf"),
         ("a=fields:body", "fields is 'body'; use one of: full, metadata"),
-        ("a=languages:zh", "languages is 'zh'; use one of: auto, english, all"),
+        ("a=examples:few", "examples is 'few'; use one of: none, given, packaged, all"),
         ("a=threshold:1.1", "threshold is '1.1'; use a number from 0 to 1"),
         ("a=threshold:nan", "threshold is 'nan'"),
         ("a=threshold:low", "threshold is 'low'"),

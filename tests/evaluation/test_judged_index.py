@@ -192,7 +192,7 @@ def test_indexes_of_the_same_skills_share_vectors(open_index, tmp_path, monkeypa
         return embed_stream(self, texts, role=role)
 
     monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
-    open_index(system="english=languages:english")
+    open_index(system="exampled=examples:given")
     (second,) = {*(tmp_path / "work").glob("*/index-*")} - {first}
     assert asked == []
     assert len(SkillIndex.open(second)) == len(SkillIndex.open(first))

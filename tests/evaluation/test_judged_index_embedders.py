@@ -5,9 +5,7 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import EmbedderError
-from skillsearch.evaluation.jobs import parse_systems
-from skillsearch.evaluation.judged_index import Embedders, QueryEmbedder
-from skillsearch.evaluation.types import JudgedQuery
+from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
 
 
 class Counting:
@@ -28,8 +26,8 @@ class Counting:
 def test_it_is_the_embedder_that_it_wraps():
     """Its vectors can be compared with those of an index."""
     inner = HashingEmbedder()
-    wrapped = QueryEmbedder(inner)
-    for name in ("fingerprint", "name", "dimensions", "scripts"):
+    wrapped = RememberingEmbedder(inner)
+    for name in ("fingerprint", "name", "dimensions"):
         assert getattr(wrapped, name) == getattr(inner, name)
     texts = ["brew coffee", "", "steep tea", "brew coffee"]
     np.testing.assert_array_equal(embed(wrapped, texts), embed(inner, texts))
@@ -38,7 +36,7 @@ def test_it_is_the_embedder_that_it_wraps():
 def test_a_text_is_embedded_once():
     """Within a call and between calls, and each keeps its place."""
     counting = Counting()
-    wrapped = QueryEmbedder(counting)
+    wrapped = RememberingEmbedder(counting)
     first = list(wrapped.embed_stream(["a", "b", "a"]))
     second = list(wrapped.embed_stream(["b", "c"]))
     assert counting.asked == [("passage", text) for text in "abc"]
@@ -49,7 +47,7 @@ def test_a_text_is_embedded_once():
 def test_a_text_is_embedded_in_each_role():
     """Some models embed what is asked unlike what is searched."""
     counting = Counting()
-    wrapped = QueryEmbedder(counting)
+    wrapped = RememberingEmbedder(counting)
     for role in ("query", "passage", "query"):
         list(wrapped.embed_stream(["a"], role=role))
     assert counting.asked == [("query", "a"), ("passage", "a")]
@@ -57,7 +55,7 @@ def test_a_text_is_embedded_in_each_role():
 
 def test_what_was_saved_adds_up():
     """The time of the first embedding is charged for each that did not happen."""
-    wrapped = QueryEmbedder(Counting())
+    wrapped = RememberingEmbedder(Counting())
     list(wrapped.embed_stream(["a"]))
     assert wrapped.saved_seconds == 0
     list(wrapped.embed_stream(["a"]))
@@ -72,21 +70,3 @@ def test_each_model_is_loaded_once():
     assert embedders["hashing"] is embedders["hashing"]
     with pytest.raises(EmbedderError, match="No embedder is called 'nothing'"):
         embedders["nothing"]
-
-
-ENGLISH = (JudgedQuery("e", "how do I brew a good cup of coffee"), JudgedQuery("x", "xkcd"))
-SPANISH = (*ENGLISH, JudgedQuery("s", "cómo preparo un buen café para mis invitados"))
-
-
-@pytest.mark.parametrize(
-    ("system", "queries", "expected"),
-    [
-        ("hybrid", ENGLISH, "auto"),
-        ("hybrid", SPANISH, "all"),
-        ("a=languages:english", SPANISH, "english"),
-        ("a=model:hashing", SPANISH, "auto"),
-    ],
-)
-def test_queries_in_other_languages_decide_what_an_index_is_made_for(system, queries, expected):
-    """If the system leaves it open and its model does not read them."""
-    assert Embedders().languages(parse_systems([system])[0], queries) == expected

@@ -10,8 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.errors import EmbedderError
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
@@ -25,12 +23,6 @@ SKILLS = {
     "sql-tuning": ("Make slow SQL queries fast.", "# Plans\nRead the query plan, add an index."),
     "tea-timer": ("Remind somebody when the tea is ready.", "Green tea takes two minutes."),
 }
-
-CHINESE = {
-    "合同审查": ("审查合同条款并标出风险。", "# 步骤\n先通读全文。再逐条检查条款。"),
-    "会议纪要": ("把会议录音整理成纪要。", "# 步骤\n先听录音。再写要点和待办事项。"),
-}
-IN_ENGLISH = {"填写": "fill", "表单": "forms", "视频": "video", "剪辑": "cut", "密钥": "key"}
 
 
 class SmallIndex(SkillIndex):
@@ -83,39 +75,6 @@ def _note(event, args):
 
 
 sys.addaudithook(_note)
-
-
-class Polyglot:
-    """Embeds by words and knows some Chinese ones; stands for the multilingual model.
-
-    Attributes:
-        asked: What it was asked for, pairs of role and text.
-        is_damaged: Whether it can no longer be loaded.
-    """
-
-    name = "polyglot"
-    fingerprint = "polyglot"
-    dimensions = 256
-    scripts = None
-
-    def __init__(self):
-        self.asked = []
-        self.is_damaged = False
-
-    def load(self):
-        """Return it, or say that a file of it is damaged."""
-        if self.is_damaged:
-            raise EmbedderError("words.bin is damaged")
-        return self
-
-    def embed_stream(self, texts, *, role="passage"):
-        """Embed texts with the Chinese words it knows put into English."""
-        for position, text in enumerate(texts):
-            self.asked.append((role, text))
-            for word, english in IN_ENGLISH.items():
-                text = text.replace(word, f" {english} ")
-            (embedded,) = HashingEmbedder(self.dimensions).embed_stream([text])
-            yield embedded._replace(position=position)
 
 
 def write_skill(folder, name, description, body="", **more):
@@ -190,25 +149,6 @@ def run_python():
         ).stdout
 
     return run
-
-
-@pytest.fixture
-def polyglot(load_in_place):
-    """The embedder of the second channel; the first, ``hashing``, reads Latin script alone."""
-    second = Polyglot()
-    load_in_place(second.load)
-    return second
-
-
-@pytest.fixture
-def add_chinese():
-    """Add the Chinese skills above to a root."""
-
-    def add_chinese(root):
-        for name, (description, body) in CHINESE.items():
-            write_skill(root / name, name, description, body)
-
-    return add_chinese
 
 
 @pytest.fixture

@@ -22,10 +22,8 @@ from skillsearch.user_folders import cache_dir
 def run(tmp_path):
     """Bring the index of some roots up to date and return the report."""
 
-    def run(
-        *roots, index_dir="index", model="hashing", with_body=True, languages="auto", **options
-    ):
-        request = IndexRequest(tuple(roots), model, with_body, languages=languages)
+    def run(*roots, index_dir="index", model="hashing", with_body=True, **options):
+        request = IndexRequest(tuple(roots), model, with_body)
         return Builder(IndexFolder(tmp_path / index_dir), request, IndexOptions(**options)).run()
 
     return run
@@ -71,7 +69,7 @@ def test_an_unchanged_run_opens_no_file(root, run, disk, tmp_path):
     again = Builder(IndexFolder(tmp_path / "index"), IndexRequest((root,), "hashing", True))
     disk.forget()
     second = again.run()
-    assert again.embedders == {}
+    assert again.embedder is None
     assert not disk.opened
     assert not [path for path in disk.listed if path.startswith(str(root))]
     assert summary(second) == (5, 0, 5, 0, 0)

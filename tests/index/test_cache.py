@@ -155,7 +155,7 @@ def every_file(index):
 def test_a_flipped_bit_anywhere_in_an_index_is_found(index):
     folder = IndexFolder(index.folder)
     files = every_file(index)
-    assert len(files) == 39
+    assert len(files) == 37
     for path in files:
         for place in places(path.stat().st_size):
             with changed(path):
@@ -276,8 +276,8 @@ class Canary:
 
 def test_vectors_of_another_length_are_refused(index):
     generation = IndexFolder(index.folder).open()
-    channels = [{**generation.settings["channels"][0], "dimensions": 7}]
-    settings = {**generation.settings, "channels": channels}
+    model = {**generation.settings["model"], "dimensions": 7}
+    settings = {**generation.settings, "model": model}
     with pytest.raises(CacheError, match="dimensions"):
         OpenedIndex.load(replace(generation, settings=settings))
 
@@ -292,8 +292,8 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
     payloads = [pickled, (tmp_path / "objects.npy").read_bytes()]
     manifest = manifest_of(generation)
     arrays = [name for name in manifest["parts"] if name.endswith((".npy", ".faiss"))]
-    assert len(arrays) == 36
-    for name, payload in zip(arrays, payloads * 18, strict=True):
+    assert len(arrays) == 34
+    for name, payload in zip(arrays, payloads * 17, strict=True):
         digest = xxhash.xxh3_128_hexdigest(payload)
         entry = {name: {"bytes": len(payload), "xxh3": digest}}
         forged = manifest | {"parts": manifest["parts"] | entry}

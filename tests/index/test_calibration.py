@@ -10,15 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.documents import embeds_body
-from skillsearch.index.search.calibration import LANGUAGE_FEATURES, NAMED, Calibration, probability
+from skillsearch.index.search.calibration import NAMED, Calibration, probability
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE, READER
 from skillsearch.index.search.features import FEATURES, features_of
 
 AGAINST = tuple(name for name, row in FEATURES.items() if row.sign < 0)
 SUPPORTING = tuple(name for name, row in EVIDENCE.items() if row.sign > 0)
-LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("first", "second")
+LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("dense")
 
 BY_HAND = Calibration(
     weights={
@@ -32,7 +31,7 @@ BY_HAND = Calibration(
         "contradiction": -2.0,
         "hubness": -3.0,
         "has_examples": -0.5,
-        "multilingual": -9.0,
+        "words_alone": -9.0,
         "intercept": -1.5,
     },
     read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
@@ -45,9 +44,8 @@ BY_HAND = Calibration(
         "intercept": -2.5,
     },
     threshold=0.3,
-    clues=dict(zip(LANGUAGE_FEATURES, [3.0, -2.0, -4.0, 1.0], strict=True)) | {"intercept": 0.5},
 )
-FREE = ("length", "distrust", "multilingual")
+FREE = ("length", "words_alone")
 """Evidence that moves the intercept alone."""
 WEIGHT = st.floats(0, 50)
 
@@ -77,7 +75,6 @@ CALIBRATIONS = st.one_of(
         coefficients(),
         coefficients(READER),
         st.floats(0, 1),
-        table((*LANGUAGE_FEATURES, "intercept"), st.floats(-50, 50)),
     ),
 )
 VALUES = st.one_of(
@@ -110,20 +107,20 @@ def test_contributions_by_hand():
 
 def test_confidence_by_hand():
     nothing = dict.fromkeys(EVIDENCE, 0.0)
-    values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "multilingual": 0.5}
+    values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "words_alone": 0.5}
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
     expected = {
         "bm25_full": 0.5 * places["bm25_full"],
         "name": 0.5 * places["name"],
         "lead": -2 * places["lead"],
-        "multilingual": -4.5,
+        "words_alone": -4.5,
         "intercept": -1.5,
     }
     assert BY_HAND.confidence(nothing | values) == nothing | expected
-    read = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "multilingual": 1, READER: -3})
+    read = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "words_alone": 1, READER: -3})
     assert read == nothing | {
         "bm25_full": places["bm25_full"] / 4,
-        "multilingual": places["multilingual"] / 2,
+        "words_alone": places["words_alone"] / 2,
         READER: pytest.approx(-2.1),
         "intercept": -2.5,
     }
@@ -142,15 +139,6 @@ def test_the_exact_name_says_enough_by_itself():
 def test_probabilities_by_hand():
     odds = [0.0, math.log(3), -math.log(3), 800.0]
     assert list(map(probability, odds)) == pytest.approx([0.5, 0.75, 0.25, 1.0])
-    nothing = dict.fromkeys(LANGUAGE_FEATURES, 0.0)
-    for clues, log_odds in (
-        ({}, 0.5),
-        ({"english": 1, "overlap": 0.5}, 4.0),
-        ({"other_language": 1, "other_letters": 1, "overlap": 1}, -4.5),
-        ({"other_letters": 0.125, "overlap": 0.25}, 0.25),
-    ):
-        found = BY_HAND.p_english(nothing | clues)
-        assert found == pytest.approx(1 / (1 + math.exp(-log_odds)))
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
@@ -177,26 +165,10 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
         assert found.tolist() == pytest.approx([expected])
 
 
-def test_a_channel_embeds_bodies_where_their_cosine_is_weighed():
-    weighed = [any("body" in name for name in features_of(c)) for c in ("first", "second")]
-    assert [embeds_body(channel, with_body=True) for channel in range(2)] == weighed
-    assert weighed == [False, True]
-    assert not any(embeds_body(channel, with_body=False) for channel in range(2))
-
-
 def test_a_channel_without_weight_scores_nothing():
     weights = BY_HAND.weights | dict.fromkeys(DENSE_FEATURES, 0.0)
     calibration = replace(BY_HAND, weights=weights)
     assert calibration.channel_scores(np.ones((1, len(FEATURES))), DENSE_FEATURES).tolist() == [0.0]
-
-
-def test_the_most_extreme_clues_give_a_number():
-    for size, expected in ((-1e6, 0.0), (1e6, 1.0)):
-        coefficients = dict.fromkeys((*LANGUAGE_FEATURES, "intercept"), size)
-        found = replace(BY_HAND, clues=coefficients).p_english(
-            dict.fromkeys(LANGUAGE_FEATURES, 1.0)
-        )
-        assert found == pytest.approx(expected)
 
 
 @given(CALIBRATIONS)
@@ -207,7 +179,7 @@ def test_a_calibration_comes_back_from_json(calibration):
 
 def test_a_calibration_that_was_read_cannot_be_changed_by_accident():
     calibration = Calibration.from_dict(BY_HAND.to_dict())
-    for numbers in (calibration.weights, calibration.alone, calibration.read, calibration.clues):
+    for numbers in (calibration.weights, calibration.alone, calibration.read):
         with pytest.raises(TypeError):
             numbers["name"] = 0.0
 
@@ -217,7 +189,7 @@ def test_the_largest_coefficients_give_numbers(size):
     most = json.loads(json.dumps(BY_HAND.to_dict()))
     most["weights"] = dict.fromkeys(FEATURES, 1e6) | dict.fromkeys(AGAINST, -1e6)
     for key in ("alone", "read"):
-        most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {"intercept": size, "distrust": size}
+        most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {"intercept": size, "words_alone": size}
     calibration = Calibration.from_dict(most)
     assert np.isfinite(calibration.contributions(np.ones((2, len(FEATURES)))).sum(axis=1)).all()
     for said in ({}, {READER: 0.0}):
@@ -248,7 +220,6 @@ NOT_NEGATIVE = [
 NUMBERS = [
     *NOT_NEGATIVE,
     *((key, name) for key in ("alone", "read") for name in (*FREE, "intercept")),
-    *(("clues", name) for name in (*LANGUAGE_FEATURES, "intercept")),
 ]
 NO_NUMBERS = [..., None, True, "1", [], {}, math.nan, math.inf, -math.inf, 10**400, 1e7, -1e7]
 
@@ -281,7 +252,6 @@ def test_a_wrong_sign_is_refused_by_name():
         (("threshold",), 1.01, r"threshold is 1\.01"),
         (("threshold",), 1, None),
         *(((name,), ..., f"'{name}' is not a table") for name in ("weights", "alone", "read")),
-        *((("clues",), value, "'clues' is not a table") for value in (..., None, [], 3, "x")),
     ],
 )
 def test_other_values_that_cannot_be_used_are_refused(path, value, message):

@@ -255,18 +255,16 @@ def edits(tree):
 
 
 @pytest.mark.parametrize(
-    ("limits", "languages", "seed"),
+    ("limits", "seed"),
     [
-        pytest.param(*form, seed, marks=pytest.mark.slow if seed == number else pytest.mark.night)
-        for number, form in enumerate([({"least_documents": 10_000}, "all"), ({}, "english")])
+        pytest.param(limits, seed, marks=pytest.mark.slow if seed == number else pytest.mark.night)
+        for number, limits in enumerate([{"least_documents": 10_000}, {}])
         for seed in range(6)
     ],
 )
-def test_after_any_changes_an_index_is_as_a_new_one(
-    tree, build_small, disk, polyglot, answers, seed, limits, languages
-):
+def test_after_any_changes_an_index_is_as_a_new_one(tree, build_small, disk, answers, seed, limits):
     tree.rng.seed(seed)
-    options = {"limits": limits, "languages": languages}
+    options = {"limits": limits}
     build_small(tree.root, **options)
     ways, forms = set(), set()
     for _ in range(10):

@@ -160,33 +160,32 @@ def field_of(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("chunks", "trust", "expected"),
+    ("chunks", "expected"),
     [
-        ([("a", [0, 1]), ("b", [0, 1])], 1.0, 0),
-        ([("c", [0, 1]), ("b", [0, 1])], 1.0, 1),
-        ([("a", [0, 1]), ("a b", [0, 1])], 1.0, 1),
-        ([("a", [0, 1]), ("c", [1, 0])], 1.0, 1),
-        ([("a", [0, 1]), ("c", [1, 0])], 0.4, 0),
-        ([("c", [0.3125, 0])], 1.0, 0),
-        ([("c", [0.25, 0])], 1.0, None),
-        ([("c", [0.5, 0])], 0.5, None),
-        ([("a", [-1, 0])], 1.0, 0),
-        ([("", [0, 0])], 1.0, None),
-        ([], 1.0, None),
+        ([("a", [0, 1]), ("b", [0, 1])], 0),
+        ([("c", [0, 1]), ("b", [0, 1])], 1),
+        ([("a", [0, 1]), ("a b", [0, 1])], 1),
+        ([("a", [0, 1]), ("c", [1, 0])], 1),
+        ([("a", [0, 1]), ("c", [0.4, 0])], 0),
+        ([("c", [0.3125, 0])], 0),
+        ([("c", [0.25, 0])], None),
+        ([("a", [-1, 0])], 0),
+        ([("", [0, 0])], None),
+        ([], None),
     ],
 )
-def test_the_best_chunk_by_example(index_of, chunks, trust, expected):
+def test_the_best_chunk_by_example(index_of, chunks, expected):
     """A tie goes to the first; without a term of the query only what is similar counts."""
     index = index_of([("a b", [1, 0])], chunks, [("a b", [1, 0])])
-    assert index.best(query(1, 0), shares_of("a", "b"), 1, trust) == expected
+    assert index.best(query(1, 0), shares_of("a", "b"), 1) == expected
 
 
 def test_a_query_without_terms_goes_by_similarity(index_of, field_of):
     index = index_of([("a", [0, 1]), ("b", [1, 0])])
     field = field_of("")
     shares = term_shares(field, field.weigh(Counter()))
-    assert index.best(query(1, 0), shares, 0, 1.0) == 1
-    assert index.best(query(0, 0), shares, 0, 1.0) is None
+    assert index.best(query(1, 0), shares, 0) == 1
+    assert index.best(query(0, 0), shares, 0) is None
 
 
 def test_terms_share_the_weight_by_their_idf(field_of):
@@ -205,7 +204,7 @@ def test_an_index_of_chunks_is_mapped(index_of):
     assert index.vectors.dtype == np.float16
     assert index.vectors.tolist() == [[1, 0], [0, 0], [0, 1]]
     assert index.starts.tolist() == [0, 0, 2, 2, 3]
-    assert index.best(query(0, 1), shares_of("c"), 3, 1.0) == 0
+    assert index.best(query(0, 1), shares_of("c"), 3) == 0
 
 
 def test_the_terms_of_a_document_are_given_back(index_of):
@@ -267,7 +266,7 @@ def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_p
     for path in smaller.opened.folder.glob("chunks-*"):
         (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path / "copy", channels=1, with_body=True)
+        Corpus.load(tmp_path / "copy", with_body=True)
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(workshop, root, build, add_skill, disk):

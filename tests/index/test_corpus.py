@@ -15,31 +15,25 @@ from skillsearch.index.corpus import (
     open_current,
     save_diagnostics,
 )
-from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.types import Diagnostic, Root
 
 SETTINGS = IndexSettings(
     roots=(Root(Path("/a/skills"), "a/skills"), Root(Path("/b/数据"), "b/数据")),
-    channels=(
-        ChannelSettings("onnx", "onnx 12", "0123456789abcdef", 384, frozenset({"Latin", "Greek"})),
-        ChannelSettings("multilingual", "multilingual 34", "fedcba9876543210", 384, None),
-    ),
-    languages="all",
-    could_add=True,
+    model=ModelSettings("onnx", "onnx 12", "0123456789abcdef", 384),
     with_body=True,
     analysis=(1, 2),
 )
 
-CHANNEL = SETTINGS.channels[0].to_dict()
+MODEL = SETTINGS.model.to_dict()
 
 
 @pytest.mark.parametrize(
     "settings",
     [
         SETTINGS,
-        replace(SETTINGS, channels=SETTINGS.channels[1:], with_body=False, roots=()),
-        replace(SETTINGS, channels=SETTINGS.channels[:1], languages="auto", could_add=False),
+        replace(SETTINGS, with_body=False, roots=()),
     ],
 )
 def test_settings_come_back_from_json(settings):
@@ -56,13 +50,12 @@ def test_settings_that_lack_something_are_a_cache_error(name):
         IndexSettings.from_dict(values)
 
 
-@pytest.mark.parametrize("name", SETTINGS.channels[0].to_dict())
-def test_a_channel_that_lacks_something_is_a_cache_error(name):
-    for place in (0, 1):
-        values = SETTINGS.to_dict()
-        del values["channels"][place][name]
-        with pytest.raises(CacheError, match="unknown form"):
-            IndexSettings.from_dict(values)
+@pytest.mark.parametrize("name", MODEL)
+def test_a_model_that_lacks_something_is_a_cache_error(name):
+    values = SETTINGS.to_dict()
+    del values["model"][name]
+    with pytest.raises(CacheError, match="unknown form"):
+        IndexSettings.from_dict(values)
 
 
 @pytest.mark.parametrize(
@@ -72,15 +65,11 @@ def test_a_channel_that_lacks_something_is_a_cache_error(name):
         {"roots": [["/a"]]},
         {"roots": [[3, "a"]]},
         {"roots": [[*root[:2], "odd", *root[3:]] for root in SETTINGS.to_dict()["roots"]]},
-        {"channels": []},
-        {"channels": 7},
-        {"channels": [3]},
-        {"channels": [CHANNEL | {"dimensions": "many"}]},
-        {"channels": [CHANNEL | {"dimensions": None}]},
-        {"channels": [CHANNEL | {"scripts": 7}]},
-        {"languages": "chinese"},
-        {"languages": ["all"]},
-        {"languages": None},
+        {"model": []},
+        {"model": 7},
+        {"model": MODEL | {"dimensions": "many"}},
+        {"model": MODEL | {"dimensions": None}},
+        {"model": MODEL | {"fingerprint": 7}},
         {"analysis": [1]},
         {"analysis": ["x", "y"]},
     ],
@@ -93,12 +82,12 @@ def test_settings_of_another_form_are_a_cache_error(change):
 def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
     index = build(root, with_body=False)
     assert len(index.opened.corpus.lexical) == 1
-    assert len(index.opened.corpus.dense[0].segments[0].fields) == 1
+    assert len(index.opened.corpus.dense.segments[0].fields) == 1
     assert not [path.name for path in index.opened.folder.iterdir() if "body" in path.name]
     assert not index.opened.settings.with_body
 
 
-@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "lexical-full", "dense-0"])
+@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "lexical-full", "dense"])
 def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
@@ -106,12 +95,14 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
     for path in smaller.opened.folder.glob(f"{part}*"):
         (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
     with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path / "copy", channels=1, with_body=True)
+        Corpus.load(tmp_path / "copy", with_body=True)
 
 
-def test_a_channel_whose_parts_are_missing_is_a_cache_error(index):
+def test_vectors_that_are_missing_are_a_cache_error(index, tmp_path):
+    shutil.copytree(index.opened.folder, tmp_path / "copy")
+    (tmp_path / "copy" / "dense-metadata.faiss").unlink()
     with pytest.raises(CacheError):
-        Corpus.load(index.opened.folder, channels=2, with_body=True)
+        Corpus.load(tmp_path / "copy", with_body=True)
 
 
 def test_diagnostics_come_back(tmp_path):

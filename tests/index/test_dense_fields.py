@@ -1,4 +1,4 @@
-"""The vectors of a dense channel against brute-force numpy, and half precision to float32."""
+"""The vectors of an index against brute-force numpy, and half precision to float32."""
 
 from dataclasses import replace
 
@@ -10,8 +10,8 @@ from skillsearch.errors import CacheError
 from skillsearch.index.dense.faiss_files import FaissWriter
 from skillsearch.index.dense.vectors import (
     SECOND_SHARE,
-    DenseChannel,
     DenseFields,
+    DenseIndex,
     DenseWriter,
     as_floats,
 )
@@ -24,36 +24,36 @@ CODED = {"flat_limit": 10, "training_rows": 100}
 
 
 def nearest_to(found, query, k, excluded=NOTHING):
-    """Return the documents of fields or of a channel that are nearest to one query."""
+    """Return the documents of fields or of an index that are nearest to one query."""
     return found.nearest_to_each(query[np.newaxis], k, excluded)[0]
 
 
 @pytest.fixture
 def fields(tmp_path_factory):
-    def build(metadata, body=None, block=70, **options):
+    def build(metadata, examples=None, block=70, **options):
         folder = tmp_path_factory.mktemp("dense")
-        with_body = body is not None
+        with_examples = examples is not None
         writer = DenseWriter(
-            folder, "d", metadata.shape[1], len(metadata), with_body=with_body, **options
+            folder, "d", metadata.shape[1], len(metadata), with_examples=with_examples, **options
         )
         for first in range(0, len(metadata), block):
             rows = slice(first, first + block)
-            writer.add(*(field[rows] for field in (metadata, body)[: 1 + with_body]))
+            writer.add(*(field[rows] for field in (metadata, examples)[: 1 + with_examples]))
         writer.finish()
-        return DenseFields.load(folder, "d", with_body=with_body)
+        return DenseFields.load(folder, "d")
 
     return build
 
 
-def both(metadata, body):
+def both(metadata, examples):
     """Return what is searched: the metadata and its share of the second field, as a mean."""
-    if body is None:
+    if examples is None:
         return metadata
-    return (metadata + SECOND_SHARE * body) / (1 + SECOND_SHARE)
+    return (metadata + SECOND_SHARE * examples) / (1 + SECOND_SHARE)
 
 
-def brute(metadata, body, query, k, excluded=()):
-    near = both(metadata, body) @ query
+def brute(metadata, examples, query, k, excluded=()):
+    near = both(metadata, examples) @ query
     order = [number for number in np.argsort(-near, kind="stable") if number not in excluded]
     return sorted(order[:k])
 
@@ -61,20 +61,20 @@ def brute(metadata, body, query, k, excluded=()):
 @pytest.mark.parametrize(
     ("size", "kinds"),
     [
-        (1, {"d-metadata.faiss": "IndexFlatIP", "d-body.faiss": "IndexFlatIP"}),
-        (10, {"d-metadata.faiss": "IndexFlatIP", "d-body.faiss": "IndexFlatIP"}),
+        (1, {"d-metadata.faiss": "IndexFlatIP", "d-examples.faiss": "IndexScalarQuantizer"}),
+        (10, {"d-metadata.faiss": "IndexFlatIP", "d-examples.faiss": "IndexScalarQuantizer"}),
         (
             11,
             {
                 "d-metadata.faiss": "IndexScalarQuantizer",
-                "d-body.faiss": "IndexScalarQuantizer",
+                "d-examples.faiss": "IndexScalarQuantizer",
                 "d-codes.faiss": "IndexPQFastScan",
             },
         ),
     ],
 )
 def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size, kinds):
-    writer = DenseWriter(tmp_path, "d", 64, size, with_body=True, **CODED)
+    writer = DenseWriter(tmp_path, "d", 64, size, with_examples=True, **CODED)
     writer.add(clustered(size), clustered(size, seed=8))
     writer.finish()
     indexes = {path.name: faiss.read_index(str(path)) for path in tmp_path.iterdir()}
@@ -82,33 +82,33 @@ def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size, kinds):
     assert {(index.ntotal, index.d) for index in indexes.values()} == {(size, 64)}
 
 
-@pytest.mark.parametrize("with_body", [True, False])
+@pytest.mark.parametrize("with_examples", [True, False])
 @pytest.mark.parametrize("k", [1, 5, 100, 1000])
-def test_a_small_corpus_is_searched_exactly(fields, clustered, with_body, k):
-    metadata, body = clustered(300), clustered(300, seed=8) if with_body else None
-    found = fields(metadata, body)
+def test_a_small_corpus_is_searched_exactly(fields, clustered, with_examples, k):
+    metadata, examples = clustered(300), clustered(300, seed=8) if with_examples else None
+    found = fields(metadata, examples)
     assert found.codes is None
     assert found.fields[0].dtype == np.float32
     for query in clustered(10, seed=4):
         nearest = nearest_to(found, query, k)
-        assert nearest.tolist() == brute(metadata, body, query, k)
+        assert nearest.tolist() == brute(metadata, examples, query, k)
 
 
 def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     """Of the ten nearest of 4,000, at least 99 in 100 are found, scored to 0.0003."""
     metadata, queries = np.split(clustered(1530, dimensions=384), [1500])
-    body = metadata + clustered(1500, dimensions=384, seed=8)
-    body /= np.linalg.norm(body, axis=1, keepdims=True)
-    found = fields(metadata, body, block=512, **CODED)
+    examples = metadata + clustered(1500, dimensions=384, seed=8)
+    examples /= np.linalg.norm(examples, axis=1, keepdims=True)
+    found = fields(metadata, examples, block=512, **CODED)
     assert found.codes is not None
     assert [rows.dtype for rows in found.fields] == [np.float16] * 2
     hits = 0
     for query in queries:
         nearest = nearest_to(found, query, 10)
-        exact = both(metadata, body) @ query
+        exact = both(metadata, examples) @ query
         near = found.similarities(query, nearest)
         np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
-        hits += len(np.intersect1d(nearest, brute(metadata, body, query, 10)))
+        hits += len(np.intersect1d(nearest, brute(metadata, examples, query, 10)))
     assert hits / (10 * len(queries)) >= 0.99
 
 
@@ -166,31 +166,31 @@ def test_nothing_is_found_in_nothing(fields, clustered):
 
 @pytest.mark.parametrize("size", [9, 300])
 def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
-    metadata, body = clustered(size), clustered(size, seed=8)
-    first, second = (fields(metadata, body, block=block, **CODED) for block in (7, 150))
+    metadata, examples = clustered(size), clustered(size, seed=8)
+    first, second = (fields(metadata, examples, block=block, **CODED) for block in (7, 150))
     for one, other in zip(first.fields, second.fields, strict=True):
         np.testing.assert_array_equal(one, other)
     for query in clustered(5, seed=4):
         assert nearest_to(first, query, 7).tolist() == nearest_to(second, query, 7).tolist()
 
 
-@pytest.mark.parametrize("name", ["d-metadata.faiss", "d-body.faiss"])
+@pytest.mark.parametrize("name", ["d-metadata.faiss"])
 def test_a_missing_file_is_a_cache_error(tmp_path, clustered, name):
-    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True)
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_examples=True)
     writer.add(clustered(20), clustered(20))
     writer.finish()
     (tmp_path / name).unlink()
     with pytest.raises(CacheError, match="cannot be read"):
-        DenseFields.load(tmp_path, "d", with_body=True)
+        DenseFields.load(tmp_path, "d")
 
 
 @pytest.mark.parametrize("change", [lambda v: v[:-1], lambda v: v[:, :-1]])
-@pytest.mark.parametrize("name", ["d-metadata.faiss", "d-body.faiss"])
+@pytest.mark.parametrize("name", ["d-metadata.faiss", "d-examples.faiss"])
 @pytest.mark.parametrize("flat_limit", [10, 20])
 def test_vectors_that_do_not_fit_the_index_are_a_cache_error(
     tmp_path, clustered, change, name, flat_limit
 ):
-    writer = DenseWriter(tmp_path, "d", 64, 20, with_body=True, flat_limit=flat_limit)
+    writer = DenseWriter(tmp_path, "d", 64, 20, with_examples=True, flat_limit=flat_limit)
     writer.add(clustered(20), clustered(20))
     writer.finish()
     rows = change(clustered(20))
@@ -198,33 +198,33 @@ def test_vectors_that_do_not_fit_the_index_are_a_cache_error(
     other.append(rows)
     other.close()
     with pytest.raises(CacheError, match="do not fit"):
-        DenseFields.load(tmp_path, "d", with_body=True)
+        DenseFields.load(tmp_path, "d")
 
 
 def test_two_segments_are_searched_as_one(fields, clustered):
     """Coded and exact beside each other, rounded alike, what is excluded left out of both."""
-    metadata, body = clustered(330), clustered(330, seed=8)
-    large = fields(metadata[:300], body[:300], flat_limit=100)
-    small = fields(metadata[300:], body[300:], beside_codes=True)
+    metadata, examples = clustered(330), clustered(330, seed=8)
+    large = fields(metadata[:300], examples[:300], flat_limit=100)
+    small = fields(metadata[300:], examples[300:], beside_codes=True)
     assert (large.codes is None, small.codes is None) == (False, True)
-    channel = DenseChannel((large, small))
-    whole = fields(metadata, body, flat_limit=100)
+    index = DenseIndex((large, small))
+    whole = fields(metadata, examples, flat_limit=100)
     everything = np.arange(330)
     excluded = np.array([5, 6, 299, 300, 310])
     for query in clustered(10, seed=4):
         for one, other in zip(
-            channel.cosines(query, everything), whole.cosines(query, everything), strict=True
+            index.cosines(query, everything), whole.cosines(query, everything), strict=True
         ):
             np.testing.assert_allclose(one, other, atol=1e-6)
-        nearest = nearest_to(channel, query, 10, excluded).tolist()
-        expected = brute(metadata, body, query, 10, set(excluded.tolist()))
+        nearest = nearest_to(index, query, 10, excluded).tolist()
+        expected = brute(metadata, examples, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
     some = np.array([300, 0, 329, 299, 0])
     expected = whole.fields[0][some].astype(np.float32)
-    np.testing.assert_array_equal(channel.vectors_of(some), expected)
+    np.testing.assert_array_equal(index.vectors_of(some), expected)
     for beyond in (330, -1):
         with pytest.raises(IndexError):
-            channel.vectors_of(np.array([0, beyond]))
+            index.vectors_of(np.array([0, beyond]))
 
 
 def test_every_finite_half_is_converted_exactly():

@@ -15,9 +15,7 @@ from skillsearch.errors import ConfigError, MissingDependencyError
 from skillsearch.index.skill_index import SkillIndex
 
 
-@pytest.mark.parametrize(
-    "spec", ["onnx", "skillsearch-minilm", "hashing", "multilingual", "onnx:m"]
-)
+@pytest.mark.parametrize("spec", ["onnx", "skillsearch-e5", "hashing", "multilingual", "onnx:m"])
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
 def test_a_device_without_effect_is_refused(spec, device):
     with pytest.raises(ConfigError, match=r"--model st:.*install .*\[st\]") as info:

@@ -27,17 +27,17 @@ DOCUMENT = Document(
     content_hash="ab" * 32,
     body_hash="",
     hidden=False,
-    keys=(("cd" * 16, ""),),
-    trust=0.75,
+    key="cd" * 16,
+    hubness=0.75,
 )
 DOCUMENTS = [
     DOCUMENT,
-    replace(DOCUMENT, doc_id="team:pdf_forms", name="pdf_forms", hidden=True, trust=0.0),
+    replace(DOCUMENT, doc_id="team:pdf_forms", name="pdf_forms", hidden=True, hubness=0.0),
     replace(
         DOCUMENT,
         doc_id="user:tea",
         name="tea",
-        trust=1.0,
+        hubness=1.0,
         version="1.10",
         requires=("pot", "water@>=2"),
         chunks=(("brew", "How to brew", "ef" * 16), ("serve", "", "01" * 16)),
@@ -55,7 +55,7 @@ def test_documents_come_back_as_they_were(tmp_path):
     for form in (store, load(tmp_path)):
         assert list(form) == DOCUMENTS
         assert [form[2], form[0]] == [DOCUMENTS[2], DOCUMENTS[0]]
-        assert form.trust.tolist() == [0.75, 0.0, 1.0]
+        assert form.hubness.tolist() == [0.75, 0.0, 1.0]
         assert form.hidden.tolist() == [False, True, False]
         assert (len(form), form.size) == (3, 3)
         assert form.living.tolist() == [0, 1, 2]
@@ -92,23 +92,6 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
     np.save(updated.folder / "documents-lengths.npy", np.zeros(3, np.uint16))
     with pytest.raises(CacheError):
         load(updated.folder)
-
-
-@pytest.mark.parametrize(
-    ("skills", "expected"),
-    [
-        ([], 0.0),
-        ([("en", 1.0), ("", 1.0)], 0.0),
-        ([("en", 0.5), ("en", 0.49)], 0.5),
-        ([("es", 1.0), ("zh", 0.2), ("en", 1.0), ("", 0.9)], 0.5),
-    ],
-)
-def test_the_share_of_skills_in_other_languages(skills, expected):
-    documents = [
-        replace(DOCUMENT, doc_id=f"a:{n}", language=language, trust=trust)
-        for n, (language, trust) in enumerate(skills)
-    ]
-    assert DocumentStore.build(documents).other_share == expected
 
 
 def test_a_store_may_be_empty(tmp_path):
@@ -226,10 +209,10 @@ def test_columns_tell_documents_of_one_text_or_one_body():
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
     """A deleted skill is found nowhere, and may return in the second segment."""
-    large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=0.5) for one in sorted(first)]
+    large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=0.5) for one in sorted(first)]
     gone = sorted({number for number in gone if number < len(large)})
     gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]
-    small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", trust=1.0) for one in sorted(second)]
+    small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=1.0) for one in sorted(second)]
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
     places = np.array([segments[0].position_of(one.doc_id) for one in small], np.int64)
     store = DocumentStore(segments, np.array(sorted(gone), np.int64), places)
@@ -248,5 +231,4 @@ def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
     assert (np.diff(keys) > 0).all()
     for document, number in zip(expected, numbers, strict=True):
         assert number in store.named(document.name)
-        assert store.trust[number] == np.float32(document.trust)
-    assert store.mean_trust == (np.mean([one.trust for one in expected]) if expected else 1)
+        assert store.hubness[number] == np.float32(document.hubness)

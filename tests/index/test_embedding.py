@@ -10,7 +10,7 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing import embedding as building
-from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue, NewVectors
+from skillsearch.index.indexing.embedding import CachedEmbedder, EmbeddingQueue, NewVectors
 from skillsearch.types import Skill, SkillMetadata
 
 SECONDS = 120
@@ -28,7 +28,6 @@ class Recorder:
 
     name = fingerprint = "recorder"
     dimensions = 32
-    scripts = None
 
     def __init__(self):
         self.asked = []
@@ -46,14 +45,14 @@ class Recorder:
             yield embedded._replace(position=position)
 
 
-def texts_of(name, body="", channels=1):
+def texts_of(name, body=""):
     skill = Skill(name, SkillMetadata(name, "About."), body, Path(name), Path("/"), "")
-    return field_texts(skill, [None] * channels)
+    return field_texts(skill)
 
 
 def keys_of(document):
-    """Return the keys of what the first channel embeds of a document."""
-    return [bytes.fromhex(key) for key in (document.keys[0][0], *(c[2] for c in document.chunks))]
+    """Return the keys of what is embedded of a document."""
+    return [bytes.fromhex(key) for key in (document.key, *(c[2] for c in document.chunks))]
 
 
 @pytest.fixture
@@ -62,9 +61,9 @@ def embedder():
 
 
 @pytest.fixture
-def channel(embedder):
+def cached(embedder):
     with EmbeddingCache(embedder.fingerprint, embedder.dimensions) as cache:
-        yield Channel("recorder", embedder, cache)
+        yield CachedEmbedder(embedder, cache)
 
 
 @pytest.fixture
@@ -73,28 +72,28 @@ def steps():
 
 
 @pytest.fixture
-def start(channel, steps, tmp_path):
+def start(cached, steps, tmp_path):
     how = (lambda *step: steps.append(step)), tmp_path
-    return lambda **sizes: EmbeddingQueue([channel], *how, **sizes)
+    return lambda **sizes: EmbeddingQueue(cached, *how, **sizes)
 
 
-def test_every_text_that_is_missing_is_embedded_once(start, channel, embedder, steps):
+def test_every_text_that_is_missing_is_embedded_once(start, cached, embedder, steps):
     texts = [texts_of(name) for name in ("tea", "tea", "pdf")]
     for expected in (2, 0):
         with start() as embedding:
             for number, one in enumerate(texts, 1):
                 embedding.add(one, number / 3)
             embedding.finish()
-            wanted = [one.embedded[0].metadata for one in texts]
-            found = embedding.vectors[0].matrix(map(text_key, wanted))
+            wanted = [one.metadata for one in texts]
+            found = embedding.vectors.matrix(map(text_key, wanted))
             vectors = [one.vector for one in HashingEmbedder(32).embed_stream(wanted)]
             assert found.tolist() == [one.tolist() for one in vectors]
         assert embedding.embedded == expected
     (asked,) = embedder.asked
     assert sorted(asked) == sorted(set(wanted))
-    cached = channel.cache.get(map(text_key, wanted))
+    vectors_by_key = cached.cache.get(map(text_key, wanted))
     for text, vector in zip(wanted, vectors, strict=True):
-        assert cached[text_key(text)].tolist() == vector.tolist()
+        assert vectors_by_key[text_key(text)].tolist() == vector.tolist()
     assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 
 
@@ -104,28 +103,8 @@ def test_chunks_are_embedded_too(start, embedder):
         embedding.add(texts, 1.0)
         embedding.finish()
     (asked,) = embedder.asked
-    assert sorted(asked) == sorted([texts.embedded[0].metadata, texts.chunks[0].head])
+    assert sorted(asked) == sorted([texts.metadata, texts.chunks[0].head])
     assert sorted(map(text_key, asked)) == sorted(keys_of(texts.document))
-
-
-def test_bodies_are_embedded_by_the_second_channel_alone(channel, embedder, tmp_path):
-    """Each channel has its own texts, and its own keys of them; of a skill in another language."""
-    texts = texts_of(
-        "tee", f"Grüner Tee wird nicht mit kochendem Wasser gebrüht. {CHUNKED}", channels=2
-    )
-    other = Recorder()
-    with EmbeddingCache("other", other.dimensions) as cache:
-        channels = [channel, Channel("other", other, cache)]
-        with EmbeddingQueue(channels, lambda *step: None, tmp_path) as embedding:
-            embedding.add(texts, 1.0)
-            embedding.finish()
-            bodies = [bytes.fromhex(texts.document.keys[1][1])]
-            (head,) = HashingEmbedder(32).embed_stream([texts.embedded[1].body_head])
-            assert embedding.vectors[1].matrix(bodies)[0].tolist() == head.vector.tolist()
-    metadata = texts.embedded[0].metadata
-    assert sorted(embedder.asked[0]) == sorted([metadata, texts.chunks[0].head])
-    assert sorted(other.asked[0]) == sorted([metadata, texts.embedded[1].body_head])
-    assert texts.embedded[1].body_head.endswith(CHUNKED)
 
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
@@ -154,7 +133,7 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
     assert embedding.embedded == 8
 
 
-def test_a_killed_run_would_lose_only_the_last_vectors(channel, tmp_path):
+def test_a_killed_run_would_lose_only_the_last_vectors(cached, tmp_path):
     texts = [texts_of(f"skill-{number}") for number in range(3 * building.FLUSHED)]
     keys = [key for one in texts for key in keys_of(one.document)]
     unsaved = []
@@ -163,7 +142,7 @@ def test_a_killed_run_would_lose_only_the_last_vectors(channel, tmp_path):
         with EmbeddingCache("recorder", 32) as other:
             unsaved.append(done - len(other.get(keys)))
 
-    with EmbeddingQueue([channel], count, tmp_path) as embedding:
+    with EmbeddingQueue(cached, count, tmp_path) as embedding:
         for number, one in enumerate(texts, 1):
             embedding.add(one, number / len(texts))
         embedding.finish()
@@ -183,14 +162,14 @@ def test_the_total_is_extrapolated_until_all_is_read(start, steps):
     assert steps[4:] == [("embed", 5, 6), ("embed", 6, 6)]
 
 
-def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, channel):
+def test_an_error_of_the_embedder_reaches_the_reader(start, embedder, cached):
     texts = texts_of("tea", CHUNKED)
-    embedder.fails_at = texts.embedded[0].metadata
+    embedder.fails_at = texts.metadata
     with start() as embedding:
         embedding.add(texts, 1.0)
         with pytest.raises(EmbedderError, match="cannot be embedded"):
             embedding.finish()
-    assert list(channel.cache.get(keys_of(texts.document))) == keys_of(texts.document)[1:]
+    assert list(cached.cache.get(keys_of(texts.document))) == keys_of(texts.document)[1:]
 
 
 def test_leaving_stops_what_is_under_way(start, embedder):
@@ -216,7 +195,7 @@ def test_without_a_cache_the_vectors_are_there_all_the_same(start, embedder, hom
         with start() as embedding:
             embedding.add(texts, 1.0)
             embedding.finish()
-            assert len(embedding.vectors[0].matrix(keys_of(texts.document))) == 2
+            assert len(embedding.vectors.matrix(keys_of(texts.document))) == 2
         assert embedding.embedded == 2
     assert caplog.text.count("cannot be used") == 1
 

@@ -92,11 +92,6 @@ def index(tmp_path_factory):
         yield SkillIndex.from_roots(folder / "s", index_dir=folder / "i")
 
 
-def test_chinese_skills_bring_the_multilingual_channel(index):
-    channels = [channel.model for channel in index.opened.settings.channels]
-    assert channels == ["onnx", "multilingual"]
-
-
 @pytest.mark.parametrize(("language", "query", "name"), REQUESTS)
 def test_a_request_finds_the_english_skill_in_any_language(index, language, query, name):
     assert index.search(query, threshold=0.0)[0].name == name

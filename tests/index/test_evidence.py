@@ -25,7 +25,7 @@ from skillsearch.index.search.evidence import (
     stand_outs,
 )
 from skillsearch.index.search.features import FEATURES
-from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.ranker import judge, rank
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import NOTHING
@@ -38,14 +38,14 @@ TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)
 
 @pytest.fixture
 def corpus(shared_index):
-    """The parts of an index of five skills, opened anew since tests set the trust in documents."""
+    """The parts of an index of five skills."""
     return SkillIndex.open(shared_index.folder).opened.corpus
 
 
-def form(text, trust=1.0):
-    """Analyse a query as an index with one channel does, at a given trust in it."""
-    vector = embed(HashingEmbedder(), [text])[0]
-    return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
+def form(text, *, has_vector=True):
+    """Analyse a query as an index does, with a vector or without."""
+    vector = embed(HashingEmbedder(), [text])[0] * np.float32(has_vector)
+    return QueryForm(text, "", Counter(terms(text)), vector)
 
 
 def gather(corpus, query, name):
@@ -59,16 +59,15 @@ def gather(corpus, query, name):
     return evidence, dict(zip(FEATURES, found.features[row], strict=True))
 
 
-@pytest.mark.parametrize("trust", [0.0, 0.4, 1.0])
-def test_every_piece_is_there_and_a_share(corpus, trust):
+@pytest.mark.parametrize("has_vector", [True, False])
+def test_every_piece_is_there_and_a_share(corpus, has_vector):
     for text in ("flatten PDF forms", "pdf-forms", "!?", "数据库 forms", "zzz " * 50):
         for document in corpus.documents:
-            evidence, _ = gather(corpus, form(text, trust), document.name)
+            evidence, _ = gather(corpus, form(text, has_vector=has_vector), document.name)
             assert set(evidence) == set(EVIDENCE)
             assert LEADS[0] <= evidence.pop("lead") <= LEADS[1]
             assert evidence.pop("length") >= 0
             assert evidence.pop("cosine_by_length") >= 0
-            assert evidence["multilingual"] == evidence["bm25_full_multilingual"] == 0
             assert all(type(value) is float and 0 <= value <= 1 for value in evidence.values())
 
 
@@ -121,37 +120,20 @@ def test_an_index_of_metadata_alone_has_its_rarest_term_there(root, build):
     assert evidence["rarest_term"] == pytest.approx(ONE_OF_FIVE, abs=1e-6)
 
 
-def test_evidence_counts_by_the_trust_in_query_and_skill(corpus):
-    query = form("flatten PDF forms")
-    (number,) = corpus.documents.named("pdf-forms")
-    full, _ = gather(corpus, query, "pdf-forms")
-    corpus.documents.trust = np.ones(5, np.float32)
-    corpus.documents.trust[number] = 0.5
-    part, _ = gather(corpus, form("flatten PDF forms", 0.5), "pdf-forms")
-    assert (full["distrust"], part["distrust"]) == (0, 0.75)
-    for name in ("rarest_term", "bm25_full", "cosine_metadata"):
-        assert part[name] == pytest.approx(0.25 * full[name])
-
-
-def test_where_the_embedder_is_trusted_the_metadata_does_not_speak_alone(corpus):
-    assert gather(corpus, form("flatten zzz"), "pdf-forms")[0]["bm25_known_alone"] == 0
-
-
-@pytest.mark.parametrize("foreign", [0, 1, 3, 5])
-def test_unknown_terms_count_by_the_share_of_foreign_skills(corpus, foreign):
-    """BM25 of the metadata over the known part and that share of the unknown one."""
-    corpus.documents.trust = np.array([0.0] * foreign + [1.0] * (5 - foreign), np.float32)
-    query = form("flatten forms zzz", trust=0.0)
+def test_without_a_vector_the_words_of_the_metadata_say_all(corpus):
+    query = "flatten PDF forms"
+    beside, _ = gather(corpus, form(query), "pdf-forms")
+    alone, features = gather(corpus, form(query, has_vector=False), "pdf-forms")
+    assert (beside["words_alone"], alone["words_alone"]) == (0, 1)
+    assert beside["bm25_metadata_alone"] == 0 < alone["bm25_metadata_alone"]
+    for name in ("rarest_term", "bm25_full", "cosine_metadata", "stand_out"):
+        assert alone[name] == 0 < beside[name]
     (number,) = corpus.documents.named("pdf-forms")
     field = corpus.lexical[0]
-    weights = field.weigh(query.counts)
-    known, unknown = weights.known_score, weights.unknown_score
-    assert known > 0 < unknown
+    weights = field.weigh(form(query).counts)
     score = float(field.best(weights, 1, NOTHING).scores_of(np.array([number]))[0])
-    evidence, features = gather(corpus, query, "pdf-forms")
-    share = score / (known + foreign / 5 * unknown)
-    assert evidence["bm25_known_alone"] == pytest.approx(share, rel=1e-5)
-    assert features["bm25_metadata_alone"] == pytest.approx(score / (known + unknown), rel=1e-5)
+    assert alone["bm25_metadata_alone"] == pytest.approx(score / weights.max_score, rel=1e-5)
+    assert features["bm25_metadata_alone"] == alone["bm25_metadata_alone"]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +183,7 @@ def test_what_stands_out_by_hand(every, mean):
         assert found.tolist() == pytest.approx([0.9 - mean, 0.1, 0, 0, 0])
 
 
-def test_a_channel_that_was_not_asked_lets_nothing_stand_out():
+def test_a_query_without_a_vector_lets_nothing_stand_out():
     assert stand_outs(np.zeros(2), np.full(30, -0.5)).tolist() == [0, 0]
 
 

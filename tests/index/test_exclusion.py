@@ -96,15 +96,15 @@ def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):
     description = "Reads text. NOT for PDF files."
     path = make_skill(tmp_path, "reader", description, when_to_use="Use it. Not for scans.")
     skill = read_skill(path, doc_id="a:reader", root=tmp_path)
-    texts = field_texts(skill, (None,))
+    texts = field_texts(skill)
     assert about_text(skill) == "Reads text.\nUse it."
     assert "pdf" not in texts.metadata_terms
-    assert texts.embedded[0].metadata == "reader: Reads text.\nUse it."
+    assert texts.metadata == "reader: Reads text.\nUse it."
     assert texts.document.excluded == "NOT for PDF files.\nNot for scans."
     assert texts.document.description == description
 
 
-def test_the_feature_opposes_and_belongs_to_no_channel():
+def test_the_feature_opposes_and_belongs_to_the_skill():
     weights = default_calibration().weights
     assert {name for name, weight in weights.items() if weight < 0} == set(features_of("skill"))
     assert all(FEATURES[name].sign < 0 for name in features_of("skill"))

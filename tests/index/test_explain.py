@@ -1,4 +1,4 @@
-"""Why a hit has its score, and which channels voted."""
+"""Why a hit has its score."""
 
 import tempfile
 from collections import Counter
@@ -16,9 +16,8 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import Candidates, Judged
 from skillsearch.index.search.evidence import EVIDENCE, READER, find_evidence
 from skillsearch.index.search.features import FEATURES
-from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.ranker import best_section, explain, judge, rank
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tokenizer import terms
 
 BODY = """Intro about forms.
@@ -46,8 +45,7 @@ def index(shared_index):
 
 
 def form(text, dimensions=512):
-    view = QueryView(np.zeros(dimensions, np.float32), 1.0)
-    return QueryForm(text, "en", Counter(terms(text)), (view,))
+    return QueryForm(text, "en", Counter(terms(text)), np.zeros(dimensions, np.float32))
 
 
 def candidates(corpus, **rows):
@@ -181,82 +179,3 @@ def test_an_index_of_metadata_alone_explains_the_metadata(root, build):
     (found,) = explained(corpus, form("list forms"), only, "")
     assert found.matched_terms == {"metadata": ("form",)}
     assert (found.section, found.snippet) == ("", "")
-
-
-@pytest.fixture
-def votes(build, polyglot):
-    """Return the votes of a query in an index of roots: trust by channel, and reason by channel."""
-
-    def ask(query, *roots, **options):
-        found = build(*roots, **options).search(query, explain=True).channels
-        return {v.channel: v.trust for v in found}, {v.channel: v.reason for v in found}
-
-    return ask
-
-
-def test_a_search_that_does_not_explain_tells_no_votes(build, root, polyglot):
-    assert build(root).search("forms").channels == ()
-
-
-def test_an_empty_index_asks_no_channel(build, tmp_path, polyglot):
-    (tmp_path / "empty").mkdir()
-    assert build(tmp_path / "empty").search("forms", explain=True).channels == ()
-
-
-def test_the_only_channel_is_trusted_by_its_letters(votes, root):
-    trust, reason = votes("fill forms", root, languages="english")
-    assert trust == {"bm25": 1, "hashing": 1}
-    assert reason["hashing"] == "it reads Latin letters"
-    assert reason["bm25"] == "always asked; 100 % of its terms are in the index"
-    trust, reason = votes("填写所有的表单 pdf", root, languages="english")
-    assert trust["hashing"] == pytest.approx(3 / 10 / 0.5)
-    assert reason["hashing"] == "it reads Latin letters, and less than half of the query's are"
-    trust, reason = votes("填写所有的表单", root, languages="english")
-    assert trust["hashing"] == 0
-    assert reason["hashing"] == "not asked: it reads Latin letters, and the query has none"
-
-
-def test_a_channel_that_reads_all_says_so(root, build):
-    (_, vote) = build(root).search("填写表单", explain=True).channels
-    assert (vote.channel, vote.trust, vote.reason) == ("hashing", 1, "it reads every script")
-
-
-def test_an_english_query_of_english_skills_asks_the_first_alone(votes, root):
-    trust, reason = votes("list the fields of a form, please", root, languages="all")
-    assert trust == {"bm25": 1, "hashing": 1, "multilingual": 0}
-    assert reason["hashing"].startswith("the words and letters are English; ")
-    assert reason["multilingual"].startswith("not asked: hashing knows the language of the query")
-
-
-def test_a_chinese_query_asks_the_second_alone(votes, root):
-    trust, reason = votes("填写所有的表单", root, languages="all")
-    assert trust == {"bm25": 1, "hashing": 0, "multilingual": 1}
-    assert reason["hashing"].startswith("not asked: the words and letters are Chinese; ")
-    assert reason["multilingual"] == "it knows every language"
-
-
-def test_in_a_mixed_corpus_both_are_asked(votes, root, add_chinese, make_skill):
-    add_chinese(root)
-    make_skill(root, "周报", "汇总本周的工作并写成周报。", body="# 步骤")
-    trust, reason = votes("list the fields of a form, please", root)
-    assert trust == {"bm25": 1, "hashing": 1, "multilingual": 1}
-    assert reason["multilingual"] == "38 % of the skills are in other languages, so both are asked"
-
-
-def test_a_language_that_cannot_be_told_is_not_guessed(votes, root):
-    _, reason = votes("pdf \u13a0\u13a1", root, languages="all")
-    assert "its language cannot be told, 40 % of its letters are not ASCII; " in reason["hashing"]
-
-
-def test_a_channel_that_cannot_be_asked_is_named(root, build, polyglot):
-    place = build(root, languages="all").folder
-    polyglot.is_damaged = True
-    *_, last = SkillIndex.open(place).search("填写所有的表单", explain=True).channels
-    assert (last.channel, last.trust) == ("multilingual", 0)
-    assert last.reason.endswith("skillsearch doctor says why")
-
-
-def test_only_a_hybrid_result_has_votes(build, root, polyglot):
-    index = build(root, languages="all")
-    for system in ("bm25", "dense", "rrf"):
-        assert index.search("list forms", explain=True, system=system).channels == ()

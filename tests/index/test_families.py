@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.index import families
-from skillsearch.index.dense.vectors import DenseChannel, DenseFields
+from skillsearch.index.dense.vectors import DenseFields, DenseIndex
 from skillsearch.index.documents import SKETCH_SIZE, Document, field_texts
 from skillsearch.index.families import Likeness, group, overlaps, regroup
 from skillsearch.index.relatives import copies, family_of
@@ -28,15 +28,15 @@ def document(number, name="", body="", sketch="", language="en", root="a", about
     digest = hashlib.sha256(body.encode()).hexdigest()[:32] if body else ""
     return Document(
         f"{root}:{number:04}", name or f"n{number}", about or f"Does {number}.", "", root, "",
-        body_hash=digest, hidden=False, keys=(), trust=1.0, language=language, sketch=sketch,
+        body_hash=digest, hidden=False, language=language, sketch=sketch,
         outline=outline,
     )  # fmt: skip
 
 
-def likeness(documents, *channels, limits=(0.9, 0.7)):
-    """Return the likeness of documents with a vector each in each channel."""
-    dense = [DenseChannel((DenseFields((np.asarray(rows, np.float32),)),)) for rows in channels]
-    return Likeness(DocumentStore.build(documents), dense, [limits] * len(dense), ["a", "b"])
+def likeness(documents, rows, limits=(0.9, 0.7)):
+    """Return the likeness of documents with a vector each."""
+    dense = DenseIndex((DenseFields((np.asarray(rows, np.float32),)),))
+    return Likeness(DocumentStore.build(documents), dense, limits, ["a", "b"])
 
 
 def around(middle, cosine, seed):
@@ -55,13 +55,9 @@ def expected(like, order):
 
 def are_alike(like, one, other):
     store = like.documents
-    is_known = min(store.fluency[one], store.fluency[other]) >= 0.5
-    is_close = False
-    for channel, (dense, limits) in enumerate(zip(like.dense, like.limits, strict=True)):
-        vectors = dense.vectors_of(np.array([one, other])).astype(np.float64)
-        cosine, has_all = vectors[0] @ vectors[1], share(store, one, other, 4, SKETCH_SIZE) >= 0.9
-        is_close |= cosine >= limits[0] and (channel == 0) == is_known
-        is_close |= cosine >= limits[1] and has_all
+    vectors = like.dense.vectors_of(np.array([one, other])).astype(np.float64)
+    cosine, has_all = vectors[0] @ vectors[1], share(store, one, other, 4, SKETCH_SIZE) >= 0.9
+    is_close = cosine >= like.limits[0] or (cosine >= like.limits[1] and has_all)
     equal = store[one].description == store[other].description
     same = is_close or equal
     named = store.names[one] == store.names[other]
@@ -88,7 +84,7 @@ def share(store, one, other, least, begin=0):
 
 @st.composite
 def corpora(draw, most=24):
-    """Draw documents in a few clouds of vectors, of few names and bodies, in two languages."""
+    """Draw documents in a few clouds of vectors, of few names and bodies."""
     size = draw(st.integers(1, most))
     rng = np.random.default_rng(draw(st.integers(0, 999)))
     middles = np.linalg.qr(rng.standard_normal((16, 4)))[0].T
@@ -102,15 +98,14 @@ def corpora(draw, most=24):
             f"name-{names[number]}" if names[number] < 3 else "",
             f"body {bodies[number]}" if bodies[number] < 2 else "",
             np.unique(sketches[number % 3])[:SKETCH_SIZE].tobytes().hex(),
-            "en" if rng.random() < 0.8 else "zh",
+            "en",
             "a" if number < size // 2 else "b",
             f"Do {abouts[number]}." if abouts[number] < 3 else "",
             np.unique(sketches[(number + abouts[number]) % 3][:18])[:SKETCH_SIZE].tobytes().hex(),
         )
         for number in range(size)
     ]
-    channels = [rows, rng.permutation(rows)][: draw(st.integers(1, 2))]
-    return likeness(documents, *channels), rng.permutation(size).astype(np.int64)
+    return likeness(documents, rows), rng.permutation(size).astype(np.int64)
 
 
 @given(corpora(40), st.sampled_from([7, families._BLOCK]))
@@ -182,7 +177,7 @@ def test_many_documents_without_vectors_are_compared_by_name_and_description(mon
     same = {number: "It is said with equal words." for number in (5, 598)}
     documents = [document(n, body="a body", about=same.get(n, "")) for n in range(599)]
     documents.append(document(599, name="n7", body="a body"))
-    like = Likeness(DocumentStore.build(documents), (), (), ["s"])
+    like = Likeness(DocumentStore.build(documents), DenseIndex(()), (1.0, 1.0), ["s"])
     leaders = group(like, np.arange(600))
     assert np.flatnonzero(leaders != np.arange(600)).tolist() == [598, 599]
     assert leaders[[598, 599]].tolist() == [5, 7]
@@ -241,7 +236,7 @@ def test_a_padded_body_has_all_of_the_body():
     sketches = []
     for text in (body, f"{body} {padding}", padding):
         skill = Skill("a:b", SkillMetadata("pdf", "Fill in."), text, Path("f"), Path("r"), "")
-        found = field_texts(skill, [None]).document.sketch
+        found = field_texts(skill).document.sketch
         sketches.append(np.frombuffer(bytes.fromhex(found), "<u4"))
         assert (np.diff(sketches[-1].astype(np.int64)) > 0).all()
     padded, other = (np.stack([sketches[0], sketches[number]]) for number in (1, 2))

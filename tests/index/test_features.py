@@ -23,7 +23,7 @@ SCRIPTS = PACKAGE.parent / "scripts"
 def test_each_row_stands_under_its_own_name():
     for table in (FEATURES, EVIDENCE):
         assert [row.name for row in table.values()] == list(table)
-    assert set(features_of("words", "first", "second", "skill")) == set(FEATURES)
+    assert set(features_of("words", "dense", "skill")) == set(FEATURES)
     assert set(LEXICAL) < set(features_of("words"))
 
 
@@ -71,7 +71,7 @@ from skillsearch import SkillIndex
 from skillsearch.index.search import calibration_file
 
 root, work, scripts = map(Path, sys.argv[1:])
-index = SkillIndex.from_roots(root, index_dir=work / "index", model="hashing", languages="english")
+index = SkillIndex.from_roots(root, index_dir=work / "index", model="hashing")
 hits = index.search("brew a pot of tea", explain=True, threshold=0.0, reader="off").hits
 print([(hit.name, hit.explain.features["is_terse"]) for hit in hits])
 print(hits[0].explain.contributions["is_terse"], hits[0].explain.confidence["is_terse"])

@@ -28,8 +28,6 @@ DOCUMENT = Document(
     content_hash="",
     body_hash="",
     hidden=False,
-    keys=(),
-    trust=1.0,
 )
 
 

@@ -1,4 +1,4 @@
-"""An extra, a reader and a threshold take no answer away: properties over corpora in languages.
+"""A reader and a threshold take no answer away: properties over corpora in languages.
 
 Small corpora are drawn from a table of skills in seven languages, whose names, metadata and bodies
 may each be in another one.
@@ -7,7 +7,6 @@ may each be in another one.
 import json
 import random
 from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.search.calibration import NAMED
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
@@ -27,7 +25,7 @@ OF_SIGN = {sign: [n for n, row in EVIDENCE.items() if row.sign == sign] for sign
 TABLE = json.loads(Path(__file__).with_name("mixed_languages.json").read_text(encoding="utf-8"))
 LANGUAGES, TOPICS, ENGLISH = TABLE["languages"], TABLE["topics"], TABLE["english"]
 READERS = ("off", "auto", "always")
-# Sizes and shares of skills in English, from none to the many that a second channel leaves alone.
+# Sizes, and shares of skills in English.
 CORPORA = [(2, 0), (4, 0.75), (6, 0.5), (10, 0.85), (16, 0.4), (24, 0.8)]
 # The example of a description in English over a body in Chinese, among three others.
 UINT = (
@@ -84,45 +82,6 @@ def scores_of(hits):
     return {Path(hit.path).parent.name: hit.score for hit in hits}
 
 
-class Blind:
-    """Stands for a multilingual model that sees no likeness between any two texts."""
-
-    name = fingerprint = "blind"
-    dimensions = 256
-    scripts = None
-
-    def embed_stream(self, texts, *, role="passage"):
-        digests = [sha256(f"{role}{text}".encode()).hexdigest() for text in texts]
-        return HashingEmbedder(self.dimensions).embed_stream(digests)
-
-
-@pytest.fixture
-def blind(load_in_place):
-    """Have a second channel that knows nothing; the first reads Latin script alone."""
-    load_in_place(Blind)
-
-
-@pytest.mark.usefixtures("blind")
-@pytest.mark.parametrize(
-    ("size", "english"),
-    [CORPORA[2], *(pytest.param(*one, marks=pytest.mark.slow) for one in CORPORA[3:5])],
-)
-def test_a_second_channel_only_adds_to_what_fits(tmp_path, build, size, english):
-    corpus = draw(size, size, english)
-    root = write(tmp_path / "s", corpus)
-    first, both = (
-        build(root, index_dir=f"index-{languages}", languages=languages)
-        for languages in ("english", "all")
-    )
-    fitting = 0
-    for query in {text for skill in corpus for text in (skill.name, *skill.requests)}:
-        before, after = (one.search(query, size, reader="off") for one in (first, both))
-        more = scores_of(after)
-        assert set(scores_of(before)) <= set(more), query
-        fitting += len(before)
-    assert fitting
-
-
 def evidence(**values):
     return dict.fromkeys(EVIDENCE, 0.0) | values
 
@@ -170,32 +129,26 @@ def test_an_exact_name_comes_before_what_is_likelier():
 
 
 @pytest.fixture(scope="module")
-def both_of(tmp_path_factory):
-    """Return the indexes of a corpus by the model for English, and by both."""
+def index_of(tmp_path_factory):
+    """Return the index of a corpus."""
     folder = tmp_path_factory.mktemp("lost")
 
     @cache
-    def both_of(corpus):
+    def index_of(corpus):
         place = folder / str(len(list(folder.iterdir())))
-        root = write(place / "s", corpus)
-        return [
-            SkillIndex.from_roots([root], index_dir=place / languages, languages=languages)
-            for languages in ("english", "all")
-        ]
+        return SkillIndex.from_roots([write(place / "s", corpus)], index_dir=place / "index")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder / "home"))
         patch.setenv("XDG_CACHE_HOME", str(folder / "home" / "cache"))
-        yield both_of
+        yield index_of
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("reader", READERS)
-def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, reader):
+def test_an_english_description_over_a_chinese_body_is_found_by_name(index_of, reader):
     corpus = tuple(Drawn(*skill, ()) for skill in UINT)
-    first, both = (one.search("add-uint-support", reader=reader) for one in both_of(corpus))
-    assert scores_of(first) == scores_of(both)
-    assert list(scores_of(both)) == ["00"]
+    assert list(scores_of(index_of(corpus).search("add-uint-support", reader=reader))) == ["00"]
 
 
 @pytest.mark.parametrize(
@@ -205,20 +158,17 @@ def test_an_english_description_over_a_chinese_body_is_found_by_name(both_of, re
         for number in range(len(CORPORA))
     ],
 )
-def test_no_extra_and_no_reader_loses_an_answer(both_of, number):
+def test_no_reader_loses_an_answer(index_of, number):
     corpus = draw(number, *CORPORA[number])
-    first, both = both_of(tuple(corpus))
-    for place, skill in enumerate(corpus):
-        folder = f"{place:02}"
-        for index in (first, both):
-            for reader in READERS:
-                found = scores_of(index.search(skill.name, reader=reader))
-                best = max(found.values(), default=None)
-                assert found.get(folder) == best is not None, (skill.name, reader)
+    index = index_of(tuple(corpus))
+    for position, skill in enumerate(corpus):
+        folder = f"{position:02}"
+        for reader in READERS:
+            scores = scores_of(index.search(skill.name, reader=reader))
+            best = max(scores.values(), default=None)
+            assert scores.get(folder) == best is not None, (skill.name, reader)
         for request in skill.requests[: 1 if len(corpus) > 10 else None]:
-            before, after = (scores_of(one.search(request, 30)) for one in (first, both))
-            assert set(before) <= set(after), request
-            assert_taken_by_what_opposes(both, request)
+            assert_taken_by_what_opposes(index, request)
 
 
 def assert_taken_by_what_opposes(index, request):

@@ -5,8 +5,6 @@ import pytest
 from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
-from skillsearch.index.dense.channels import OTHER_LANGUAGE_SEEN
-from skillsearch.index.languages import notice_for
 from skillsearch.index.opening import Freshness, answer_queries, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
@@ -20,9 +18,9 @@ def another_model(index):
     def publish():
         folder = IndexFolder(index.folder)
         generation = folder.open()
-        other = {"model_identity": "hashing of old", "fingerprint": "0" * 16}
-        channels = [{**generation.settings["channels"][0], **other}]
-        settings, kept = {**generation.settings, "channels": channels}, list(generation.parts)
+        other = {"identity": "hashing of old", "fingerprint": "0" * 16}
+        model = {**generation.settings["model"], **other}
+        settings, kept = {**generation.settings, "model": model}, list(generation.parts)
         folder.write(lambda place: None, settings, before=generation, reused=kept)
 
     return publish
@@ -38,15 +36,15 @@ def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
     assert Freshness(opened).look() == "index refreshed: its model has changed"
     assert Freshness(opened).look() == ""
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
-    assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
+    assert opened.opened.settings.model.fingerprint == HashingEmbedder().fingerprint
 
 
 def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(index, another_model):
     another_model()
     folder, old = IndexFolder(index.folder), HashingEmbedder(64)
-    opened = SkillIndex(folder, open_current(folder), {"hashing": old})
+    opened = SkillIndex(folder, open_current(folder), old)
     assert Freshness(opened).look() == "index refreshed: its model has changed"
-    assert opened.opened.settings.channels[0].fingerprint == HashingEmbedder().fingerprint
+    assert opened.opened.settings.model.fingerprint == HashingEmbedder().fingerprint
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
 
 
@@ -66,34 +64,13 @@ def test_a_search_writes_nothing(index, files_of):
     assert files_of(index.folder) == before
 
 
-def test_every_face_is_answered_after_the_same_steps(two_models, index, root):
+def test_every_face_is_answered_after_the_same_steps(index, root):
     """The index is brought up to date, the user is told, and each query is answered."""
     (root / "tea-timer" / "SKILL.md").unlink()
     told = []
     opened = open_fresh(load_settings(index_dir=index.folder), told.append)
-    queries = ["fill in a PDF form", "차를 우려 주세요", "차를 우려 주세요"]
+    queries = ["fill in a PDF form", "차를 우려 주세요"]
     results = list(answer_queries(opened, queries, told.append, SearchOptions(n=1)))
     assert [result.query for result in results] == queries
     assert results[0][0].name == "pdf-forms"
-    refreshed, noted = told
-    assert refreshed == "index refreshed: 0 added, 0 changed, 1 removed"
-    assert noted.startswith("note: the embedder of this index does not know Korean")
-
-
-def test_a_model_is_not_told_what_a_person_should_know(two_models, index):
-    told = []
-    asked = ["차를 우려 주세요"]
-    (_,) = answer_queries(index, asked, told.append, SearchOptions(include_hidden=False))
-    assert told == []
-    assert (index.folder / OTHER_LANGUAGE_SEEN).exists()
-
-
-def test_a_notice_is_told_once(two_models, index, files_of):
-    """A query in a language that is known writes nothing, nor does to ask what there is to tell."""
-    before, notices = files_of(index.folder), []
-    list(answer_queries(index, ["make the tea for us"], notices.append, SearchOptions()))
-    assert notice_for(index, "차를 우려 주세요")
-    assert (files_of(index.folder), notices) == (before, [])
-    list(answer_queries(index, ["차를 우려 주세요"] * 2, notices.append, SearchOptions()))
-    assert len(notices) == 1
-    assert (index.folder / OTHER_LANGUAGE_SEEN).exists()
+    assert told == ["index refreshed: 0 added, 0 changed, 1 removed"]

@@ -1,6 +1,7 @@
 """A part of a word finds what it begins, as half a word; whole words find what they always did."""
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from skillsearch.index.lexical.field import MOST_BEGUN, LexicalField
 from skillsearch.index.lexical.postings import LEAST_PREFIX, LexicalSegment
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search import query as of_query
+from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.types import FACES
 
 WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
@@ -73,12 +75,13 @@ def test_a_part_alone_may_fit_what_has_a_word_that_begins_so(
     default_index, monkeypatch, part, face
 ):
     """However low its score, and nothing else; a prompt is shown no more than by its bound."""
-    monkeypatch.setattr(search_options, "BOUNDS", dict.fromkeys(FACES, 0.64))
-    index = default_index
+    strict = replace(default_calibration(), threshold=0.98)
+    monkeypatch.setattr(search_options, "BOUNDS", dict.fromkeys(FACES, 0.97))
+    index = default_index.with_calibration(strict)
     assert [hit.name for hit in index.search(part, face=face).shown] == [PARTS[part]]
     assert not index.search(f"{part} zzz", face=face).shown
     assert not index.search(part, face="prompt").shown
-    assert not index.search(part, threshold=0.64, face=face).shown
+    assert not index.search(part, threshold=0.97, face=face).shown
 
 
 @pytest.mark.parametrize("query", ["un", "zzz", "nsigned", "\u7121"])

@@ -12,7 +12,7 @@ from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import Candidates, find_candidates
 from skillsearch.index.search.features import FEATURES, features_of
-from skillsearch.index.search.query import QueryForm, QueryView, weigh_terms
+from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.ranker import best_first, rank, reciprocal_rank_fusion
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
@@ -24,10 +24,10 @@ def index(shared_index):
     return shared_index
 
 
-def form(text, trust=1.0):
-    """Analyse a query as an index with one channel does, at a given trust in it."""
-    vector = embed(HashingEmbedder(), [text if trust else ""])[0]
-    return QueryForm(text, "", Counter(terms(text)), (QueryView(vector, trust),))
+def form(text, *, has_vector=True):
+    """Analyse a query as an index does, with a vector or without."""
+    vector = embed(HashingEmbedder(), [text if has_vector else ""])[0]
+    return QueryForm(text, "", Counter(terms(text)), vector)
 
 
 def weighed(corpus, query):
@@ -40,7 +40,7 @@ def find(corpus, query, n, *excluded):
 
 
 def without_terms(text):
-    return QueryForm(text, "", Counter(), form(text).views)
+    return QueryForm(text, "", Counter(), form(text).vector)
 
 
 def features(corpus, query, n=5):
@@ -72,30 +72,19 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
     query = form("rotate the keys")
     for skill, values in features(corpus, query).items():
         (number,) = corpus.documents.named(skill)
-        cosine = float(corpus.dense[0].vectors_of(np.array([number]))[0] @ query.views[0].vector)
+        cosine = float(corpus.dense.vectors_of(np.array([number]))[0] @ query.vector)
         assert values["cosine_metadata"] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 
-def test_without_trust_in_the_embedder_the_metadata_speaks_alone(index):
+def test_without_a_vector_the_metadata_speaks_alone(index):
     corpus = index.opened.corpus
-    full, none, half = (features(corpus, form("rotate keys", t)) for t in (1.0, 0.0, 0.5))
-    alone = none["key-rotation"]
-    assert alone["bm25_metadata_alone"] == full["key-rotation"]["bm25_metadata"] > 0
-    assert alone["bm25_metadata"] == alone["cosine_metadata"] == alone["bm25_full"] == 0
-    assert set(none) == {"key-rotation"}
-    for name in FEATURES:
-        mean = (full["key-rotation"][name] + alone[name]) / (1 if name == "name" else 2)
-        assert half["key-rotation"][name] == pytest.approx(min(mean, 1.0))
-
-
-def test_the_trust_in_a_skill_counts_as_that_in_the_query(tmp_path, build, add_skill):
-    add_skill(tmp_path / "s" / "ko", "양식", "양식을 작성합니다 for forms")
-    add_skill(tmp_path / "s" / "en", "forms", "Fill in forms")
-    corpus = build(tmp_path / "s").opened.corpus
-    corpus.documents.trust = np.array([1.0, 0.0], np.float32)
-    found = features(corpus, form("forms"))
-    assert found["양식"]["cosine_metadata"] == 0 < found["양식"]["bm25_metadata_alone"]
-    assert found["forms"]["cosine_metadata"] > 0 == found["forms"]["bm25_metadata_alone"]
+    full = features(corpus, form("rotate keys"))
+    alone = features(corpus, form("rotate keys", has_vector=False))
+    assert set(alone) == {"key-rotation"}
+    (values,) = alone.values()
+    assert values["bm25_metadata_alone"] == full["key-rotation"]["bm25_metadata"] > 0
+    assert values["bm25_metadata"] == values["cosine_metadata"] == values["bm25_full"] == 0
+    assert full["key-rotation"]["bm25_metadata_alone"] == 0
 
 
 @pytest.mark.parametrize(
@@ -117,7 +106,7 @@ def test_a_name_matches_exactly_or_nearly(index, query, expected):
 
 
 def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
-    empty = QueryForm("PDF-Forms", "", Counter(), (QueryView(np.zeros(512, np.float32), 0.0),))
+    empty = QueryForm("PDF-Forms", "", Counter(), np.zeros(512, np.float32))
     assert features(index.opened.corpus, empty) == {
         "pdf-forms": dict.fromkeys(FEATURES, 0.0) | {"name": 1.0}
     }
@@ -125,7 +114,7 @@ def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
 
 def test_every_skill_of_a_small_corpus_is_a_candidate(index):
     """BM25Okapi gives a term in half of them the weight 0: no posting may be lost for that."""
-    found = find(index.opened.corpus, form("xyzzy", trust=0.0), 5)
+    found = find(index.opened.corpus, form("xyzzy", has_vector=False), 5)
     assert found.documents.tolist() == [0, 1, 2, 3, 4]
 
 
@@ -143,12 +132,11 @@ def candidates():
 
 
 def test_systems_score_by_the_same_calibration(index, candidates):
-    """Hybrid by all features, bm25 whatever is trusted, dense by its own, rrf by the ranks."""
+    """Hybrid by all features, bm25 by words, dense by vectors, rrf by the ranks of both."""
     corpus, calibration = index.opened.corpus, default_calibration()
     weights = [calibration.weights[name] for name in ("bm25_metadata", "bm25_full", "name")]
     lexical = np.average(candidates.lexical, axis=1, weights=weights)
-    names = features_of("first"), features_of("second")
-    dense = sum(calibration.channel_scores(candidates.features, some) for some in names)
+    dense = calibration.channel_scores(candidates.features, features_of("dense"))
     expected = {
         "hybrid": calibration.contributions(candidates.features).sum(axis=1),
         "bm25": lexical,
@@ -206,7 +194,7 @@ def test_what_is_best_after_many_excluded_is_a_candidate(tmp_path, build, add_sk
         words = "rotate keys " * 3 if number < 200 else "rotate " if number == 200 else ""
         add_skill(tmp_path / "s" / f"s{number:03}", f"s{number}", f"{words}thing {number}", words)
     corpus = build(tmp_path / "s").opened.corpus
-    for query in (form("rotate keys", trust=0.0), without_terms("rotate keys")):
+    for query in (form("rotate keys", has_vector=False), without_terms("rotate keys")):
         assert 200 not in find(corpus, query, 5).documents
         assert find(corpus, query, 5, np.arange(200)).documents.min() == 200
 
@@ -215,7 +203,7 @@ def test_more_hits_wanted_make_a_larger_pool(tmp_path, build, add_skill):
     for number in range(150):
         add_skill(tmp_path / "s" / f"s{number}", f"skill-{number}", f"Common word number {number}.")
     corpus = build(tmp_path / "s", with_body=False).opened.corpus
-    assert len(find(corpus, form("number 7", trust=0.0), 5).documents) == 150
+    assert len(find(corpus, form("number 7", has_vector=False), 5).documents) == 150
     dense_only = without_terms("number 7")
     assert len(find(corpus, dense_only, 5).documents) == 50
     assert len(find(corpus, dense_only, 30).documents) == 120

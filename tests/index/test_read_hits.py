@@ -13,19 +13,16 @@ from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.evidence import EVIDENCE, READER
 from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.index.search.query import QueryView
 from skillsearch.index.search.reading import (
     DOUBT,
     NOT_READ,
     READ_MOST,
     Reading,
-    can_read,
     reordered,
 )
 from skillsearch.index.search.search import answer
 from skillsearch.text.passages import passage_text
 
-LATIN = frozenset({"Latin"})
 TOOLS = ("axe", "bucket", "can", "drill", "engine", "funnel", "gauge", "hose")
 QUERY = "water the plants"
 NO_EVIDENCE = dict.fromkeys(EVIDENCE, 0.0)
@@ -37,12 +34,10 @@ class WordReader:
 
     Attributes:
         logits: By word.
-        scripts: What it says that it can read.
         asked: Each request, and the texts that it was asked about.
     """
 
     logits: dict[str, float] = field(default_factory=dict)
-    scripts: frozenset[str] | None = LATIN
     asked: list[tuple[str, list[str]]] = field(default_factory=list)
     name: str = "words"
 
@@ -67,13 +62,13 @@ def write_tools(add_skill):
 
 @pytest.fixture(scope="module")
 def tools(build_shared, write_tools):
-    return build_shared(write_tools, languages="english")
+    return build_shared(write_tools)
 
 
 @pytest.fixture
 def own_tools(tmp_path, build, write_tools):
     write_tools(tmp_path / "s")
-    return build(tmp_path / "s", languages="english")
+    return build(tmp_path / "s")
 
 
 def calibrated(p=0.5, *, reader=100.0):
@@ -173,68 +168,6 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
     logits += [0] * (len(order) - READ_MOST)
     expected = [probability(min(logits[: place + 1])) for place in range(len(logits))]
     assert [hit.score for hit in found] == pytest.approx(expected)
-
-
-def test_a_hit_that_a_reader_cannot_read_keeps_its_place(own_tools, tmp_path, add_skill):
-    order = names(ask(own_tools, NOT_READ, calibrated()))
-    name, tool = order[0], order[0].removesuffix("-tool")
-    about = own_tools.find(name).description
-    add_skill(tmp_path / "s" / tool, name, f"{about} 화분에 물", "Water the plants.")
-    own_tools.refresh()
-    before = names(ask(own_tools, NOT_READ, calibrated()))
-    place = before.index(name)
-    assert place < READ_MOST - 1
-    reader = WordReader({one: at - 8.0 for at, one in enumerate(TOOLS)})
-    found = names(ask(own_tools, reading_by(reader), calibrated()))
-    _, texts = reader.asked[0]
-    assert len(texts) == READ_MOST - 1
-    assert not any(name.replace("-", " ") in text for text in texts)
-    assert found[place] == name
-    others = [one for one in before[:READ_MOST] if one != name]
-    assert [one for one in found[:READ_MOST] if one != name] == sorted(others, reverse=True)
-    assert found[READ_MOST:] == before[READ_MOST:]
-    reader.scripts = None
-    ask(own_tools, reading_by(reader), calibrated())
-    assert len(reader.asked[1][1]) == READ_MOST
-
-
-def test_without_a_hit_that_it_can_read_a_reader_is_not_asked(tmp_path, add_skill, build):
-    add_skill(tmp_path / "s" / "a", "물주기", "화분에 물을 줍니다 water.", "Water.")
-    index, reader = build(tmp_path / "s", languages="english"), WordReader()
-    assert ask(index, reading_by(reader), calibrated(0.4))[0].score == pytest.approx(0.4)
-    assert reader.asked == []
-
-
-@pytest.mark.parametrize(
-    ("trusts", "scripts", "expected"),
-    [
-        ((1.0,), LATIN, True),
-        ((0.2,), LATIN, True),
-        ((0.5, 1.0), LATIN, True),
-        ((0.49, 1.0), LATIN, False),
-        ((0.49, 1.0), None, True),
-    ],
-)
-def test_a_query_of_the_second_channel_is_not_read(tools, trusts, scripts, expected):
-    views = tuple(QueryView(np.zeros(4, np.float32), trust) for trust in trusts)
-    query = replace(tools.analyse("water the plants"), views=views)
-    assert can_read(query, scripts) is expected
-
-
-@pytest.mark.parametrize(
-    ("query", "scripts", "is_read"),
-    [
-        ("Bitte gieß jeden Abend die Blumen im Garten", LATIN, False),
-        ("Bitte gieß jeden Abend die Blumen im Garten", None, True),
-        ("water plants", LATIN, True),
-        ("water the plants 물", LATIN, True),
-        ("plants 화분에 물", LATIN, False),
-        ("plants 화분에 물", frozenset({"Latin", "Hangul"}), True),
-        ("please water all of the plants in the garden", LATIN, True),
-    ],
-)
-def test_a_query_in_another_language_is_not_read(tools, query, scripts, is_read):
-    assert can_read(tools.analyse(query), scripts) is is_read
 
 
 @pytest.mark.parametrize(

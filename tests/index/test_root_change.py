@@ -329,4 +329,4 @@ def test_roots_are_added_and_removed_from_python(roots, folder):
     assert {document.name for document in index.documents()} == {"b-skill", "c-skill"}
     with pytest.raises(RootError, match="is not a root of this index"):
         index.remove_roots(roots["a"])
-    assert index.opened.settings.channels[0].model == "hashing"
+    assert index.opened.settings.model.spec == "hashing"

@@ -230,7 +230,7 @@ def test_a_selection_is_made_once_and_few_are_kept(crowded):
 
 
 def test_labels_are_read_through_both_segments():
-    more = {"root": "/r", "content_hash": "", "body_hash": "", "keys": (), "trust": 1.0}
+    more = {"root": "/r", "content_hash": "", "body_hash": ""}
     more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
     made = [
         Document(doc_id=f"r:{n}", name=f'"n[{n}', tags=tags, **more)

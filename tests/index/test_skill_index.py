@@ -371,7 +371,7 @@ def test_opening_nothing_says_how_to_make_an_index(tmp_path):
 
 def test_opening_a_damaged_index_rebuilds_it(own_index, caplog):
     before = answers(own_index, "fill in a PDF form")
-    part = own_index.opened.folder / "dense-0-metadata.faiss"
+    part = own_index.opened.folder / "dense-metadata.faiss"
     part.write_bytes(part.read_bytes()[:-1])
     with caplog.at_level(logging.WARNING):
         opened = SkillIndex.open(own_index.folder)
@@ -452,7 +452,7 @@ def test_a_changed_embedder_renews_the_index(root, build, monkeypatch):
     assert opened.generation == index.generation == SkillIndex.open(index.folder).generation
     opened.refresh(verify=True)
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
-    assert opened.opened.settings.channels[0].dimensions == 64
+    assert opened.opened.settings.model.dimensions == 64
     assert answers(index, "fill in a PDF form") == settled
     index.refresh(verify=True)
     assert index.search("fill in a PDF form")[0].name == "pdf-forms"
@@ -508,7 +508,7 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(tmp_path, add_sk
         add_skill(tmp_path / "s" / title, title, description, body)
     add_skill(tmp_path / "s" / "minutes", "minutes", "Write the minutes of a meeting.", "Be brief.")
     add_skill(tmp_path / "s" / "sql", "sql", "Make slow SQL queries fast.", "Add an index.")
-    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", languages="english")
+    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i")
     for query, name in (
         ("회의 요약", "회의록"),
         ("데이터베이스 쿼리가 느려요", "데이터베이스"),
@@ -544,6 +544,6 @@ class Noting(HashingEmbedder):
 
 def test_many_requests_are_embedded_together(index):
     embedder = Noting()
-    opened = SkillIndex(IndexFolder(index.folder), index.opened, {"hashing": embedder})
+    opened = SkillIndex(IndexFolder(index.folder), index.opened, embedder)
     opened.search_many(["rotate keys", "make tea", "rotate keys"])
     assert embedder.asked == [["rotate keys", "make tea"]]

@@ -9,10 +9,11 @@ import tokenizers
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import PACKAGED_MODEL, TokenCounter
+from skillsearch.embedders.embedder import TOKENIZER as FILE
+from skillsearch.embedders.embedder import TokenCounter
 
 COUNT = TokenCounter.load()
-TOKENIZER = tokenizers.Tokenizer.from_file(str(PACKAGED_MODEL / "tokenizer.json"))
+TOKENIZER = tokenizers.Tokenizer.from_file(str(FILE))
 TOKENIZER.no_truncation()
 TOKENIZER.no_padding()
 SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")

@@ -74,22 +74,6 @@ def test_a_change_is_written_beside_what_stays(skills, build_small, answers):
     assert index.is_current()
 
 
-def test_a_delta_of_two_channels_equals_a_new_index(skills, build_small, polyglot, answers):
-    build_small(skills.root, languages="all")
-    skills.write("s07")
-    skills.write("extra")
-    index = build_small(skills.root, languages="all")
-    assert has_delta(index)
-    bodies = [part for part in index.opened.generation.parts if part.endswith("-body.faiss")]
-    assert sorted(bodies) == ["delta-dense-1-body.faiss", "dense-1-body.faiss"]
-    new = build_small(skills.root, index_dir="new", languages="all")
-    assert answers(index) == answers(new)
-    for query in ("密钥", "视频 tea kettle"):
-        found, expected = (one.search(query, n=30, threshold=0.0) for one in (index, new))
-        scores = [(hit.doc_id, pytest.approx(hit.score, abs=1e-6)) for hit in expected]
-        assert [(hit.doc_id, hit.score) for hit in found] == scores != []
-
-
 @pytest.mark.parametrize("is_first", [True, False])
 @pytest.mark.slow
 def test_what_is_shadowed_follows_every_change(skills, build_small, is_first, answers):
@@ -179,16 +163,14 @@ def test_an_index_that_shrinks_below_the_codes_is_exact_again(
 ):
     """Its vectors were rounded, so they are taken from the cache or made anew, to the bit."""
     limits = {"least_documents": 10_000, "most_flat": 14}
-    assert (
-        build_small(skills.root, limits=limits).opened.corpus.dense[0].segments[0].codes is not None
-    )
+    assert build_small(skills.root, limits=limits).opened.corpus.dense.segments[0].codes is not None
     for name in ("s03", "s04"):
         skills.remove(name)
     if not is_cached:
         shutil.rmtree(cache_dir())
     index = build_small(skills.root, limits=limits)
     assert len(index) == 14
-    assert index.opened.corpus.dense[0].segments[0].codes is None
+    assert index.opened.corpus.dense.segments[0].codes is None
     shutil.rmtree(cache_dir())
     new = build_small(skills.root, index_dir="new", limits=limits)
     assert files_of(index.opened.folder) == files_of(new.opened.folder)

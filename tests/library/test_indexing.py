@@ -254,16 +254,3 @@ def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
     indexer.index_of([], make)
     assert len(made) == 2
     assert not indexer.is_busy
-
-
-@pytest.mark.usefixtures("two_models")
-def test_a_library_indexes_for_the_languages_it_is_told(mixed, index_dir):
-    found = {}
-    for languages in ("english", "auto"):
-        place = index_dir / languages
-        library = SkillLibrary.from_roots(
-            mixed, index_dir=place, model="hashing", languages=languages
-        )
-        library.search("tea")
-        found[languages] = len(SkillIndex.open(place).opened.settings.channels)
-    assert found == {"english": 1, "auto": 2}

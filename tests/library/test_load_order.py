@@ -21,8 +21,6 @@ def make_document(name, requires=()):
         content_hash="",
         body_hash="",
         hidden=False,
-        keys=(),
-        trust=0.0,
         requires=tuple(requires),
     )
 

@@ -1,5 +1,6 @@
 """Tests of searching by words alone: as an index whose embedder can read nothing."""
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,6 +16,14 @@ from skillsearch.library.source import scan
 WORDS = (
     "steep brew green tea coffee lemons espresso kettle 회의 表格 moon the sour rotate-keys".split()
 )
+
+
+class BlindEmbedder(HashingEmbedder):
+    """An embedder that can read nothing: all its vectors are zero."""
+
+    def embed_stream(self, texts, *, role="passage"):
+        for result in super().embed_stream(texts, role=role):
+            yield result._replace(vector=np.zeros_like(result.vector))
 
 
 def words_of(*roots):
@@ -48,9 +57,9 @@ def words(root):
 
 @pytest.fixture(scope="module")
 def oracle(root, tmp_path_factory):
-    """An index of their metadata by an embedder that reads no script."""
-    request = IndexRequest((root,), "hashing", with_body=False, languages="english")
-    blind = IndexOptions(embedders={"hashing": HashingEmbedder(64, frozenset())})
+    """An index of their metadata by an embedder that reads nothing."""
+    request = IndexRequest((root,), "hashing", with_body=False)
+    blind = IndexOptions(embedders={"hashing": BlindEmbedder()})
     return SkillIndex.build(request, tmp_path_factory.mktemp("index"), blind)[0]
 
 

@@ -64,20 +64,6 @@ def test_a_model_with_token_types_gets_those_of_its_tokenizer(foreign):
     assert reader.read("tea", ["kettle water", "", "\udc80"]).tolist() == [26 + 3, 12 + 1, 13 + 2]
     long = ["tea " * 50]
     assert reader.read("tea", long).tolist() == [2 + 4 + 3 + 4 * 4 + 3 + 5]
-    assert reader.scripts is None
-
-
-def test_a_tokenizer_that_was_changed_is_read_again(foreign):
-    """It is parsed once for all models that share it, as long as the file stays the same."""
-    folder = foreign()
-    (logit,) = OnnxReader.load(folder).read("tea", ["water"])
-    path = folder / "tokenizer.json"
-    tokenizer = json.loads(path.read_bytes())
-    words = tokenizer["model"]["vocab"]
-    words["tea"], words["boils"] = words["boils"], words["tea"]
-    path.write_text(json.dumps(tokenizer), encoding="utf-8")
-    (other,) = OnnxReader.load(folder).read("tea", ["water"])
-    assert other - logit == words["tea"] - words["boils"] == 3
 
 
 @pytest.mark.parametrize(
@@ -95,7 +81,10 @@ def test_a_model_that_is_no_reader_is_refused(foreign, changes, message):
 
 
 def test_a_folder_without_a_model_says_what_it_needs(tmp_path):
-    with pytest.raises(EmbedderError, match=r"needs tokenizer\.json and one of reader\.onnx.*st:"):
+    with pytest.raises(
+        EmbedderError,
+        match=r"needs words\.bin and reader\.onnx, or token.*st:",
+    ):
         load_reader(str(tmp_path))
 
 
@@ -108,23 +97,26 @@ def test_a_damaged_model_is_named(foreign):
 
 @pytest.mark.parametrize("spec", ["", "st:", "auto", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_reader_is_refused_with_those_there_are(spec):
-    with pytest.raises(EmbedderError, match="use one of: minilm, st:NAME_OR_FOLDER, FOLDER"):
+    with pytest.raises(EmbedderError, match="use one of: packaged, st:NAME_OR_FOLDER, FOLDER"):
         load_reader(spec)
 
 
 def test_readers_are_loaded_once(foreign):
     known, folder = Readers(), str(foreign())
     assert known.get(folder) is known.get(folder)
-    assert [reader_spec(one) for one in ("auto", "always", folder)] == ["minilm", "minilm", folder]
+    assert [reader_spec(one) for one in ("auto", "always", folder)] == [
+        "packaged",
+        "packaged",
+        folder,
+    ]
 
 
 def test_a_packaged_reader_that_cannot_be_loaded_is_told_once(monkeypatch, caplog, tmp_path):
     """Skills are then searched without it; a model that was asked for is an error."""
-    packaged = readers.PACKAGED._replace(sha256="0" * 64)
-    monkeypatch.setattr(readers, "PACKAGED", packaged)
+    monkeypatch.setattr(readers, "PACKAGED_SHA256", "0" * 64)
     known = Readers()
     with caplog.at_level(logging.WARNING):
-        assert [known.get("minilm"), known.get("minilm")] == [None, None]
+        assert [known.get("packaged"), known.get("packaged")] == [None, None]
     assert len(caplog.records) == 1
     with pytest.raises(EmbedderError, match="is not a reader"):
         known.get(str(tmp_path))

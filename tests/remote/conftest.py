@@ -232,7 +232,7 @@ def index_on():
     """
 
     def run(server, *roots, with_body=True, cut=None):
-        request = IndexRequest(tuple(map(Path, roots)), "hashing", with_body, languages="english")
+        request = IndexRequest(tuple(map(Path, roots)), "hashing", with_body)
         left = count(cut or 1 << 30, -1)
 
         def call(name):

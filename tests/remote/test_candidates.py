@@ -11,7 +11,7 @@ import skillsearch
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.documents import field_texts
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.remote.generations import FieldTotals, Head
@@ -21,7 +21,6 @@ from skillsearch.remote.rows import (
     Addition,
     CountedTerms,
     Generation,
-    dense_fields,
     pack,
     row_of,
 )
@@ -42,7 +41,7 @@ def examples():
     for file in discover(roots).files:
         data = file.path.read_bytes()
         skill, _ = parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
-        found.append((field_texts(skill, [None]), data))
+        found.append((field_texts(skill), data))
     return found
 
 
@@ -51,18 +50,15 @@ def rows(examples):
     embedder = HashingEmbedder()
     made = []
     for texts, data in examples:
-        ((key, _),), (embedded,) = texts.document.keys, texts.embedded
-        known = {bytes.fromhex(key): embed(embedder, [embedded.metadata])[0]}
-        made.append(row_of(Addition(texts, data), [known], since=1, with_body=True))
+        vectors = {bytes.fromhex(texts.document.key): embed(embedder, [texts.metadata])[0]}
+        made.append(row_of(Addition(texts, data), vectors, since=1, with_body=True))
     return made
 
 
 @pytest.fixture(scope="module")
 def head(examples):
     """Make the head of an index of all examples."""
-    settings = IndexSettings(
-        (), (ChannelSettings.of("hashing", HashingEmbedder()),), "english", False, True, (1, 1)
-    )
+    settings = IndexSettings((), ModelSettings.of("hashing", HashingEmbedder()), True, (1, 1))
     tallies, histograms = TermTallies(), Histograms()
     lengths = [0, 0]
     for texts, _ in examples:
@@ -75,8 +71,7 @@ def head(examples):
         field: FieldTotals(length, histograms.average_idf(field, len(examples)))
         for field, length in zip(LEXICAL, lengths, strict=True)
     }
-    trust = sum(texts.document.trust for texts, _ in examples)
-    return Head(1, 1, settings, len(examples), 0, 0, trust, 3, totals)
+    return Head(1, 1, settings, len(examples), 0, 0, totals)
 
 
 @pytest.fixture(scope="module")
@@ -112,12 +107,10 @@ def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
 
 
 def test_the_documents_are_known_by_what_holds_for_all(rows, head, make_corpus):
-    """Their number, and the shares of languages and scripts; numbers are of those that are here."""
+    """Their number; those that documents go by are of what is here."""
     corpus = make_corpus(rows[:4])
     store = corpus.documents
     assert (len(store), store.size) == (head.documents, 4)
-    assert store.other_share == 3 / head.documents
-    assert store.mean_trust == head.trust / head.documents
     assert [document.doc_id for document in store] == sorted(document.doc_id for document in store)
 
 
@@ -129,17 +122,6 @@ def test_no_candidates_know_the_terms_of_the_query_all_the_same(make_corpus, fre
     assert nothing.best(weights, 1, NOTHING).documents.tolist() == []
 
 
-def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
-    assert dense_fields(2, with_body=True) == (
-        ("dense_0_metadata", "dense_0_examples"),
-        ("dense_1_metadata", "dense_1_body"),
-    )
-    assert dense_fields(2, with_body=False) == (
-        ("dense_0_metadata", "dense_0_examples"),
-        ("dense_1_metadata",),
-    )
-
-
 @pytest.mark.parametrize(
     ("field", "value"),
     [
@@ -148,9 +130,9 @@ def test_a_row_has_a_vector_of_the_body_where_it_is_embedded():
         ("counts", pack(b"short")),
         ("chunks", pack(b"\x01\x00\x00\x00\xff\xff\xff\xff")),
         ("chunks", pack(b"\x01\x00\x00\x00\x00\x02\x00\x00" + b"\0" * 1028)),
-        ("dense_0_metadata", [0.0] * 511),
-        ("dense_0_metadata", [float("nan")] * 512),
-        ("dense_0_examples", [float("nan")] * 512),
+        ("dense_metadata", [0.0] * 511),
+        ("dense_metadata", [float("nan")] * 512),
+        ("dense_examples", [float("nan")] * 512),
     ],
 )
 def test_a_damaged_row_is_told_and_not_searched(rows, make_corpus, field, value):

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, RemoteError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.channels import ChannelSettings
+from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.remote import generations
 from skillsearch.remote.generations import Claim, FieldTotals, Head, are_compatible
 from skillsearch.remote.rows import CLAIM, HEAD, Generation, note_row, pack, unpack
 
-CHANNEL = ChannelSettings("hashing", "identity", "abc", 512, frozenset({"Latin"}))
-SETTINGS = IndexSettings((), (CHANNEL,), "english", False, True, (1, 1))
+MODEL = ModelSettings("hashing", "identity", "abc", 512)
+SETTINGS = IndexSettings((), MODEL, True, (1, 1))
 TOTALS = {"metadata": FieldTotals(12, 0.5), "full": FieldTotals(30, -0.25)}
-COUNTED = Head(3, 1, SETTINGS, 7, 2, 1, 4.5, 1, TOTALS)
+COUNTED = Head(3, 1, SETTINGS, 7, 2, 1, TOTALS)
 
 
 @pytest.mark.parametrize(
@@ -42,12 +42,11 @@ def test_collections_of_an_index_are_known_by_their_names(name, number):
 @given(
     st.integers(0, 1 << 40),
     st.integers(0, 1 << 40),
-    st.floats(allow_nan=False, allow_infinity=False),
     st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
 )
-def test_a_head_comes_back_as_it_was(version, count, trust, idf):
+def test_a_head_comes_back_as_it_was(version, count, idf):
     totals = {"metadata": FieldTotals(count, idf[0]), "full": FieldTotals(0, idf[1])}
-    head = Head(version, count, SETTINGS, count, 0, count, trust, 0, totals)
+    head = Head(version, count, SETTINGS, count, 0, count, totals)
     assert Head.from_row(head.to_row()) == head
 
 
@@ -67,7 +66,7 @@ def test_statistics_are_of_what_searches_find():
         {"settings": None},
         {"documents": "many"},
         {"totals": {"metadata": {"length": 1, "average_idf": 0.0}}},
-        {"trust": None},
+        {"skipped": None},
     ],
 )
 def test_a_head_of_another_form_is_refused(change):
@@ -90,12 +89,12 @@ def test_a_damaged_head_is_none(memory, note):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"roots": ("other",), "languages": "auto", "could_add": True}, True),
+        ({"roots": ("other",), "pending": ("other",)}, True),
         ({"with_body": False}, False),
         ({"analysis": (1, 2)}, False),
-        ({"channels": (replace(CHANNEL, fingerprint="other"),)}, False),
-        ({"channels": (CHANNEL, CHANNEL)}, False),
-        ({"channels": (replace(CHANNEL, model="elsewhere", model_identity="x"),)}, True),
+        ({"model": replace(MODEL, fingerprint="other")}, False),
+        ({"model": replace(MODEL, dimensions=256)}, False),
+        ({"model": replace(MODEL, spec="elsewhere", identity="x")}, True),
     ],
 )
 def test_rows_are_shared_by_settings_that_make_the_same_rows(changes, expected):

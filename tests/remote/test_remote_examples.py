@@ -50,7 +50,7 @@ def told(index):
 def local(root, tmp_path):
     """Return a local index of a root, up to date."""
     place = tmp_path / "local"
-    return SkillIndex.from_roots(root, index_dir=place, model="hashing", languages="english")
+    return SkillIndex.from_roots(root, index_dir=place, model="hashing")
 
 
 def test_answers_are_those_of_a_local_index(index_in, root, keep, tmp_path):

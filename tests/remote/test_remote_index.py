@@ -112,7 +112,6 @@ def test_an_explanation_names_the_matched_terms(shared):
     result = shared.search("knead the dough", explain=True, threshold=0.0)
     assert result[0].name == "bake-bread"
     assert set(result[0].explain.matched_terms["body"]) == {"knead", "dough"}
-    assert [vote.channel for vote in result.channels] == ["bm25", "hashing"]
 
 
 def test_copies_take_one_place(build, root, tmp_path):
@@ -251,10 +250,8 @@ def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, 
     index, _ = build()
     server = MilvusServer(milvus)
     opened = find_current(server, collection)
-    (channel,) = opened.head.settings.channels
-    other = replace(
-        opened.head.settings, channels=(replace(channel, fingerprint="0123456789abcdef"),)
-    )
+    model = replace(opened.head.settings.model, fingerprint="0123456789abcdef")
+    other = replace(opened.head.settings, model=model)
     server.upsert(opened.generation.terms, [replace(opened.head, settings=other).to_row()])
     server.close()
     with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):

@@ -38,7 +38,7 @@ def index_twice(module_home, memory_server, index_on, tmp_path_factory):
 
     def make(*roots, with_body=True):
         remote, _ = index_on(memory_server(), *roots, with_body=with_body)
-        options = {"model": "hashing", "languages": "english", "with_body": with_body}
+        options = {"model": "hashing", "with_body": with_body}
         place = tmp_path_factory.mktemp("local")
         return remote, SkillIndex.from_roots(roots, index_dir=place, **options)
 
@@ -86,7 +86,7 @@ def facts(result):
         (one.doc_id, pytest.approx(one.score, abs=1e-6), one.chunk, one.duplicates, one.path)
         for one in (*result, *result.perhaps)
     ]
-    return result.query, result.threshold, result.state, result.channels, hits
+    return result.query, result.threshold, result.state, hits
 
 
 @pytest.mark.parametrize("with_body", [True, False])

@@ -56,7 +56,7 @@ def test_a_small_index_is_read_whole(index, memory):
     assert index.search("steep green tea")[0].name == "steep-tea"
 
 
-def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, memory):
+def test_in_a_larger_one_words_and_vectors_are_asked(index_in, tmp_path, make_skill, memory):
     for number in range(60):
         make_skill(tmp_path / "many", f"skill-{number}", f"Sort parcel {number}.", "Sort by size.")
     index, _ = index_in(tmp_path / "many")
@@ -73,14 +73,14 @@ def test_in_a_larger_one_each_channel_is_asked(index_in, tmp_path, make_skill, m
     ((queries, condition, limit),) = asked
     assert limit == 56
     assert condition == "since <= 1 and until > 1 and shadowed == false and hidden == false"
-    dense = {"dense_0_metadata", "dense_0_examples"}
+    dense = {"dense_metadata", "dense_examples"}
     assert queries.keys() == {"sparse_metadata", "sparse_full", *dense}
     metric, text = queries["sparse_metadata"]
     assert metric == "BM25"
     tokens = text.split()
     assert tokens[0] == token(term_hash("7"))
     assert set(tokens) == {token(term_hash(one)) for one in ("7", "sort", "parcel")}
-    metric, vector = queries["dense_0_metadata"]
+    metric, vector = queries["dense_metadata"]
     assert (metric, vector.dtype, vector.shape) == ("IP", np.float32, (512,))
 
 
@@ -130,7 +130,7 @@ def test_a_skill_that_goes_between_two_reads_is_looked_up_again(index, memory):
     assert index.get("steep-tea").description == "Steep green tea."
 
 
-@pytest.mark.parametrize("field", ["record", "counts", "chunks", "dense_0_metadata"])
+@pytest.mark.parametrize("field", ["record", "counts", "chunks", "dense_metadata"])
 def test_a_damaged_row_is_an_error_with_the_command_that_mends_it(index, memory, field):
     documents = memory.tables["skills_g000001"]
     key = next(iter(documents))

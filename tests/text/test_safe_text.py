@@ -127,7 +127,6 @@ TWO_OR_MORE = {
     "errors.py": "a name is ambiguous",
     "evaluation/page.py": "a title for more collections than are named",
     "index/indexing/reading.py": "two numbers that differ, for a developer",
-    "index/languages.py": "the branch for more than one",
     "index/names.py": "a name stands twice",
     "reports/audit.py": "a skill that heads many",
     "training/material.py": "so few that they are refused",

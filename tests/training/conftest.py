@@ -1,99 +1,81 @@
-"""A small BERT with random weights and a tokenizer of a few words."""
+"""A small model in our own form, with random weights and a few words."""
 
 import dataclasses
-import json
 import math
 
 import numpy as np
 import pytest
-import tokenizers
 
-from skillsearch.training.bert_weights import BertWeights
+from skillsearch.embedders.unigram import SPACE, build_tables
+from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WordTable, pack
+from skillsearch.training.bert_weights import BertWeights, Neutral
 from skillsearch.training.queries import SkillText
 
-WORDS = "[PAD] [UNK] [CLS] [SEP] tea timer kettle boils water brew the a for with cup green"
-CONFIG = {
-    "model_type": "bert",
-    "hidden_act": "gelu",
-    "position_embedding_type": "absolute",
-    "vocab_size": 20,
-    "max_position_embeddings": 12,
-    "type_vocab_size": 2,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "layer_norm_eps": 1e-12,
-}
+WORDS = "tea timer kettle boils water brew the a for with cup green".split()
+HIDDEN, INNER, HEADS, LAYERS = 32, 48, 4, 2
+PAIR_TOKENS = 168
 
 
-def make_tensors(config, random):
+def make_tensors(random):
     """Return random tensors under the official names."""
-    hidden, inner = config["hidden_size"], config["intermediate_size"]
-    shapes = {
-        "embeddings.word_embeddings.weight": (config["vocab_size"], hidden),
-        "embeddings.position_embeddings.weight": (config["max_position_embeddings"], hidden),
-        "embeddings.token_type_embeddings.weight": (config["type_vocab_size"], hidden),
-        "embeddings.LayerNorm.weight": (hidden,),
-        "embeddings.LayerNorm.bias": (hidden,),
-    }
-    for layer in range(config["num_hidden_layers"]):
-        prefix = f"encoder.layer.{layer}"
-        linear = {
-            "attention.self.query": (hidden, hidden),
-            "attention.self.key": (hidden, hidden),
-            "attention.self.value": (hidden, hidden),
-            "attention.output.dense": (hidden, hidden),
-            "intermediate.dense": (inner, hidden),
-            "output.dense": (hidden, inner),
+    shapes = {"embeddings.LayerNorm": (HIDDEN,)}
+    for layer in range(LAYERS):
+        parts = {f"attention.self.{part}": (HIDDEN, HIDDEN) for part in ("query", "key", "value")}
+        parts |= {
+            "attention.output.dense": (HIDDEN, HIDDEN),
+            "attention.output.LayerNorm": (HIDDEN,),
+            "intermediate.dense": (INNER, HIDDEN),
+            "output.dense": (HIDDEN, INNER),
+            "output.LayerNorm": (HIDDEN,),
         }
-        for name, shape in linear.items():
-            shapes |= {f"{prefix}.{name}.weight": shape, f"{prefix}.{name}.bias": shape[:1]}
-        for name in ("attention.output.LayerNorm", "output.LayerNorm"):
-            shapes |= {f"{prefix}.{name}.weight": (hidden,), f"{prefix}.{name}.bias": (hidden,)}
-    return {name: random.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
-
-
-def make_tokenizer():
-    """Return the bytes of a tokenizer.json that knows `WORDS`."""
-    words = {word: row for row, word in enumerate(WORDS.split())}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(words, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-    ends = [("[SEP]", words["[SEP]"]), ("[CLS]", words["[CLS]"])]
-    tokenizer.post_processor = tokenizers.processors.BertProcessing(*ends)
-    return tokenizer.to_str().encode()
+        shapes |= {f"encoder.layer.{layer}.{name}": shape for name, shape in parts.items()}
+    tensors = {}
+    for name, shape in shapes.items():
+        tensors[f"{name}.weight"] = random.normal(size=shape).astype(np.float32)
+        tensors[f"{name}.bias"] = random.normal(size=shape[:1]).astype(np.float32)
+    return tensors
 
 
 @pytest.fixture(scope="session")
-def make_bert():
-    """Make a small BERT; `changes` go into its config, which decides the shapes."""
+def make_words(tmp_path_factory):
+    """Write a table of words, each also inside of others, as pieces that are all as likely."""
 
-    def make(seed=7, **changes):
-        config = CONFIG | changes
-        tensors = make_tensors(config, np.random.default_rng(seed))
-        return BertWeights(tensors, config, make_tokenizer())
+    def make(words=WORDS, tokens=12, seed=7, row_of=None):
+        random = np.random.default_rng(seed)
+        pieces = ["<s>", "<pad>", "</s>", "<unk>"]
+        pieces += dict.fromkeys(text for word in words for text in (SPACE + word, word))
+        scores = np.full(len(pieces), -4, np.float32)
+        blocks = random.integers(0, 256, (len(pieces), HIDDEN // BLOCK, BLOCK_BYTES), np.uint8)
+        blocks[..., :2] = np.frombuffer(np.float16(0.2).tobytes(), np.uint8)
+        if row_of:
+            blocks[:, 0, 2:] = [row_of(piece) for piece in pieces]
+        positions = random.normal(size=(tokens, HIDDEN)).astype(np.float32)
+        path = tmp_path_factory.mktemp("words") / "words.bin"
+        tables = build_tables(pieces, scores, {0xBD: "12"})
+        path.write_bytes(pack({"words": blocks, "positions": positions, **tables}))
+        return WordTable.load(path)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def save_bert():
-    """Write a BERT as Hugging Face's libraries do, with what no vector depends on."""
-    numpy = pytest.importorskip("safetensors.numpy")
+def make_bert(make_words):
+    """Make a small embedder, neutral or not; its words are always the same."""
+    tables = {}
 
-    def save(weights, folder):
-        folder.mkdir(parents=True)
-        hidden = weights.config["hidden_size"]
-        unused = {
-            "pooler.dense.weight": np.ones((hidden, hidden), np.float32),
-            "embeddings.position_ids": np.arange(4)[None],
-        }
-        numpy.save_file({**weights.tensors, **unused}, folder / "model.safetensors")
-        (folder / "config.json").write_text(json.dumps(weights.config), encoding="utf-8")
-        (folder / "tokenizer.json").write_bytes(weights.tokenizer)
-        return folder
+    def make(seed=7, *, words=WORDS, tokens=12, is_neutral=True):
+        key = tuple(words), tokens
+        table = tables[key] = tables.get(key) or make_words(words, tokens)
+        random = np.random.default_rng(seed)
+        tensors = make_tensors(random)
+        neutral = None
+        if is_neutral:
+            centre = (random.normal(size=HIDDEN) / 20).astype(np.float32)
+            away = np.linalg.qr(random.normal(size=(HIDDEN, 2)))[0]
+            neutral = Neutral(centre, (np.eye(HIDDEN) - away @ away.T).astype(np.float32))
+        return BertWeights(table, tensors, table.positions, HEADS, 1e-12, neutral)
 
-    return save
+    return make
 
 
 @pytest.fixture(scope="session")
@@ -121,33 +103,38 @@ def make_texts():
 
 @pytest.fixture(scope="session")
 def make_reader(make_bert):
-    """Make a small BERT with the head of a reader, whose positions suffice for a pair."""
+    """Make a small reader, which has more positions than its words."""
 
-    def make(seed=7, **changes):
-        bert, random = make_bert(seed, **{"max_position_embeddings": 300} | changes), seed + 1
-        random, size = np.random.default_rng(random), bert.config["hidden_size"]
+    def make(seed=7, **options):
+        bert, random = make_bert(seed, is_neutral=False, **options), np.random.default_rng(seed + 1)
+        more = random.normal(size=(PAIR_TOKENS, HIDDEN)).astype(np.float32)
+        positions = np.concatenate([bert.positions, more])[:PAIR_TOKENS]
         shapes = {
-            "token.weight": (1, size),
-            "inner.weight": (size, 5 * size + 4),
-            "inner.bias": (size,),
-            "outer.weight": (1, size),
+            "token.weight": (1, HIDDEN),
+            "inner.weight": (HIDDEN, 5 * HIDDEN + 4),
+            "inner.bias": (HIDDEN,),
+            "outer.weight": (1, HIDDEN),
             "outer.bias": (1,),
         }
         heads = {
             f"head.{name}": (random.normal(size=shape) / 4).astype(np.float32)
             for name, shape in shapes.items()
         }
-        return dataclasses.replace(bert, tensors=bert.tensors | heads)
+        tensors = bert.tensors | heads
+        return dataclasses.replace(bert, tensors=tensors, positions=positions)
 
     return make
 
 
 @pytest.fixture(scope="session")
 def encode_by_hand(hidden_by_hand):
-    """Encode the ids of a text by BERT with mean pooling and unit length, in float64 numpy."""
+    """Encode the ids of a text by the mean, made neutral, at unit length, in float64 numpy."""
 
     def encode(weights, ids):
         mean = hidden_by_hand(weights, ids).mean(0)
+        mean = mean / np.linalg.norm(mean)
+        if weights.neutral:
+            mean = (mean - weights.neutral.centre) @ weights.neutral.apart
         return mean / np.linalg.norm(mean)
 
     return encode
@@ -185,7 +172,7 @@ def hidden_by_hand():
 
     def encode(weights, ids):
         tensors = {name: array.astype(np.float64) for name, array in weights.tensors.items()}
-        hidden, heads = weights.config["hidden_size"], weights.config["num_attention_heads"]
+        hidden, heads = weights.words.dimensions, weights.heads
 
         def linear(x, prefix):
             return x @ tensors[f"{prefix}.weight"].T + tensors[f"{prefix}.bias"]
@@ -195,10 +182,9 @@ def hidden_by_hand():
             scaled = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-12)
             return scaled * tensors[f"{prefix}.weight"] + tensors[f"{prefix}.bias"]
 
-        x = tensors["embeddings.word_embeddings.weight"][ids]
-        x = x + tensors["embeddings.position_embeddings.weight"][: len(ids)]
-        x = norm(x + tensors["embeddings.token_type_embeddings.weight"][0], "embeddings.LayerNorm")
-        for layer in range(weights.config["num_hidden_layers"]):
+        x = weights.words.rows(ids).astype(np.float64) + weights.positions[: len(ids)]
+        x = norm(x, "embeddings.LayerNorm")
+        for layer in range(weights.layers):
             prefix = f"encoder.layer.{layer}"
             q, k, v = (
                 linear(x, f"{prefix}.attention.self.{part}")

@@ -2,15 +2,15 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 from math import log
 
 import numpy as np
 import pytest
-import tokenizers
 
 from skillsearch.errors import TrainingError
 from skillsearch.evaluation.assess import auroc
-from skillsearch.readers.reader import encode_pairs
+from skillsearch.readers.reader import encode_pair
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
@@ -18,7 +18,9 @@ pytest.importorskip("transformers")
 cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
 Group, ReaderSettings = cross_encoder.Group, cross_encoder.ReaderSettings
 
-SETTINGS = ReaderSettings(groups=4, learning_rate=3e-3, head_rate=1.0, epochs=2.0, average=0.9)
+SETTINGS = ReaderSettings(
+    groups=4, learning_rate=3e-3, head_rate=1.0, epochs=2.0, average=0.9, frozen_layers=0
+)
 
 
 def toy(count=24):
@@ -93,13 +95,23 @@ def test_a_request_is_to_stand_above_its_twin():
     assert many == pytest.approx(0.5 * contrast)
 
 
+def test_a_twin_is_to_stand_above_its_original_where_it_fits_better():
+    """By the grades of the skills that both are read with; of equal ones nothing is learned."""
+    twin = Group("tee", ("", "", ""), (2, 1, 0), ("green", "black", "cup"))
+    group = Group("tea", ("", "", ""), (1, 2, 0), ("green", "black", "cup"), (twin,))
+    logits = [0.0, log(3), 5.0, log(7), 0.0, -5.0]
+    plain = loss_of(logits, [group], twin_share=0.0)
+    contrasts = log(1 + 1 / 7) + log(1 + 1 / 3)
+    assert loss_of(logits, [group]) == pytest.approx(plain + 0.5 * 2 / 4 * contrasts / 2)
+
+
 def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
     weights = make_reader()
     reader = cross_encoder.TorchReader(weights)
     pairs = [("tea", "green kettle"), ("boils the water for tea", ""), ("cup", "tea " * 40)]
-    tokenizer = tokenizers.Tokenizer.from_str(weights.tokenizer.decode())
-    expected = [read_by_hand(weights, one) for one in encode_pairs(tokenizer, pairs)]
-    reader.is_half = False
+    encoded = [encode_pair(weights.words.tokenizer, *pair) for pair in pairs]
+    expected = [read_by_hand(weights, pair) for pair in encoded]
+    reader.bert.is_half = False
     np.testing.assert_allclose(reader.read(pairs), expected, atol=1e-4)
     np.testing.assert_allclose(reader.read(pairs[:1]), expected[:1], atol=1e-4)
 
@@ -121,7 +133,7 @@ def test_each_epoch_has_each_group_once(epochs, taken):
 def test_a_reader_learns_what_fits(make_reader):
     """The loss falls, and requests tell right from wrong better than before."""
     begin, groups = make_reader(), toy()
-    settings = ReaderSettings(groups=4, learning_rate=3e-3, head_rate=1.0, epochs=8.0, average=0.5)
+    settings = replace(SETTINGS, epochs=8.0, average=0.5)
     trained = cross_encoder.train_reader(begin, groups, settings)
     before, after = (
         cross_encoder.TorchReader(weights).read for weights in (begin, trained.weights)
@@ -133,16 +145,17 @@ def test_a_reader_learns_what_fits(make_reader):
 
 
 @pytest.mark.slow
-def test_words_keep_their_vectors_and_a_seed_its_weights(make_reader):
+def test_frozen_layers_keep_their_weights_and_a_seed_all(make_reader):
     """Everything else moves; another seed brings other batches."""
-    from skillsearch.training.bert_weights import WORDS
-
     begin, groups = make_reader(), toy()
     first, again, other = (
-        cross_encoder.train_reader(begin, groups, ReaderSettings(groups=4, seed=seed)).weights
+        cross_encoder.train_reader(begin, groups, replace(SETTINGS, seed=seed)).weights
         for seed in (1, 1, 2)
     )
-    assert np.array_equal(first.tensors[WORDS], begin.tensors[WORDS])
+    frozen = cross_encoder.train_reader(begin, groups, replace(SETTINGS, frozen_layers=1)).weights
+    same = {name for name, one in begin.tensors.items() if frozen.tensors[name] is one}
+    norm = {f"embeddings.LayerNorm.{part}" for part in ("weight", "bias")}
+    assert same == norm | {name for name in begin.tensors if ".layer.0." in name}
     assert not np.array_equal(
         first.tensors["head.outer.weight"], begin.tensors["head.outer.weight"]
     )
@@ -151,7 +164,7 @@ def test_words_keep_their_vectors_and_a_seed_its_weights(make_reader):
 
 
 def test_weights_without_a_head_get_a_random_one(make_bert):
-    weights = make_bert(max_position_embeddings=300)
+    weights = make_bert(tokens=24)
     trained = cross_encoder.train_reader(weights, toy(4), SETTINGS).weights
     assert trained.is_reader
 
@@ -165,9 +178,43 @@ def test_training_ends_at_the_deadline(make_reader):
     assert (trained.steps, trained.values, len(looks)) == (1, {1: 0.5}, 1)
 
 
+@pytest.mark.slow
+def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(make_reader, tmp_path):
+    """Also with the checks that it had made; another run begins anew."""
+    settings = replace(SETTINGS, check_every=2, save_every=3, patience=9)
+
+    def run(folder, looks, interrupted_at=0, **changes):
+        steps = []
+
+        def tell(_stage, done, _total):
+            steps.append(done)
+            if done == interrupted_at:
+                raise KeyboardInterrupt
+
+        trained = cross_encoder.train_reader(
+            make_reader(),
+            toy(),
+            replace(settings, **changes),
+            check=lambda _read: -float(next(looks)),
+            checkpoints=tmp_path / folder,
+            progress=tell,
+        )
+        return trained, steps
+
+    whole, _ = run("whole", count())
+    with pytest.raises(KeyboardInterrupt):
+        run("halves", count(), interrupted_at=7)
+    again, steps = run("halves", count(3))
+    assert steps == list(range(7, 13))
+    assert again.values == whole.values
+    for name, one in whole.weights.tensors.items():
+        np.testing.assert_allclose(again.weights.tensors[name], one, atol=1e-5)
+    assert run("halves", count(), seed=1)[1][0] == 1
+
+
 def test_training_ends_when_it_gains_no_more(make_reader):
     falling, told = iter([0.9, 0.8, 0.7, 0.6]), []
-    settings = ReaderSettings(groups=4, epochs=2.0, check_every=1, patience=2)
+    settings = replace(SETTINGS, check_every=1, patience=2)
     begin = make_reader()
     trained = cross_encoder.train_reader(
         begin,

@@ -9,8 +9,6 @@ from skillsearch.evaluation.types import Comparison
 from skillsearch.training.gains import Change, Measured, decide, measure_both
 from skillsearch.training.material import Material
 
-LATIN = frozenset({"Latin"})
-
 
 def make_change(difference, p_value, before=0.5):
     """Return what became of a way to search."""
@@ -59,7 +57,7 @@ def test_enough_judged_queries_decide_and_few_do_not():
 @pytest.mark.slow
 def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
     """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
-    collection = Material.gather(make_texts(60), [], LATIN, 0).collections()["held_out"]
+    collection = Material.gather(make_texts(60), [], 0).collections()["held_out"]
     measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
     assert (measured.queries, measured.documents) == (12, 60)
     for change in measured.changes.values():

@@ -16,7 +16,6 @@ from skillsearch.training.plan import (
 )
 from skillsearch.training.queries import SkillText
 
-LATIN = frozenset({"Latin"})
 SETTINGS = TrainingSettings(steps=6, batch_size=16, seed=5)
 
 
@@ -48,25 +47,15 @@ def test_a_copy_has_the_row_of_the_first(field):
     first = make_text(1, body=long)
     same = " ".join(getattr(first, field).upper().split(" ")).replace(" ", "\n ")
     copy = make_text(2, **{field: same})
-    kept, rows = distinct_skills([first, make_text(3), copy], LATIN)
+    kept, rows = distinct_skills([first, make_text(3), copy])
     assert [skill.name for skill in kept] == ["skill-1", "skill-3"]
     assert rows == {0: 0, 1: 1, 2: 0}
 
 
 def test_short_bodies_are_equal_by_chance():
     """A stub makes no two skills copies."""
-    kept, _ = distinct_skills([make_text(one, body="See the docs.") for one in (1, 2)], LATIN)
+    kept, _ = distinct_skills([make_text(one, body="See the docs.") for one in (1, 2)])
     assert len(kept) == 2
-
-
-def test_what_the_embedder_cannot_read_is_left_out():
-    """Of the texts the foreign letters, and a skill of which nothing is left."""
-    mixed = make_text(1, body="Weigh it. 무게를 재세요.")
-    foreign = make_text(2, about="소포를 무게와 거리에 따라 분류하고 상자가 가득 차면 알려 줍니다.")
-    kept, rows = distinct_skills([foreign, mixed], LATIN)
-    assert [skill.body for skill in kept] == ["Weigh it. ."]
-    assert rows == {1: 0}
-    assert len(distinct_skills([foreign, mixed], None)[0]) == 2
 
 
 def test_texts_to_make_queries_of_are_counted(skills):

@@ -5,7 +5,6 @@ import json
 import random
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from skillsearch.errors import TrainingError
@@ -13,8 +12,8 @@ from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.readers.reader import load_reader
-from skillsearch.training.bert_weights import export, read_exported
 from skillsearch.training.material import is_measured
+from skillsearch.training.model_folders import begin_weights, export
 from skillsearch.training.queries import SkillText
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
@@ -31,8 +30,16 @@ ALL = [
     for sign in ("tea" if kind == "sorter" else "cup",)
 ]
 """Skills, six for a crate, of which `tea` says that it is the right one."""
+WORDS = ("the", "with", "tea", "cup", "Sees", "to", "of", "crate", "depot", *WORKERS.values())
+"""What the readers know of all that."""
 LEARNS = replace(
-    reader_tuning.SETTINGS, learning_rate=3e-3, head_rate=1.0, epochs=6.0, average=0.8, groups=4
+    reader_tuning.SETTINGS,
+    learning_rate=3e-3,
+    head_rate=1.0,
+    epochs=6.0,
+    average=0.8,
+    groups=4,
+    frozen_layers=0,
 )
 """Lets a reader of so few weights learn something in so few steps."""
 
@@ -52,13 +59,11 @@ def root(tmp_path, make_skill):
 def model(tmp_path, make_reader):
     folder = tmp_path / "tiny"
     export(
-        make_reader(8, vocab_size=1_000),
+        make_reader(8, words=WORDS),
         folder,
         name="tiny",
         notice="A tiny reader.\n",
         licence="Do as you like.\n",
-        stem="reader",
-        extra={"scripts": ["Latin"]},
     )
     return folder
 
@@ -74,13 +79,13 @@ def options(root, model, tmp_path):
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
     return reader_tuning.ReaderOptions(
-        (root,), tmp_path / "out" / "tuned", path, str(model), "hashing", languages="english"
+        (root,), tmp_path / "out" / "tuned", path, str(model), "hashing"
     )
 
 
 @pytest.mark.slow
 def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
-    """It tells apart what the search cannot, and reads like the weights that were trained."""
+    """It tells apart what the search cannot."""
     told = []
     tuned = reader_tuning.tune_reader(options, progress=silent, tell=told.append, settings=LEARNS)
     assert tuned.is_better
@@ -93,18 +98,15 @@ def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
     files = {path.name for path in options.out.iterdir()}
     assert files == {
         *("LICENSE", "NOTICE", "reader.json", "reader.onnx", "reader.onnx_data"),
-        "tokenizer.json",
+        "words.bin",
     }
     assert (options.out / "NOTICE").read_text().startswith("A tiny reader.\n")
     assert [path.name for path in options.out.parent.iterdir()] == ["tuned"]
     assert told[0].startswith("Tuning on ")
     loaded, old = load_reader(str(options.out)), load_reader(str(model))
-    assert (loaded.name, loaded.scripts) == ("tiny (tuned)", {"Latin"})
-    torch_reader = reader_tuning.TorchReader(read_exported(options.out, "reader"))
-    torch_reader.is_half = False
-    asked, texts = "handle crate7", [text for _, text in ALL[:6]]
-    expected = torch_reader.read([(asked, text) for text in texts])
-    np.testing.assert_allclose(loaded.read(asked, texts), expected, rtol=0.1, atol=0.15)
+    assert loaded.name == "tiny (tuned)"
+    asked, texts = "handle crate7", [text for _, text in ALL[42:48]]
+    assert loaded.read(asked, texts).argmax() == 5
     assert loaded.read(asked, texts).tolist() != old.read(asked, texts).tolist()
     assert json.loads(json.dumps(tuned.to_dict()))["measured"]["judged"]["reader"]["before"]
 
@@ -121,8 +123,7 @@ def test_a_reader_that_did_not_is_not_written(options):
     )
     assert not kept.is_better
     assert kept.folder == options.out
-    again = reader_tuning.begin_reader(str(options.out))
-    assert again.is_reader
+    assert begin_weights(str(options.out), "reader").is_reader
 
 
 @pytest.mark.slow
@@ -155,19 +156,6 @@ def test_too_few_judged_requests_are_refused(options, tmp_path):
     with pytest.raises(TrainingError, match=r"^25 judged requests .* at least 30 are needed"):
         reader_tuning.tune_reader(options, progress=silent, tell=silent)
     assert list(options.out.parent.iterdir()) == []
-
-
-def test_requests_whose_skills_are_never_read_are_refused(options):
-    lines = [{"query": f"箱{one}を見る", "skill": f"sorter-{one}"} for one in range(COUNT)]
-    options.queries.write_text("\n".join(map(json.dumps, lines)))
-    with pytest.raises(TrainingError, match="finds no right skill beside a wrong one"):
-        reader_tuning.tune_reader(options, progress=silent, tell=silent)
-
-
-@pytest.mark.parametrize("spec", ["onnx", "", "st:nowhere"])
-def test_other_readers_are_refused(spec):
-    with pytest.raises(TrainingError, match="cannot be tuned; begin with minilm"):
-        reader_tuning.begin_reader(spec)
 
 
 def collection(negatives=20):
@@ -213,7 +201,7 @@ def test_what_is_measured_is_learned_by_no_one(tmp_path):
 
 def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path):
     """To learn from also those that were not found, and a random one; nothing else fits."""
-    searched = reader_tuning._Searched(options, tmp_path / "index", frozenset({"Latin"}), silent)
+    searched = reader_tuning._Searched(options, tmp_path / "index", silent)
     requests = [
         reader_tuning.Request("see to crate3 of depot3", frozenset({"root:sorter-3"})),
         reader_tuning.Request("nothing but zebras", frozenset({"root:sorter-4"})),

@@ -1,70 +1,101 @@
-"""``scripts/train_reader.py``: the queries that it draws from texts, and what it leaves out."""
+"""``scripts/train_reader.py``: which skills requests and their twins are read with."""
 
 import gzip
 import json
+import random
 
+import numpy as np
 import pytest
+
+from skillsearch.training.queries import SkillText
 
 pytestmark = pytest.mark.torch
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
 THINGS = "kettle pump ladder lantern anvil violin compass saddle barrel hammock".split()
-DEEDS = "repair paint sell borrow".split()
 
 
 @pytest.fixture
-def script(import_script):
-    return import_script("train_reader")
+def graded(import_script):
+    return import_script("graded_requests")
 
 
 @pytest.fixture
-def texts(script):
-    """Forty skills, one a deed and a thing."""
-    skills = [
-        (
-            f"{deed}-{thing}",
-            f"Helps to {deed} an old {thing} at home. Use when somebody asks to {deed} a {thing} "
-            f"that a neighbour left behind. Covers what to look for in any {thing} first.",
-            f"# {deed} a {thing}\n\nLook at the {thing} in daylight and note each defect in a "
-            f"list.\n\nThen {deed} it by the book of the trade, page by page, without haste.\n",
-        )
+def drawer(import_script, graded):
+    """Draw of ten skills, of which each is nearest to the next one."""
+    texts = [
+        SkillText(f"mend-{thing}", f"Helps to mend a {thing}.", f"# {thing}\n\nSee the {thing}.")
         for thing in THINGS
-        for deed in DEEDS
     ]
-    return script.Texts(skills)
+    turns = np.arange(10) / 3
+    vectors = np.stack([np.cos(turns), np.sin(turns)], axis=1).astype(np.float32)
+    return import_script("train_reader").Drawer(graded.Skills(texts, ["en"] * 10, {}), vectors)
 
 
-def test_a_drawn_query_shares_no_words_in_a_row_with_its_skill(script, texts):
-    """It is read with five other skills, none of them left out."""
-    found = list(script.drawn(texts, set(range(4)), 30))
-    assert len(found) == 30
-    for group in found:
-        assert group.grades == (2, 0, 0, 0, 0, 0)
-        assert len(set(group.skills[:5])) == 5
-        assert not {*group.skills} & set(range(4))
-        assert not set(script._runs(group.request)) & set(script._runs(group.texts[0]))
-    assert [one.request for one in found] == [
-        one.request for one in script.drawn(texts, set(range(4)), 30)
+@pytest.fixture
+def request_of(graded):
+    def make(text, grades, rows=range(8), cluster=1, kind="s", writer="w00", twin_of=None):
+        source = graded.WRITERS.get(writer[:2], "written")
+        return graded.Request(text, tuple(rows), grades, cluster, kind, source, writer, twin_of)
+
+    return make
+
+
+def test_a_request_is_read_with_skills_that_fit_and_that_do_not(drawer, request_of):
+    """Two that fit, two or three that do not, and a stranger more often than not."""
+    elsewhere = request_of("a barrel", {8: 2}, rows=(8, 9), cluster=2)
+    strangers = 0
+    for seed in range(40):
+        drawer._chance = random.Random(seed)
+        group, _ = drawer.groups([request_of("mend it", {0: 2, 1: 2, 2: 2, 3: 1}), elsewhere])
+        grades = dict(zip(group.skills, group.grades, strict=True))
+        assert list(grades.values()).count(2) == 2
+        strangers += (is_strange := not set(group.skills) <= set(range(8)))
+        assert len(grades) - is_strange in (4, 5)
+        for row, text in zip(group.skills, group.texts, strict=True):
+            assert THINGS[row] in text
+    assert 10 < strangers < 36
+
+
+def test_a_twin_is_read_with_what_fitted_and_with_what_fits_now(drawer, request_of):
+    """Of near twins one; the others each, and what fits them is read with the original too."""
+    twins = [
+        request_of("mend her kettle", {4: 2}, kind="x", writer="twin", twin_of="mend my kettle"),
+        request_of("mend no kettle", {}, kind="x", twin_of="mend my kettle"),
+        request_of("mend a tin kettle", {}, kind="x", twin_of="mend my kettle"),
+        request_of("mend a lost one", {}, kind="x", cluster=3, twin_of="nobody asks"),
     ]
+    group, alone = drawer.groups([request_of("mend my kettle", {0: 2}), *twins])
+    assert [twin.request for twin in group.twins][:1] == ["mend her kettle"]
+    assert len(group.twins) == 2
+    for twin in group.twins:
+        assert twin.skills[0] == 0
+        assert twin.grades[0] == 0
+    assert dict(zip(group.twins[0].skills, group.twins[0].grades, strict=True))[4] == 2
+    assert dict(zip(group.skills, group.grades, strict=True))[4] == 0
+    assert (alone.request, alone.grades, len(alone.skills)) == ("mend a lost one", (0, 0, 0), 3)
 
 
-def test_requests_are_read_with_all_judged_skills_and_a_stranger(script, texts, tmp_path):
-    """Twins without the stranger, alone if their original is not read; near misses are left out."""
-    asked = {"cluster": 1, "kind": "s", "text": "repair my kettle", "rows": [0, 1]}
-    asked["grades"] = {"0": 2}
-    twin = {**asked, "kind": "x", "text": "melt my kettle", "grades": {}, "twin_of": asked["text"]}
-    near = {**asked, "kind": "n", "text": "sell a kettle on the moon", "grades": {}}
-    other = {"cluster": 2, "kind": "s", "text": "paint a pump", "rows": [4, 5], "grades": {"5": 1}}
-    lost = {**twin, "cluster": 3, "rows": [8, 9], "twin_of": "what nobody has"}
-    path = tmp_path / "requests.jsonl.gz"
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(one) + "\n" for one in (near, asked, twin, other, lost))
-    (one, first), (two, second), (three, third) = script.written(path, texts, set())
-    assert (one, first.request, first.grades) == (1, "repair my kettle", (2, 0, 0))
-    assert first.skills[:2] == (0, 1)
-    assert first.skills[2] in {4, 5, 8, 9}
-    (changed,) = first.twins
-    assert (changed.request, changed.skills, changed.grades) == ("melt my kettle", (0, 1), (0, 0))
-    assert (two, second.grades[:2]) == (2, (0, 1))
-    assert (three, third.skills, third.grades) == (3, (8, 9), (0, 0))
-    assert script.measured_rows(texts, path, {2}, ()) == {4, 5}
+def test_near_misses_and_some_requests_of_agents_are_left_out(drawer, request_of):
+    requests = [request_of("a near miss", {}, kind="n")]
+    requests += [request_of(f"agent {number}", {0: 2}, writer="ag") for number in range(100)]
+    requests += [request_of("hard", {}, kind="n", writer="hd0")]
+    texts = [group.request for group in drawer.groups(requests)]
+    assert texts[-1] == "hard"
+    assert "a near miss" not in texts
+    assert 40 < len(texts) < 80
+
+
+def test_requests_are_read_with_rows_of_distinct_skills(graded, tmp_path):
+    """Those of clusters that are left out, and without such a skill, are not."""
+    record = {"writer": "tr-x", "kind": "s", "text": "repair", "cluster": 1}
+    records = [
+        record | {"rows": [0, 1, 2], "grades": {"0": 2, "2": 1}},
+        record | {"rows": [2], "grades": {"2": 2}},
+        record | {"rows": [0], "grades": {"0": 2}, "cluster": 2},
+    ]
+    with gzip.open(tmp_path / "r.gz", "wt", encoding="utf-8") as file:
+        file.writelines(json.dumps(one) + "\n" for one in records)
+    (request,) = graded.read_requests(tmp_path / "r.gz", {2}, {0: 5, 1: 5})
+    assert (request.rows, request.grades) == ((5,), {5: 2})
+    assert (request.source, request.twin_of) == ("translated", None)

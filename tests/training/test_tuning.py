@@ -5,55 +5,35 @@ import sys
 import numpy as np
 import pytest
 
-from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
-from skillsearch.training.bert_weights import (
-    average,
-    folder_of,
-    read_exported,
-    read_hugging_face,
-    texts_beside,
-)
 from skillsearch.training.material import Material, read_library
 from skillsearch.training.plan import Asked
 from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
-
-LATIN = frozenset({"Latin"})
 
 
 def silent(*_told):
     """Take no notice of progress."""
 
 
-def test_mixed_weights_lie_between_both(make_bert):
-    """A share of 1 is the tuned ones, of 0 the old ones."""
-    begin, tuned = make_bert(1), make_bert(2)
-    mixed = average(begin, tuned, 0.25)
-    for name, one in begin.tensors.items():
-        np.testing.assert_allclose(mixed.tensors[name], 0.75 * one + 0.25 * tuned.tensors[name])
-        np.testing.assert_array_equal(average(begin, tuned, 1.0).tensors[name], tuned.tensors[name])
-        np.testing.assert_array_equal(average(begin, tuned, 0.0).tensors[name], one)
-
-
 @pytest.mark.parametrize("count", [0, 1, 49])
 def test_too_few_skills_are_refused(count, make_texts):
     """It says how many there are, and how many it takes."""
     with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
-        Material.gather(make_texts(count), [], LATIN, 0)
+        Material.gather(make_texts(count), [], 0)
 
 
 def test_skills_that_say_nothing_of_their_uses_are_refused():
     texts = [SkillText(f"s{one}", f"Depot {one}, shelves and belts of it", "") for one in range(80)]
     with pytest.raises(TrainingError, match="say too little"):
-        Material.gather(texts, [], LATIN, 0)
+        Material.gather(texts, [], 0)
 
 
 def test_nothing_that_is_measured_is_trained(make_texts):
     """Neither requests that were held out nor judged queries that were kept back."""
     texts = make_texts(60)
     chosen = [Asked(f"query {number}", (number,)) for number in range(60)]
-    material = Material.gather(texts, chosen, LATIN, 0)
+    material = Material.gather(texts, chosen, 0)
     trained = {pair.query for pair in material.judged}
     kept_back = {query for query, _ in material.kept_back}
     assert trained.isdisjoint(kept_back)
@@ -68,7 +48,7 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     """Each query with the skill that it was struck from, or was judged right for it."""
     texts = [*make_texts(60), make_texts(1)[0]]
     chosen = [Asked(f"query {number}", (0, 60)) for number in range(9)]
-    material = Material.gather(texts, chosen, LATIN, 0)
+    material = Material.gather(texts, chosen, 0)
     held, judged = material.collections().values()
     assert len(held.documents) == len(judged.documents) == 60
     for query, asked in zip(held.queries, material.asked, strict=True):
@@ -106,27 +86,6 @@ def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_
         "Tells how dark they are.",
         "Cools the beans after the second crack.",
     )
-
-
-@pytest.mark.parametrize("model", ["hashing", "multilingual", "st:sentence-transformers/x", ""])
-def test_models_that_cannot_be_tuned_are_refused(model):
-    with pytest.raises(TrainingError, match=r"cannot be tuned; begin with onnx"):
-        folder_of(model)
-
-
-def test_models_are_found_by_the_names_that_index_takes(tmp_path):
-    for model in ("onnx", "skillsearch-minilm"):
-        assert folder_of(model) == (PACKAGED_MODEL, read_exported)
-    assert folder_of(f"onnx:{tmp_path}") == folder_of(str(tmp_path)) == (tmp_path, read_exported)
-    assert folder_of(f"st:{tmp_path}") == (tmp_path, read_hugging_face)
-
-
-def test_a_model_keeps_the_texts_beside_it(tmp_path):
-    """Notice and licence as they are, bad bytes replaced; what is missing stays so."""
-    assert texts_beside(str(tmp_path)) == [None, None]
-    (tmp_path / "NOTICE").write_bytes(b"From afar.\xff\n")
-    (tmp_path / "LICENSE").write_text("Do as you like.\n")
-    assert texts_beside(str(tmp_path)) == ["From afar.\ufffd\n", "Do as you like.\n"]
 
 
 def test_a_run_works_beside_the_folder_of_the_model(tmp_path):

@@ -80,7 +80,7 @@ def collection(tmp_path_factory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder / "home"))
         roots = [EXAMPLES, folder / "hostile"]
-        SkillIndex.from_roots(roots, index_dir=folder / "index", languages="english")
+        SkillIndex.from_roots(roots, index_dir=folder / "index")
     return folder / "index"
 
 

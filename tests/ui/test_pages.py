@@ -39,9 +39,9 @@ def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name
 
 def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):
     page = visit().go("")
-    page.keyboard.type("squash my last three commits")
+    page.keyboard.type("rebase my branch")
     page.locator("h2.fits").wait_for()
-    page.wait_for_url("**?q=squash+my+last+three+commits")
+    page.wait_for_url("**?q=rebase+my+branch")
     assert page.locator("#said").text_content().startswith("1 skill fits")
     assert page.locator("#q").evaluate("one => one === document.activeElement")
     page.keyboard.press("Tab")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.index.dense.vectors import DenseChannel, DenseFields, DenseWriter
+from skillsearch.index.dense.vectors import DenseFields, DenseIndex, DenseWriter
 from skillsearch.ui.projection import NEIGHBOURS, PAIRS, neighbours, project
 
 
@@ -27,8 +27,8 @@ def clusters(count, size, dimensions=32, seed=0):
 def laid_out(vectors, families=None, least=0.9):
     """Project vectors with their exact neighbours."""
     numbers = np.arange(len(vectors))
-    channel = DenseChannel((DenseFields((vectors,)),))
-    near = neighbours(channel, numbers, vectors, numbers[:0])
+    dense = DenseIndex((DenseFields((vectors,)),))
+    near = neighbours(dense, numbers, vectors, numbers[:0])
     return project(vectors, near, numbers if families is None else families, least)
 
 
@@ -98,13 +98,13 @@ def test_neighbours_are_the_nearest_living_documents(tmp_path):
     vectors = clusters(20, 10)
     segments = []
     for name, part in (("a", vectors[:150]), ("b", vectors[150:])):
-        writer = DenseWriter(tmp_path, name, 32, len(part), with_body=False)
+        writer = DenseWriter(tmp_path, name, 32, len(part))
         writer.add(part)
         writer.finish()
-        segments.append(DenseFields.load(tmp_path, name, with_body=False))
+        segments.append(DenseFields.load(tmp_path, name))
     deleted = np.array([3, 77, 160])
     living = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(200), deleted))
-    found = neighbours(DenseChannel(tuple(segments)), living, vectors[living], deleted)
+    found = neighbours(DenseIndex(tuple(segments)), living, vectors[living], deleted)
     cosines = vectors[living] @ vectors[living].T
     np.fill_diagonal(cosines, -2)
     nearest = np.argsort(-cosines, axis=1)[:, :NEIGHBOURS]

@@ -98,7 +98,7 @@ def test_confusable_skills_of_two_families_are_joined(make_skill, tmp_path, inde
     make_skill(root, "steep-tea", "Steep green tea at the right temperature.")
     make_skill(tmp_path / "copies", "steep-tea", "Steep green tea at the right temperature.")
     roots = [root, tmp_path / "copies"]
-    index = SkillIndex.from_roots(roots, index_dir=index_dir, languages="english")
+    index = SkillIndex.from_roots(roots, index_dir=index_dir)
     record = json.loads(make_map(index))
     joined = [{record["names"][i] for i in pair} for pair in record["pairs"]]
     assert joined == [{"clawguard", "skill-flag"}]

@@ -1,8 +1,8 @@
-"""The vectors of a dense channel: of the metadata of all documents, maybe of their bodies too.
+"""The vectors of an index: of the metadata of all documents, and of their examples.
 
 Each field is a FAISS index, and both are searched together, by the metadata vector plus a share of
-the body vector. Of many vectors, codes of that sum are scanned first, another FAISS index; this is
-the only importer of faiss.
+the vector of examples. Of many vectors, codes of that sum are scanned first, another FAISS index.
+This is the only importer of faiss.
 """
 
 from __future__ import annotations
@@ -56,10 +56,10 @@ _TRAINING_ROUNDS = 10  # Twice as many find no more.
 
 @dataclass(frozen=True, slots=True)
 class DenseFields:
-    """The vectors of one segment, a row a document: of the metadata, and maybe of one field more.
+    """The vectors of one segment, a row a document: of the metadata, and maybe of the examples.
 
-    That is the heads of bodies, or the mean of the examples of each skill: as good as the most
-    similar of them, for a quarter of the bytes. For a skill without either the metadata stands.
+    That is the mean of the examples of each skill: as good as the most similar of them, for a
+    quarter of the bytes. For a skill without any the metadata stands.
 
     Unit length or zero, maybe mapped; float32, but float16 for examples and in a large corpus: half
     the memory for an error below 0.0002. In a large corpus `codes` find rows of both together.
@@ -73,6 +73,11 @@ class DenseFields:
     def size(self) -> int:
         """Number of documents."""
         return len(self.fields[0])
+
+    @property
+    def dimensions(self) -> int:
+        """Dimensions of each vector."""
+        return int(self.fields[0].shape[1])
 
     def nearest_to_each(self, queries: Floats, k: int, excluded: Numbers) -> list[Numbers]:
         """Return the k documents nearest to each query by both fields, ascending."""
@@ -103,16 +108,14 @@ class DenseFields:
         return _blend(self.cosines(query, documents))
 
     def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
-        """Return the cosines of the metadata, and of the bodies if they are embedded."""
+        """Return the cosines of the metadata, and of the examples if there are any."""
         return [_products(rows, documents, query) for rows in self.fields]
 
     @classmethod
-    def load(cls, folder: Path, name: str, *, with_body: bool) -> DenseFields:
+    def load(cls, folder: Path, name: str) -> DenseFields:
         """Map what a `DenseWriter` wrote; a CacheError if a file is missing or does not fit."""
-        paths = _files(folder, name, with_body=with_body)
-        examples = _examples_file(folder, name)
-        fields = tuple(map(map_rows, [*paths, *([examples] if examples.exists() else [])]))
-        path = _codes_file(folder, name)
+        metadata, examples, path = _files(folder, name)
+        fields = tuple(map(map_rows, [metadata, *([examples] if examples.exists() else [])]))
         codes = load_codes(path) if path.exists() else None
         shape = (codes.ntotal, codes.d) if codes else fields[0].shape
         if any(rows.shape != shape for rows in fields):
@@ -121,8 +124,8 @@ class DenseFields:
 
 
 @dataclass(frozen=True, slots=True)
-class DenseChannel:
-    """The vectors of one embedder; documents are numbered through all segments."""
+class DenseIndex:
+    """The vectors of all documents, which are numbered through all segments; none without any."""
 
     segments: tuple[DenseFields, ...]
 
@@ -166,7 +169,7 @@ class DenseChannel:
         size = sum(segment.size for segment in self.segments)
         if len(numbers) and not 0 <= numbers.min() <= numbers.max() < size:
             raise IndexError(numbers)
-        vectors = np.empty((len(numbers), self.segments[0].fields[0].shape[1]), np.float32)
+        vectors = np.empty((len(numbers), self.segments[0].dimensions), np.float32)
         for first, segment in numbered(self.segments):
             is_here = (numbers >= first) & (numbers < first + segment.size)
             # Where a segment has no second field, the metadata stands for it.
@@ -185,20 +188,19 @@ class DenseWriter:
         dimensions: int,
         size: int,
         *,
-        with_body: bool,
         with_examples: bool = False,
         beside_codes: bool = False,
         flat_limit: int = FLAT_LIMIT,
         training_rows: int = TRAINING_ROWS,
     ) -> None:
         """Begin to write; `beside_codes` rounds the vectors like those of a large segment."""
-        self._path = _codes_file(folder, name)
+        metadata, examples, self._path = _files(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
         self._type = np.float16 if self._has_codes or beside_codes else np.float32
-        types = dict.fromkeys(_files(folder, name, with_body=with_body), self._type)
+        types: dict[Path, type[np.floating]] = {metadata: self._type}
         # A mean of examples is no more exact than that.
-        types |= {_examples_file(folder, name): np.float16} if with_examples else {}
+        types |= {examples: np.float16} if with_examples else {}
         self._writers = [FaissWriter(path, kind, dimensions) for path, kind in types.items()]
         self._types = list(types.values())
         self._waiting: list[Floats] = []
@@ -297,17 +299,9 @@ def as_floats(rows: Rows) -> Floats:
     return floats
 
 
-def _files(folder: Path, name: str, *, with_body: bool) -> list[Path]:
-    fields = ("metadata", "body") if with_body else ("metadata",)
-    return [folder / f"{name}-{field}.faiss" for field in fields]
-
-
-def _examples_file(folder: Path, name: str) -> Path:
-    return folder / f"{name}-examples.faiss"
-
-
-def _codes_file(folder: Path, name: str) -> Path:
-    return folder / f"{name}-codes.faiss"
+def _files(folder: Path, name: str) -> list[Path]:
+    """Return the files of metadata, examples and codes."""
+    return [folder / f"{name}-{part}.faiss" for part in ("metadata", "examples", "codes")]
 
 
 def _blend(fields: list[Floats]) -> Floats:

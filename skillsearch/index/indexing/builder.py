@@ -1,8 +1,7 @@
 """Indexing: finds out what changed below the roots, and writes a new generation of the index.
 
 An unchanged skill keeps its postings and vectors, and all is put in one order; so an updated index
-equals, byte for byte, one built from scratch with the same dense channels. A channel that is there
-is kept.
+equals, byte for byte, one built from scratch.
 """
 
 from __future__ import annotations
@@ -10,13 +9,11 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-
-import numpy as np
 
 from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
@@ -29,16 +26,10 @@ from skillsearch.index.corpus import (
     open_current,
     save_diagnostics,
 )
-from skillsearch.index.dense.channels import (
-    ChannelSettings,
-    channels_fit,
-    count_needed_by,
-    expects_others,
-    possible_models,
-)
-from skillsearch.index.documents import ANALYSIS, KNOWN, fluency
+from skillsearch.index.dense.query_embedder import ModelSettings
+from skillsearch.index.documents import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
-from skillsearch.index.indexing.embedding import Channel
+from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import count_skipped, in_order
 from skillsearch.index.indexing.writers import (
@@ -69,7 +60,7 @@ class Builder:
         change: What to hold, or what to change about it. What that means is decided twice: at
             once, to unpack roots and refuse wrong ones without waiting, and once it is certain
             that no other process changes the index.
-        embedders: The loaded embedders, by model spec; with `verify` all are loaded again.
+        embedder: That of the model once it is loaded; with `verify` it is loaded again.
         request: What `change` means.
         opened: The index as the run left it; None if it was damaged right after it was written.
     """
@@ -77,14 +68,15 @@ class Builder:
     folder: IndexFolder
     change: IndexRequest | RootChange
     options: IndexOptions = field(default_factory=IndexOptions)
-    embedders: Mapping[str, Embedder] = field(init=False)
+    embedder: Embedder | None = field(default=None, init=False)
     request: IndexRequest = field(init=False)
     opened: OpenedIndex | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self._started = time.monotonic()
         self._decide(last_request(self.folder))
-        self.embedders = {} if self.options.verify else dict(self.options.embedders)
+        if not self.options.verify:
+            self.embedder = self.options.embedders.get(self.request.model)
         self._book = self.options.examples or ExampleBook()
         self._progress = self.options.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
@@ -189,22 +181,19 @@ class Builder:
     def _apply(self, changes: FileChanges) -> IndexReport:
         """Write a new generation, unless it would equal the one before."""
         with ExitStack() as stack:
-            channels, could_add = self._open_channels(changes, stack)
+            cached = self._open_embedder(stack)
             settings = IndexSettings(
                 roots=self._roots,
-                channels=tuple(ChannelSettings.of(part.model, part.embedder) for part in channels),
-                languages=self.request.languages,
-                could_add=could_add,
+                model=ModelSettings.of(self.request.model, cached.embedder),
                 with_body=self.request.with_body,
                 analysis=ANALYSIS,
                 pending=self._pending(changes),
             )
-            if changes.index and settings.channels != changes.index.settings.channels:
-                # What is taken over unread would lack the texts of another channel.
+            if changes.index and settings.model != changes.index.settings.model:
                 is_whole = changes.scopes is None and not self._gone
                 changes = (changes if is_whole else self._all_new()).all_new()
             how = self._progress, self.options.limits, self.folder.path
-            update = Update(changes, settings, channels, *how)
+            update = Update(changes, settings, cached, *how)
             previous, delta = changes.index, None
             is_changed = bool(changes.to_read or changes.removed_ids)
             is_same = not is_changed and self._has_same_rest(changes)
@@ -231,56 +220,12 @@ class Builder:
             waiting = {str(root.path) for root in self._gone}.intersection(before.pending)
         return tuple(str(root.path) for root in self._roots if str(root.path) in waiting)
 
-    def _open_channels(self, changes: FileChanges, stack: ExitStack) -> tuple[list[Channel], bool]:
-        """Open the channels of the index before, if any, and a second one if the skills need it.
-
-        Returns also whether a second one could be had and is not needed.
-        """
-
-        def open_channel(model: str) -> Channel:
-            embedder = self.embedders.get(model)
-            embedder = embedder or load_embedder(model, device=self.options.device)
-            self.embedders = {**self.embedders, model: embedder}
-            cache = EmbeddingCache(embedder.fingerprint, embedder.dimensions)
-            return Channel(model, embedder, stack.enter_context(cache))
-
-        languages, channels = self.request.languages, [open_channel(self.request.model)]
-        scripts = channels[0].embedder.scripts
-        models = possible_models(self.request.model, scripts, languages)
-        before = len(changes.index.settings.channels) if changes.index else 0
-        is_needed = before > 1 or self._needs_all(models, scripts, changes)
-        if is_needed and not (before == 1 and self.options.keep_channels):
-            channels += map(open_channel, models[1:])
-        # If a channel is needed and was not added, the next run that may add it looks again.
-        return channels, len(models) > 1 and (len(channels) > 1 or not is_needed)
-
-    def _needs_all(
-        self, models: Sequence[str], scripts: frozenset[str] | None, changes: FileChanges
-    ) -> bool:
-        """Return whether the skills need all of the models, reading only until that is certain."""
-        expected = expects_others(self.folder.path)
-
-        def are_needed(others: int, size: int) -> bool:
-            languages = self.request.languages
-            needed = count_needed_by(models, languages, others, size, expected=expected)
-            return needed == len(models)
-
-        others, size, to_read = 0, 0, changes.to_read
-        if changes.index and not are_needed(0, 0):
-            documents = changes.index.corpus.documents
-            replaced = {file.doc_id for file in to_read} | changes.removed_ids
-            numbers = (documents.number_of(doc_id) for doc_id in replaced)
-            left = np.setdiff1d(documents.living, [n for n in numbers if n is not None])
-            others, size = int(np.sum(documents.fluency[left] < KNOWN)), len(left)
-        for done, file in enumerate(to_read):
-            if are_needed(others, size + len(to_read) - done):
-                return True
-            if skill := changes.reader.read(file):
-                size += 1
-                with_body = self.request.with_body
-                others += fluency(skill, scripts, with_body=with_body) < KNOWN
-            self._progress("read", done + 1, len(to_read))
-        return are_needed(others, size)
+    def _open_embedder(self, stack: ExitStack) -> CachedEmbedder:
+        """Load the embedder if need be, and open the user's cache of its vectors."""
+        model, device = self.request.model, self.options.device
+        self.embedder = embedder = self.embedder or load_embedder(model, device=device)
+        cache = EmbeddingCache(embedder.fingerprint, embedder.dimensions)
+        return CachedEmbedder(embedder, stack.enter_context(cache))
 
     def _has_same_rest(self, changes: FileChanges) -> bool:
         """Return whether the index before has the roots and diagnostics of a new generation."""
@@ -360,19 +305,10 @@ class Builder:
         if index is None:
             return None
         settings, request = index.settings, self.request
-        wanted = (request.with_body, request.languages, ANALYSIS)
-        made_with = (settings.with_body, settings.languages, settings.analysis)
-        is_other = made_with != wanted or settings.channels[0].model != request.model
-        is_other |= not _keep_ids(settings.roots, self._roots)
-        if is_other or any(channel.has_changed() for channel in settings.channels):
-            return None
-        fits = self.options.keep_channels or channels_fit(
-            settings.channels,
-            request.languages,
-            settings.could_add,
-            expected=expects_others(self.folder.path),
-        )
-        return index if fits else None
+        wanted = (request.model, request.with_body, ANALYSIS)
+        made_with = (settings.model.spec, settings.with_body, settings.analysis)
+        is_other = made_with != wanted or not _keep_ids(settings.roots, self._roots)
+        return None if is_other or settings.model.has_changed() else index
 
 
 def _keep_ids(before: Sequence[Root], now: Sequence[Root]) -> bool:

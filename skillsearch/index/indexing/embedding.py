@@ -1,4 +1,4 @@
-"""The dense channels of a run of indexing, and the vectors of the texts that are new to an index.
+"""The embedder of a run of indexing, and the vectors of the texts that are new to an index.
 
 While one batch of texts is embedded the next is gathered, and no more, so memory stays flat. The
 first batches are small, so that a few skills are embedded while they are read.
@@ -7,11 +7,11 @@ first batches are small, so that a few skills are embedded while they are read.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from skillsearch.index.documents import FieldTexts
 from skillsearch.types import Progress
 
 BATCH = 2_048
-"""Texts of a channel embedded at once: an embedder sorts them by length, to pad little."""
+"""Texts embedded at once: an embedder sorts them by length, to pad little."""
 _FIRST_BATCH = 8
 """Texts embedded at once in the first batch; each later one has up to twice as many, if the queue
 would be idle otherwise."""
@@ -32,11 +32,9 @@ _IN_MEMORY = 1 << 20
 """Bytes of new vectors beyond which they are kept in a file."""
 
 
-@dataclass(frozen=True, slots=True)
-class Channel:
-    """A dense channel: the model spec, its embedder, and the user's cache of its vectors."""
+class CachedEmbedder(NamedTuple):
+    """An embedder, and the user's cache of its vectors."""
 
-    model: str
     embedder: Embedder
     cache: EmbeddingCache
 
@@ -71,22 +69,23 @@ class NewVectors:
 
 
 class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
-    """Embeds the texts of documents for all channels, while the caller goes on reading files.
+    """Embeds the texts of documents, while the caller goes on reading files.
 
     Leaving it as a context manager stops the batch under way, `finish` waits for it. It counts the
-    texts that were embedded, and how many of them were cut at the token limit; the `vectors` of
-    each channel are there after `finish`.
+    texts that were embedded, and how many of them were cut at the token limit; the `vectors` are
+    there after `finish`.
     """
 
     def __init__(
-        self, channels: Sequence[Channel], progress: Progress, folder: Path, *, batch: int = BATCH
+        self, cached: CachedEmbedder, progress: Progress, folder: Path, *, batch: int = BATCH
     ) -> None:
         """Begin; `progress` is called from another thread, with an extrapolated total."""
         self.embedded = self.truncated = 0
-        self.vectors = [NewVectors(folder, channel.embedder.dimensions) for channel in channels]
-        self._channels, self._progress, self._batch = channels, progress, batch
+        self._embedder, self._cache = cached
+        self.vectors = NewVectors(folder, self._embedder.dimensions)
+        self._progress, self._batch = progress, batch
         self._missing, self._least = 0, _FIRST_BATCH
-        self._texts: list[dict[bytes, str]] = [{} for _ in channels]
+        self._texts: dict[bytes, str] = {}
         self._stopped = False
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="skillsearch-index")
         self._jobs: list[Future[None]] = []
@@ -94,14 +93,12 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
     def __exit__(self, *error: object) -> None:
         self._stopped = True
         self._executor.shutdown(cancel_futures=True)
-        for vectors in self.vectors:
-            vectors.close()
+        self.vectors.close()
 
     def add(self, texts: FieldTexts, share: float) -> None:
         """Take the texts of a document, after which a `share` of all has been read."""
-        for channel, gathered in enumerate(self._texts):
-            gathered.update(texts.by_key(channel))
-        count, is_idle = max(map(len, self._texts)), all(job.done() for job in self._jobs)
+        self._texts |= texts.by_key()
+        count, is_idle = len(self._texts), all(job.done() for job in self._jobs)
         if count >= self._batch or (is_idle and count >= self._least):
             self._least *= 2
             self._wait()
@@ -109,7 +106,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
 
     def flush(self) -> None:
         """Begin to embed what is left, if anything is."""
-        if any(self._texts):
+        if self._texts:
             self._start(1.0)
 
     def finish(self) -> None:
@@ -118,7 +115,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
         self._wait()
 
     def _start(self, share: float) -> None:
-        gathered, self._texts = self._texts, [{} for _ in self._channels]
+        gathered, self._texts = self._texts, {}
         self._jobs.append(self._executor.submit(self._embed, gathered, share))
 
     def _wait(self) -> None:
@@ -126,34 +123,31 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             job.result()
         self._jobs.clear()
 
-    def _embed(self, gathered: Sequence[Mapping[bytes, str]], share: float) -> None:
-        """Embed the texts that the caches lack, gathered by when a `share` of all was read."""
-        missing = []
-        for channel, vectors, texts in zip(self._channels, self.vectors, gathered, strict=True):
-            wanted = [key for key in texts if key not in vectors]
-            cached = channel.cache.get(wanted)
-            for key, vector in cached.items():
-                vectors.add(key, vector)
-            missing.append([key for key in wanted if key not in cached])
-        self._missing += sum(map(len, missing))
-        expected = max(self._missing, round(self._missing / share))
-        for number, (texts, keys) in enumerate(zip(gathered, missing, strict=True)):
-            self._embed_all(number, {key: texts[key] for key in keys}, expected)
+    def _embed(self, gathered: Mapping[bytes, str], share: float) -> None:
+        """Embed the texts that the cache lacks, gathered by when a `share` of all was read."""
+        wanted = [key for key in gathered if key not in self.vectors]
+        cached = self._cache.get(wanted)
+        for key, vector in cached.items():
+            self.vectors.add(key, vector)
+        missing = {key: gathered[key] for key in wanted if key not in cached}
+        self._missing += len(missing)
+        if missing:
+            self._embed_all(missing, max(self._missing, round(self._missing / share)))
 
-    def _embed_all(self, number: int, texts: Mapping[bytes, str], expected: int) -> None:
-        channel, keys, new = self._channels[number], list(texts), dict[bytes, NDArray[np.float32]]()
+    def _embed_all(self, texts: Mapping[bytes, str], expected: int) -> None:
+        keys, new = list(texts), dict[bytes, NDArray[np.float32]]()
         try:
-            for result in channel.embedder.embed_stream(list(texts.values())) if texts else ():
+            for result in self._embedder.embed_stream(list(texts.values())):
                 if self._stopped:
                     return
                 key = keys[result.position]
-                self.vectors[number].add(key, result.vector)
+                self.vectors.add(key, result.vector)
                 new[key] = result.vector
                 self.embedded += 1
                 self.truncated += result.truncated
                 if len(new) == FLUSHED:
-                    channel.cache.put(new)
+                    self._cache.put(new)
                     new.clear()
                 self._progress("embed", self.embedded, expected)
         finally:
-            channel.cache.put(new)
+            self._cache.put(new)

@@ -43,8 +43,7 @@ class IndexOptions:
     """The options of a `Builder`.
 
     Attributes:
-        verify: Hash every file, the index's too, whatever its stat says, and load all models anew.
-        keep_channels: Add no dense channel, for which all skills would have to be embedded.
+        verify: Hash every file, the index's too, whatever its stat says, and load the model anew.
         missing: What becomes of a root that cannot be read.
         only: What may have changed since the last run; in a small index all files are looked at.
         device: Where a model of sentence-transformers runs; None asks the settings.
@@ -57,7 +56,6 @@ class IndexOptions:
     """
 
     verify: bool = False
-    keep_channels: bool = False
     missing: Missing = "refuse"
     only: Sequence[Path] = ()
     device: str | None = None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 
 from skillsearch.index.corpus import IndexSettings, load_segment, save_tombstones
 from skillsearch.index.dense.likeness import copies_from
-from skillsearch.index.dense.vectors import DenseChannel
+from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.families import Likeness, find_families
 from skillsearch.index.names import shadowed_numbers
 from skillsearch.index.storage.arrivals import note_arrivals
@@ -38,17 +37,16 @@ class Representatives:
 
         A CacheError if it cannot be read again.
         """
-        channels, with_body = len(self.settings.channels), self.settings.with_body
-        documents, lexical, dense, _ = load_segment(folder, "", channels, with_body)
-        store = self.find(DocumentStore([documents]), [DenseChannel((part,)) for part in dense])
+        documents, lexical, dense, _ = load_segment(folder, "", self.settings.with_body)
+        store = self.find(DocumentStore([documents]), DenseIndex((dense,)))
         if len(store.uncounted):
             tallies = [((part,), part.tally(store.signs)) for part in lexical]
             save_tombstones(folder, store, tallies)
 
-    def find(self, store: DocumentStore, dense: Sequence[DenseChannel]) -> DocumentStore:
+    def find(self, store: DocumentStore, dense: DenseIndex) -> DocumentStore:
         """Return a store that knows its shadowed documents and families, given its vectors."""
         shadowed = shadowed_numbers(store, self.settings.roots)
-        limits = [copies_from(channel.model) for channel in self.settings.channels]
+        limits = copies_from(self.settings.model.spec)
         likeness = Likeness(store, dense, limits, self.settings.aliases)
         leaders = self._leaders_before(store.size, shadowed)
         ids = None if self.before is None else self.before.ids[self.before.living]

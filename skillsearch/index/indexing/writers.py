@@ -25,10 +25,10 @@ from skillsearch.index.corpus import (
     load_segment,
     save_tombstones,
 )
-from skillsearch.index.dense.vectors import DenseChannel, DenseWriter, mean_vector
-from skillsearch.index.documents import Document, FieldTexts, embeds_body, field_texts
+from skillsearch.index.dense.vectors import DenseIndex, DenseWriter, mean_vector
+from skillsearch.index.documents import Document, FieldTexts, field_texts
 from skillsearch.index.indexing.changes import FileChanges
-from skillsearch.index.indexing.embedding import Channel, EmbeddingQueue
+from skillsearch.index.indexing.embedding import CachedEmbedder, EmbeddingQueue
 from skillsearch.index.indexing.options import SegmentLimits
 from skillsearch.index.indexing.representatives import Representatives
 from skillsearch.index.lexical.builder import LexicalWriter
@@ -45,11 +45,11 @@ _NO_KEY = "00" * KEY_BYTES
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Changes to be written to the index in a folder, and the open channels."""
+    """Changes to be written to the index in a folder, and what embeds them."""
 
     changes: FileChanges
     settings: IndexSettings
-    channels: Sequence[Channel]
+    cached: CachedEmbedder
     progress: Progress
     limits: SegmentLimits
     folder: Path
@@ -57,12 +57,10 @@ class Update:
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
         skill = self.changes.reader.read(file)
-        scripts = [channel.embedder.scripts for channel in self.channels]
         if not skill:
             return None
-        with_body = self.settings.with_body
         is_pending = str(file.root.path) in self.settings.pending
-        return field_texts(skill, scripts, with_body=with_body, metadata_only=is_pending)
+        return field_texts(skill, with_body=self.settings.with_body, metadata_only=is_pending)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +109,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     ) -> None:
         """Begin to write files with a prefix; `beside_codes` is as for `DenseWriter`."""
         self.size = self.reused = 0
-        self.queue = EmbeddingQueue(update.channels, update.progress, folder)
+        self.queue = EmbeddingQueue(update.cached, update.progress, folder)
         self._folder, self._prefix, self._beside_codes = folder, prefix, beside_codes
         self._update = update
         self._before = before = update.changes.index.corpus if update.changes.index else None
@@ -122,12 +120,11 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         self._fields = [
             LexicalWriter(folder, f"{prefix}{name}", with_words=name == METADATA) for name in names
         ]
-        dimensions = [channel.embedder.dimensions for channel in update.channels]
-        self._chunks = ChunkWriter(folder, dimensions[0], prefix)
-        self._dimensions = dimensions
+        self._dimensions = update.settings.model.dimensions
+        self._chunks = ChunkWriter(folder, self._dimensions, prefix)
         # The number in the index before of each document, -1 if it is new, and the keys of the new.
         self._numbers = array("q")
-        self._keys = [(bytearray(), bytearray()) for _ in dimensions]
+        self._keys = bytearray()
         # The same of each document that has chunks.
         self._chunked: list[tuple[int, bytes]] = []
         # The keys of the examples of each document that has any, by its number.
@@ -144,9 +141,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for writer, terms in zip(self._fields, (texts.metadata_terms, texts.full_terms)):  # noqa: B905 (maybe only metadata)
             writer.add(self.size, terms)
         self._chunks.add(self.size, [term_set(chunk.terms) for chunk in texts.chunks])
-        for some, keys in zip(self._keys, texts.document.keys, strict=True):
-            for field, key in zip(some, keys, strict=True):
-                field += bytes.fromhex(key)
+        self._keys += bytes.fromhex(texts.document.key)
         if texts.document.examples:
             self._examples[self.size] = texts.example_keys
         self._add(texts.document, -1)
@@ -165,7 +160,7 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
     def finish(self) -> None:
         """Write the rest; a CacheError if vectors of the index before are less exact than ours."""
         is_rounding = self._beside_codes or self.size > self._update.limits.most_flat
-        if self.reused and self._before and self._before.dense[0].is_rounded and not is_rounding:
+        if self.reused and self._dense_before.is_rounded and not is_rounding:
             raise CacheError("the vectors of so few skills are kept as they are, not rounded")
         self.queue.flush()
         self._documents.finish()
@@ -179,50 +174,52 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for number, keys in self._chunked:
             self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
-        for channel, dimensions in enumerate(self._dimensions):
-            with_body = embeds_body(channel, with_body=self._update.settings.with_body)
-            with_examples = channel == 0 and bool(self._examples)
-            dense = DenseWriter(
-                self._folder,
-                f"{self._prefix}dense-{channel}",
-                dimensions,
-                self.size,
-                with_body=with_body,
-                with_examples=with_examples,
-                beside_codes=self._beside_codes,
-                flat_limit=self._update.limits.most_flat,
-            )
-            fields = [self._vectors(channel, number) for number in range(1 + with_body)]
-            fields += [self._example_vectors()] if with_examples else []
-            for blocks in zip(*fields, strict=True):
-                dense.add(*blocks)
-            dense.finish()
+        dense = DenseWriter(
+            self._folder,
+            f"{self._prefix}dense",
+            self._dimensions,
+            self.size,
+            with_examples=bool(self._examples),
+            beside_codes=self._beside_codes,
+            flat_limit=self._update.limits.most_flat,
+        )
+        fields = [self._vectors(), *([self._example_vectors()] if self._examples else [])]
+        for blocks in zip(*fields, strict=True):
+            dense.add(*blocks)
+        dense.finish()
 
-    def _vectors(self, channel: int, field: int) -> Iterator[NDArray[np.float32]]:
-        """Yield the vectors of a field of all documents, block by block."""
+    @property
+    def _dense_before(self) -> DenseIndex:
+        """The vectors of the index before, which has some if documents are taken over."""
+        if self._before is None:
+            raise CacheError("there is no index before to take vectors from")
+        return self._before.dense
+
+    def _vectors(self) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the metadata of all documents, block by block."""
         numbers = np.frombuffer(self._numbers, np.int64)
-        keys = np.frombuffer(self._keys[channel][field], f"V{KEY_BYTES}")
+        keys = np.frombuffer(self._keys, f"V{KEY_BYTES}")
         for begin in range(0, self.size, _VECTORS):
             old = numbers[begin : begin + _VECTORS]
             is_new = old < 0
-            rows = np.empty((len(old), self._dimensions[channel]), np.float32)
+            rows = np.empty((len(old), self._dimensions), np.float32)
             count = np.count_nonzero(is_new)
-            rows[is_new] = self.queue.vectors[channel].matrix(keys[:count].tolist())
+            rows[is_new] = self.queue.vectors.matrix(keys[:count].tolist())
             keys = keys[count:]
-            if self._before and count < len(old):
-                rows[~is_new] = self._before.dense[channel].vectors_of(old[~is_new], field)
+            if count < len(old):
+                rows[~is_new] = self._dense_before.vectors_of(old[~is_new])
             yield rows
 
     def _example_vectors(self) -> Iterator[NDArray[np.float32]]:
         """Yield for each document the mean vector of its examples, or its metadata vector."""
         begin = 0
-        for rows in self._vectors(0, 0):
+        for rows in self._vectors():
             old = np.frombuffer(self._numbers, np.int64)[begin : begin + len(rows)]
-            if self._before and (old >= 0).any():
-                rows[old >= 0] = self._before.dense[0].vectors_of(old[old >= 0], 1)
+            if (old >= 0).any():
+                rows[old >= 0] = self._dense_before.vectors_of(old[old >= 0], 1)
             for position in range(len(rows)):
                 if keys := self._examples.get(begin + position):
-                    rows[position] = mean_vector(self.queue.vectors[0].matrix(keys))
+                    rows[position] = mean_vector(self.queue.vectors.matrix(keys))
             begin += len(rows)
             yield rows
 
@@ -234,8 +231,8 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
                 raise CacheError("the chunks of the index do not fit its documents")
             return chunks.vectors_of(position)
         if not any(keys):
-            return np.zeros((len(keys) // KEY_BYTES, self._dimensions[0]), np.float32)
-        return self.queue.vectors[0].matrix(np.frombuffer(keys, f"V{KEY_BYTES}").tolist())
+            return np.zeros((len(keys) // KEY_BYTES, self._dimensions), np.float32)
+        return self.queue.vectors.matrix(np.frombuffer(keys, f"V{KEY_BYTES}").tolist())
 
     def _add(self, document: Document, number: int) -> None:
         self._documents.add(document)
@@ -297,7 +294,8 @@ class DeltaWriter:
     def write(self, folder: Path) -> Written:
         """Embed what is new, and write the delta segment and the tombstones."""
         update, base = self._update, self._base
-        has_codes = self._corpus.dense[0].segments[0].codes is not None
+        vectors = self._corpus.dense.segments[0]
+        has_codes = vectors.codes is not None
         with SegmentWriter(folder, update, DELTA, beside_codes=has_codes) as writer:
             for done, (document, old) in enumerate(self._members, start=1):
                 if old < 0:
@@ -311,19 +309,16 @@ class DeltaWriter:
             else self._corpus.documents.places[old - base.size]
             for document, old in self._members
         ]
-        with_body, channels = update.settings.with_body, len(update.settings.channels)
-        documents, lexical, dense, _ = load_segment(folder, DELTA, channels, with_body)
+        documents, lexical, dense, _ = load_segment(folder, DELTA, update.settings.with_body)
         # The numbers of the base stay.
         added_numbers = writer.renumber[base.size :]
         added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)
         renumber = np.concatenate([np.arange(base.size), added_numbers])
         renumber[self._deleted] = -1
-        pairs = zip(self._corpus.dense, dense, strict=True)
-        vectors = [DenseChannel((channel.segments[0], added)) for channel, added in pairs]
         earlier = self._corpus.documents
         store = DocumentStore([base, documents], self._deleted, np.array(places, np.int64))
         finder = Representatives(update.settings, update.folder, earlier, renumber)
-        store = finder.find(store, vectors)
+        store = finder.find(store, DenseIndex((vectors, dense)))
         before, now, size = earlier.signs, store.signs, base.size
         fields = []
         for field, added in zip(self._corpus.lexical, lexical, strict=True):

@@ -23,11 +23,6 @@ from skillsearch.json_values import object_of
 from skillsearch.records import dataclass
 from skillsearch.types import Json, JsonObject
 
-# Features of a query that tell whether the first of two channels knows its language.
-# english, other_language: 1 if its words and letters tell that it is English, that it is not.
-# other_letters: share of its letters that are not ASCII.
-# overlap: share of the weight of its terms that the corpus knows.
-LANGUAGE_FEATURES = ("english", "other_language", "other_letters", "overlap")
 INTERCEPT = "intercept"
 # What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Where half of
 # the skills are of such roots, theirs lose 2 points of nDCG@10.
@@ -45,7 +40,6 @@ _EVIDENCE_SIGNS: Mapping[str, Sign] = {
     **{name: row.sign for name, row in EVIDENCE.items()},
     INTERCEPT: 0,
 }
-_CLUE_SIGNS: Mapping[str, Sign] = dict.fromkeys((*LANGUAGE_FEATURES, INTERCEPT), 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +52,6 @@ class Calibration:
         alone: Coefficients of all `EVIDENCE`, and the ``intercept``.
         read: The same for hits that were read, also for `READER`.
         threshold: Hits fit from this probability on.
-        clues: Coefficients of all `LANGUAGE_FEATURES`, and the ``intercept``.
     """
 
     weights: Mapping[str, float]
@@ -66,12 +59,6 @@ class Calibration:
     alone: Mapping[str, float]
     read: Mapping[str, float]
     threshold: float
-    clues: Mapping[str, float]
-
-    def p_english(self, features: Mapping[str, float]) -> float:
-        """Return how likely the first channel knows a query's language, by `LANGUAGE_FEATURES`."""
-        log_odds = sum(self.clues[name] * features[name] for name in LANGUAGE_FEATURES)
-        return probability(self.clues[INTERCEPT] + log_odds)
 
     def contributions(self, features: Values) -> Values:
         """Return what each feature adds to the ranking sum, shaped as the features."""
@@ -82,8 +69,7 @@ class Calibration:
         """Return the log-odds that each piece of evidence adds, and the ``intercept``.
 
         The evidence of a hit includes `READER` if it was read, and `UNVETTED` if its root is. A
-        reader that speaks for a hit, with log-odds above 0, never lowers what `alone` gives it:
-        `read` was fitted without hits that the first channel cannot judge.
+        reader that speaks for a hit, with log-odds above 0, never lowers what `alone` gives it.
         """
         alone = _parts(self.alone, evidence)
         if READER not in evidence:
@@ -132,7 +118,6 @@ class Calibration:
             weights,
             alone=_numbers(values, "alone", _EVIDENCE_SIGNS),
             read=_numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1}),
-            clues=_numbers(values, "clues", _CLUE_SIGNS),
             **single,
         )
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.features import FEATURES, Measured
-from skillsearch.index.search.query import QueryForm, is_asked
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import (
     NOTHING,
@@ -21,7 +21,7 @@ from skillsearch.index.storage.numbering import (
 )
 from skillsearch.records import dataclass
 
-# Candidates of each channel; with twice as many, no measure of any collection changes.
+# Candidates by words and by vectors each; with twice as many, no measure of any collection changes.
 _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4
 # Members of a family that are ranked besides its leader.
 _MOST_MEMBERS = 50
@@ -31,7 +31,7 @@ _MOST_MEMBERS = 50
 class Candidates:
     """Documents worth scoring, ascending, with a row of `FEATURES` each.
 
-    `lexical` has their features `LEXICAL`, whatever a dense channel is trusted with.
+    `lexical` has their features `LEXICAL`, whether the query has a vector or not.
     """
 
     documents: Numbers
@@ -69,14 +69,14 @@ class Judged(NamedTuple):
 
 
 def count_candidates(n: int) -> int:
-    """Return how many candidates each channel nominates for n hits."""
+    """Return how many candidates words and vectors nominate each for n hits."""
     return max(_LEAST_CANDIDATES, _CANDIDATES_PER_HIT * n)
 
 
 def find_candidates(
     corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Numbers = NOTHING
 ) -> list[Candidates]:
-    """Take the families that are best in some channel for each weighed query, for n hits.
+    """Take the families that are best by words or by vectors for each weighed query, for n hits.
 
     A family is found by what stands for it, so that many copies crowd nothing out, and then comes
     with all its members.
@@ -87,17 +87,14 @@ def find_candidates(
         left_out = union(left_out, excluded)
         unseen = union(left_out, store.families.waiting(left_out))
     k = count_candidates(n)
-    nearest: list[list[Numbers]] = [[] for _ in queries]
-    for number, channel in enumerate(corpus.dense):
-        asking = [row for row, query in enumerate(queries) if is_asked(query, number)]
-        if asking:
-            vectors = np.stack([queries[row].views[number].vector for row in asking])
-            pools = channel.nearest_to_each(vectors, k, unseen)
-            for row, pool in zip(asking, pools, strict=True):
-                nearest[row].append(pool)
+    nearest = [NOTHING] * len(queries)
+    if rows := [row for row, query in enumerate(queries) if query.has_vector]:
+        vectors = np.stack([queries[row].vector for row in rows])
+        for row, pool in zip(rows, corpus.dense.nearest_to_each(vectors, k, unseen), strict=True):
+            nearest[row] = pool
     return [
-        _candidates(corpus, query, k, left_out, unseen, pools)
-        for query, pools in zip(queries, nearest, strict=True)
+        _candidates(corpus, query, k, left_out, unseen, pool)
+        for query, pool in zip(queries, nearest, strict=True)
     ]
 
 
@@ -120,14 +117,14 @@ def _candidates(
     k: int,
     left_out: Numbers,
     unseen: Numbers,
-    nearest: list[Numbers],
+    nearest: Numbers,
 ) -> Candidates:
-    """Join the pools of all channels; `nearest` are the pools of the dense ones."""
+    """Join the pools of words and vectors; `nearest` is that of vectors."""
     store = corpus.documents
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, unseen) for field, weights in weighed]
     named = np.array(store.named(query.text), np.int64)
-    pools = [*(match.documents for match in matches), *nearest]
+    pools = [*(match.documents for match in matches), nearest]
     if store.counted_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools.append(store.counted)

@@ -6,14 +6,13 @@ Its fitted coefficients stand in ``calibration.json``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
 
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.features import FEATURES, Sign
-from skillsearch.index.search.query import QueryForm, shares_of_trust
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
 from skillsearch.records import dataclass
 
@@ -42,11 +41,6 @@ class Hits:
     ranking: Mapping[str, Values]
     sums: Values
 
-    @cached_property
-    def trusts(self) -> tuple[Values, Values, Values]:
-        """How far the first channel, the second and neither can judge query and documents."""
-        return shares_of_trust(self.corpus, self.query, self.documents)
-
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
@@ -71,32 +65,17 @@ class Evidence:
         return self.compute(hits) if self.compute else hits.features[self.name]
 
 
-def _known_alone(hits: Hits) -> Values:
-    """Return the feature bm25_metadata_alone, as the share of what the corpus could have.
-
-    Terms in a script that the corpus does not use are left out of the maximum score: that a Korean
-    word is unknown to an English corpus says nothing.
-    """
-    alone, weights = hits.features["bm25_metadata_alone"], hits.query.weights[0]
-    known, unknown = weights.known_score, weights.unknown_score
-    if known <= 0:
-        return alone
-    # Unknown terms count by how much of the corpus is in scripts that the embedder cannot read.
-    foreign = 1.0 - hits.corpus.documents.mean_trust
-    return alone * ((known + unknown) / (known + foreign * unknown))
-
-
 def _rarest_term(hits: Hits) -> Values:
     """Return the idf of the rarest query term in each hit, as a share of the idf of unknown terms.
 
-    The mean of metadata and full text, times the trust in the first channel.
+    The mean of metadata and full text.
     """
     fields = list(zip(hits.corpus.lexical, hits.query.weights, strict=True))
     metadata, full = (
         field.rarest_held(weights, hits.documents) / field.rarest_idf
         for field, weights in (fields[0], fields[-1])
     )
-    return hits.trusts[0] * (metadata + full) / 2
+    return (metadata + full) / 2 * hits.query.has_vector
 
 
 def _length(hits: Hits) -> Values:
@@ -117,8 +96,7 @@ def leads(sums: Values) -> Values:
 def stand_outs(cosines: Values, ranking: Values) -> Values:
     """Return how far cosines are above the mean of those at the ranks of `BACKGROUND`.
 
-    Many skills that are as near say that none is meant. A cosine of 0, of a channel that was not
-    asked, stands out by nothing.
+    Many skills that are as near say that none is meant. A cosine of 0 stands out by nothing.
     """
     begin, end = BACKGROUND
     behind = np.sort(ranking)[::-1][begin:end]
@@ -126,32 +104,32 @@ def stand_outs(cosines: Values, ranking: Values) -> Values:
     return np.where(cosines > 0, np.maximum(cosines - mean, 0.0), 0.0)
 
 
-def _stand_out(cosine: str) -> Callable[[Hits], Values]:
-    return lambda hits: stand_outs(hits.features[cosine], hits.ranking[cosine])
+def _stand_out(hits: Hits) -> Values:
+    return stand_outs(hits.features["cosine_metadata"], hits.ranking["cosine_metadata"])
+
+
+def _words_alone(hits: Hits) -> Values:
+    """Return 1 for the hits of a query without a vector, whose words say all."""
+    return np.full(len(hits.documents), float(not hits.query.has_vector))
 
 
 _TABLE = (
     Evidence("bm25_full", 1),
-    Evidence("bm25_known_alone", 1, _known_alone),
+    Evidence("bm25_metadata_alone", 1, held=3.277),
     Evidence("name", 1),
     Evidence("cosine_metadata", 1),
     # Of a long task less is said by a skill that fits, and chance says more.
     Evidence("cosine_by_length", 1, lambda h: h.features["cosine_metadata"] * _length(h)),
     Evidence("cosine_examples", 1),
     Evidence("rarest_term", 1, _rarest_term),
-    Evidence("stand_out", 1, _stand_out("cosine_metadata")),
+    Evidence("stand_out", 1, _stand_out),
     Evidence("lead", 1, lambda hits: leads(hits.sums)),
-    Evidence("bm25_full_multilingual", 1),
-    Evidence("cosine_metadata_multilingual", 1),
-    Evidence("stand_out_multilingual", 1, _stand_out("cosine_metadata_multilingual")),
     Evidence("excluded", -1, held=-6.0, counts_despite_name=True),
     Evidence("contradiction", -1, held=-4.0),
     Evidence("hubness", -1, held=-10.0, counts_despite_name=True),
     Evidence("has_examples", -1, held=0.0),
-    # The second channel has an intercept of its own, whatever the length.
-    Evidence("length", 0, lambda hits: _length(hits) * (1.0 - hits.trusts[1])),
-    Evidence("distrust", 0, lambda hits: hits.trusts[2]),
-    Evidence("multilingual", 0, lambda hits: hits.trusts[1]),
+    Evidence("length", 0, _length),
+    Evidence("words_alone", 0, _words_alone, held=4.336),
 )
 EVIDENCE = {evidence.name: evidence for evidence in _TABLE}
 

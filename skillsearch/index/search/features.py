@@ -15,9 +15,9 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.exclusion import contradiction_shares, exclusion_shares
-from skillsearch.index.search.query import QueryForm, is_asked, shares_of_trust
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import Floats, Numbers, Values
+from skillsearch.index.storage.numbering import Numbers, Values
 from skillsearch.records import dataclass
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _NAME_QUERY_TERMS = 4
 _NEAR_NAME = 0.6
 
 Sign = Literal[-1, 0, 1]
-Channel = Literal["words", "first", "second", "skill"]
+Channel = Literal["words", "dense", "skill"]
 
 
 @dataclass(frozen=True)
@@ -57,28 +57,17 @@ class Measured:
         return self._values[name]
 
     @cached_property
-    def trusts(self) -> tuple[Values, Values, Values]:
-        """How far the first channel, the second and neither can judge query and documents."""
-        return shares_of_trust(self.corpus, self.query, self.documents)
+    def cosines(self) -> tuple[Values, Values]:
+        """The cosines to the metadata and to the examples, at least 0.
 
-    @cached_property
-    def _cosines(self) -> list[list[Floats]]:
-        return [
-            channel.cosines(self.query.views[number].vector, self.documents)
-            if is_asked(self.query, number)
-            else []
-            for number, channel in enumerate(self.corpus.dense)
-        ]
-
-    def cosine(self, channel: int, field: int) -> Values:
-        """Return cosines to one field of a dense channel, at least 0, times the trust in it.
-
-        They are 0 if the channel was not asked, or holds no bodies or examples.
+        They are 0 for a query without a vector, and to examples if no skill has any.
         """
-        fields = self._cosines[channel] if channel < len(self._cosines) else []
-        if field >= len(fields):
-            return np.zeros(len(self.documents))
-        return np.maximum(fields[field].astype(np.float64), 0.0) * self.trusts[channel]
+        nothing = np.zeros(len(self.documents))
+        if not self.query.has_vector:
+            return nothing, nothing
+        fields = self.corpus.dense.cosines(self.query.vector, self.documents)
+        metadata, *examples = (np.maximum(field.astype(np.float64), 0.0) for field in fields)
+        return metadata, examples[0] if examples else nothing
 
     @property
     def nearness(self) -> Values:
@@ -99,8 +88,7 @@ class Feature:
     Attributes:
         name: Its name in ``calibration.json`` and in explanations.
         sign: 1 if it speaks for a candidate, -1 if against it; its weight has that sign.
-        channel: ``words`` of BM25 and names, the ``first`` or ``second`` dense channel, or the
-            ``skill`` itself.
+        channel: ``words`` of BM25 and names, ``dense`` vectors, or the ``skill`` itself.
         compute: Returns its values.
         start: Absolute weight that a fit begins with.
         is_excess: Whether it is by how much one measure exceeds another.
@@ -138,7 +126,7 @@ def _example_excess(measured: Measured) -> Values:
     The cosine is that to the mean of a skill's example requests, whose words count in BM25 too.
     """
     least = np.maximum(measured["cosine_metadata"], LEAST_OF_EXAMPLES)
-    more = np.maximum(measured.cosine(0, 1) - least, 0.0)
+    more = np.maximum(measured.cosines[1] - least, 0.0)
     excess: Values = more * _store(measured).exampled[measured.documents]
     return excess
 
@@ -155,23 +143,23 @@ def _contradiction(measured: Measured) -> Values:
     return contradiction_shares(corpus, query, documents, measured.nearness)
 
 
+def _beside_vectors(measured: Measured, shares: NDArray[np.floating]) -> Values:
+    """Return shares of words as float64, or 0 if the query has no vector."""
+    return shares.astype(np.float64) * measured.query.has_vector
+
+
 def _store(measured: Measured) -> DocumentStore:
     return measured.corpus.documents
 
 
 _TABLE = (
-    Feature("bm25_metadata", 1, "words", lambda m: m.metadata * m.trusts[0], 8.0),
-    Feature("bm25_full", 1, "words", lambda m: m.full * m.trusts[0], 12.0),
-    # All that speaks for a skill in a script that no embedder of the index can read.
-    Feature("bm25_metadata_alone", 1, "words", lambda m: m.metadata * m.trusts[2], 30.0),
+    Feature("bm25_metadata", 1, "words", lambda m: _beside_vectors(m, m.metadata), 8.0),
+    Feature("bm25_full", 1, "words", lambda m: _beside_vectors(m, m.full), 12.0),
+    # All that speaks for a skill until an index has vectors.
+    Feature("bm25_metadata_alone", 1, "words", lambda m: m.metadata - m["bm25_metadata"], 45.0),
     Feature("name", 1, "words", _name_match, 4.0),
-    Feature("cosine_metadata", 1, "first", lambda m: m.cosine(0, 0), 10.0),
-    Feature("cosine_examples", 1, "first", _example_excess, 10.0, is_excess=True),
-    Feature("bm25_metadata_multilingual", 1, "words", lambda m: m.metadata * m.trusts[1], 3.0),
-    Feature("bm25_full_multilingual", 1, "words", lambda m: m.full * m.trusts[1], 10.0),
-    Feature("cosine_metadata_multilingual", 1, "second", lambda m: m.cosine(1, 0), 30.0),
-    # To the head of the body, which the second channel alone embeds.
-    Feature("cosine_body_multilingual", 1, "second", lambda m: m.cosine(1, 1), 10.0),
+    Feature("cosine_metadata", 1, "dense", lambda m: m.cosines[0], 10.0),
+    Feature("cosine_examples", 1, "dense", _example_excess, 10.0, is_excess=True),
     Feature("excluded", -1, "skill", _exclusion, 12.0),
     Feature("contradiction", -1, "skill", _contradiction, 8.0),
     # How far the skill is near whatever is asked, mostly 0.
@@ -181,7 +169,7 @@ _TABLE = (
 )
 FEATURES = {feature.name: feature for feature in _TABLE}
 
-# What the system bm25 ranks by, the same with any dense channels.
+# What the system bm25 ranks by.
 LEXICAL = ("bm25_metadata", "bm25_full", "name")
 
 

@@ -1,4 +1,4 @@
-"""A query as every channel sees it: its weighed terms, and its vector in each dense channel."""
+"""A query as it is searched for: its weighed terms and its vector."""
 
 from __future__ import annotations
 
@@ -27,36 +27,34 @@ PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class QueryView:
-    """The vector of a query in a dense channel, zero if none; `trust` is 0 without a vote.
-
-    It is that of its `text`, and for `INSTRUCTION_SHARE` that of an `instruction`, if there is one.
-    """
-
-    vector: NDArray[np.float32]
-    trust: float
-    text: str = ""
-    instruction: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class QueryForm:
-    """An analysed query: its language, how often each term occurs, the views of dense channels.
+    """An analysed query: its language, how often each term occurs, its vector.
 
     `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
-    has the terms of what the query says not to use, which are not among `counts`. If a second
-    channel is asked, `alone` is the view of the first as if there were no second. The
+    has the terms of what the query says not to use, which are not among `counts`. The
     `instruction` is what the text says about a text that is pasted into it, empty without one.
+    The vector is that of what is `wanted`, the text without what it excludes, and for
+    `INSTRUCTION_SHARE` that of the instruction; zero if nothing could be embedded.
     """
 
     text: str
     language: str
     counts: Mapping[str, int]
-    views: tuple[QueryView, ...]
+    vector: NDArray[np.float32]
     weights: tuple[TermWeights, ...] = ()
     excluded: Mapping[str, int] = field(default_factory=dict)
-    alone: QueryView | None = None
     instruction: str = ""
+    wanted: str = ""
+
+    @property
+    def embedded(self) -> tuple[str, str]:
+        """The texts that its vector is made of, each maybe empty."""
+        return self.wanted, self.instruction
+
+    @property
+    def has_vector(self) -> bool:
+        """Whether anything of it could be embedded."""
+        return bool(self.vector.any())
 
     @property
     def request(self) -> str:
@@ -120,24 +118,3 @@ def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights,
                 share = counts[term] * PARTIAL_WEIGHT / len(words)
                 parts[word] = parts.get(word, 0) + share
     return tuple(field.weigh(parts) for field in corpus.lexical) if parts != counts else weights
-
-
-def is_asked(query: QueryForm, channel: int) -> bool:
-    """Return whether the dense channel of this number has a vector of a query."""
-    return channel < len(query.views) and bool(query.views[channel].vector.any())
-
-
-def shares_of_trust(
-    corpus: Corpus, query: QueryForm, documents: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
-    """Return how far the first channel, the second and neither can judge a query and documents.
-
-    They sum to 1. A first channel that is asked alone judges all letters that it can read, whether
-    there is a second or not; if that is asked too, only English.
-    """
-    store = corpus.documents
-    share = sum((view.trust for view in query.views[1:]), 0.0)
-    trust = store.fluency if share else store.trust
-    first = np.asarray(trust[documents], np.float64) * query.views[0].trust
-    second = share * (1.0 - first)
-    return first, second, 1.0 - first - second

@@ -43,9 +43,7 @@ def rank(
         scores -= UNVETTED_IN_RANKING * np.isin(documents, doubted)
     else:
         lexical = calibration.channel_scores(candidates.lexical, LEXICAL, LEXICAL)
-        # Each dense channel judges its share: the sum of both stays between 0 and 1.
-        dense = calibration.channel_scores(features, features_of("first"))
-        dense = dense + calibration.channel_scores(features, features_of("second"))
+        dense = calibration.channel_scores(features, features_of("dense"))
         fused = reciprocal_rank_fusion([lexical, dense]) if len(documents) else lexical
         scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
     best = best_first(scores, corpus.documents.in_order(documents))

@@ -11,7 +11,7 @@ import numpy as np
 
 from skillsearch.errors import ParseError
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document, body_hash, is_english
+from skillsearch.index.documents import Document, body_hash
 from skillsearch.index.names import skill_of
 from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.query import QueryForm
@@ -22,12 +22,10 @@ from skillsearch.setting_values import READING
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.stubs import continuation_in
 from skillsearch.text.passages import best_passage, heaviest, passage_text
-from skillsearch.text.scripts import is_legible
 
 if TYPE_CHECKING:
     from skillsearch.readers.reader import Reader
 
-_LATIN = frozenset({"Latin"})
 # First hits that are read. A third tells twins no better, and costs half as much again.
 READ_MOST = 2
 # Probabilities of the best hit, by cheaper evidence, between which reading may change the answer.
@@ -59,22 +57,19 @@ class Reading:
         judged: Sequence[Judged],
         roots: Sequence[Path] = (),
     ) -> dict[int, float]:
-        """Return the logits of the first hits by row, without those that cannot be read.
+        """Return the logits of the first hits by row; nothing if none is to be read.
 
         The SKILL.md of a hit may link to a text in one of the `roots`.
         """
         best = max((hit.own_score for hit in judged), default=0.0)
         is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         reader = self.load() if is_due and judged else None
-        if reader is None or not can_read(query, reader.scripts):
+        if reader is None:
             return {}
         shown = {}
         for hit in judged[:READ_MOST]:
             document = corpus.documents[int(ranked.documents[hit.row])]
-            if (text := shown_of(document, query, reader.scripts, roots)) is not None:
-                shown[hit.row] = text
-        if not shown:
-            return {}
+            shown[hit.row] = shown_of(document, query, roots)
         logits = reader.read(query.request, list(shown.values())).tolist()
         return dict(zip(shown, logits, strict=True))
 
@@ -82,32 +77,8 @@ class Reading:
 NOT_READ = Reading("off", lambda: None)
 
 
-def can_read(query: QueryForm, scripts: frozenset[str] | None) -> bool:
-    """Return whether a reader of these scripts (None: all) knows the language of a query.
-
-    A reader of Latin script knows English, as the first channel does: it reads no query in another
-    language. And only a reader of all scripts reads what a second channel judges more than the
-    first.
-    """
-    if scripts is None:
-        return True
-    own = query.views[0].trust >= 0.5 if len(query.views) > 1 else True
-    knows = is_english(query.language) or not scripts <= _LATIN
-    return own and knows and is_legible(query.request, scripts)
-
-
-def shown_of(
-    document: Document,
-    query: QueryForm,
-    scripts: frozenset[str] | None,
-    roots: Sequence[Path] = (),
-) -> str | None:
-    """Return the text of a skill that a reader of these scripts (None: all) reads with a query.
-
-    None if it cannot read the metadata.
-    """
-    if not is_legible(f"{document.name} {document.description}", scripts):
-        return None
+def shown_of(document: Document, query: QueryForm, roots: Sequence[Path] = ()) -> str:
+    """Return the text of a skill that a reader reads with a query."""
     weights = query.weights[-1].known_idf()
     passage = best_passage(body_of(document, roots), weights, document.language)
     example = heaviest((example.text for example in document.examples), weights, document.language)

@@ -13,12 +13,11 @@ from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
-from skillsearch.index.search.analysis import channel_votes
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.candidates import Candidates, Judged, Ranked, find_candidates
 from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.index.search.query import QueryForm, shares_of_trust
+from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.selecting import selected
@@ -73,7 +72,7 @@ class Search:
         every = rank(self.corpus, candidates, options.system, calibration, self.doubted)
         ranked = heads(self.corpus, every)
         if options.system == "hybrid":
-            judged = self._judged(form, ranked, self._fitting_alone(form, excluded))
+            judged = self._judged(form, ranked)
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
@@ -107,32 +106,9 @@ class Search:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
         return rows[: max(self.options.n, _LEAST_JUDGED)]
 
-    def _fitting_alone(self, form: QueryForm, excluded: NDArray[np.int64]) -> dict[int, Evidence]:
-        """Return the evidence for what fits without the second channel, by family.
-
-        Nothing if only the first is asked. So the second adds to an answer and takes nothing away.
-        """
-        if form.alone is None:
-            return {}
-        first, corpus = replace(form, views=(form.alone,), alone=None), self.corpus
-        (candidates,) = find_candidates(corpus, [first], self.options.n, excluded)
-        ranked = heads(corpus, rank(corpus, candidates, "hybrid", self.calibration, self.doubted))
-        judged = self._judged(first, ranked, {})
-        families = corpus.documents.families.leaders_of(ranked.documents)
-        least = self.calibration.threshold
-        return {int(families[hit.row]): hit.evidence for hit in judged if hit.own_score >= least}
-
-    def _judged(
-        self, form: QueryForm, ranked: Ranked, alone: Mapping[int, Evidence]
-    ) -> list[Judged]:
-        """Judge the first hits of a ranking, the very first read if that may decide.
-
-        And those whose family fits `alone`, each by the evidence that says more for it.
-        """
-        calibration = self.calibration
-        families = self.corpus.documents.families.leaders_of(ranked.documents).tolist()
-        rows = self._first_rows(ranked)
-        rows += [row for row, family in enumerate(families) if family in alone and row not in rows]
+    def _judged(self, form: QueryForm, ranked: Ranked) -> list[Judged]:
+        """Judge the first hits of a ranking, the very first read if that may decide."""
+        calibration, rows = self.calibration, self._first_rows(ranked)
         evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
         for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
             evidence[row][UNVETTED] = 1.0
@@ -141,8 +117,7 @@ class Search:
         for row, logit in read.items():
             evidence[row][READER] = logit
         rows = reordered(ranked, rows, read, calibration.reader)
-        pairs = ((evidence[row], alone.get(families[row], evidence[row])) for row in rows)
-        return judge([max(pair, key=calibration.log_odds) for pair in pairs], rows, calibration)
+        return judge([evidence[row] for row in rows], rows, calibration)
 
     def _hit(
         self, shown: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
@@ -171,11 +146,10 @@ class Search:
         if len(corpus.lexical) == 1:
             return [""] * len(numbers)
         shares = term_shares(corpus.lexical[1], form.weights[1])
-        trusts, _, _ = shares_of_trust(corpus, form, numbers)
         ids = []
-        for number, trust in zip(numbers.tolist(), trusts.tolist(), strict=True):
+        for number in numbers.tolist():
             chunks, local = corpus.chunks_of(number)
-            best = chunks.best(form.views[0].vector, shares, local, trust) if chunks else None
+            best = chunks.best(form.vector, shares, local) if chunks else None
             ids.append("" if best is None else corpus.documents[number].chunks[best][0])
         return ids
 
@@ -259,10 +233,4 @@ def answer(
         results = vetted_results(search, queries, forms, roots)
     else:
         results = _results(search, queries, search.hits(forms))
-    results = [with_provenance(result, every, roots) for result in results]
-    if not options.explain or options.system != "hybrid":
-        return results
-    return [
-        replace(result, channels=channel_votes(form, opened))
-        for result, form in zip(results, forms, strict=True)
-    ]
+    return [with_provenance(result, every, roots) for result in results]

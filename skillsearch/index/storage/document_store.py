@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.documents import KNOWN, SKETCH_SIZE, Document, name_hash
+from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
@@ -82,8 +82,6 @@ class DocumentStore(Iterable[Document]):
     the `families` of near-copies only the leaders count in statistics.
     """
 
-    trust = Column(np.float32, lambda document: document.trust)
-    fluency = Column(np.float32, lambda document: document.fluency)
     hubness = Column(np.float32, lambda document: document.hubness)
     hidden = Column(np.bool_, lambda document: document.hidden)
     excludes = Column(np.bool_, lambda document: bool(document.excluded))
@@ -131,7 +129,6 @@ class DocumentStore(Iterable[Document]):
         store = DocumentStore(self.segments, deleted, self.places, shadowed, families, self.guard)
         store.skipped = skipped
         store.uncounted = union(store.left_out, families.waiting(store.left_out))
-        store.mean_trust, store.other_share = self.mean_trust, self.other_share
         return store
 
     @property
@@ -177,18 +174,6 @@ class DocumentStore(Iterable[Document]):
     def counted_size(self) -> int:
         """Number of documents that count."""
         return self.size - len(self.uncounted)
-
-    @cached_property
-    def other_share(self) -> float:
-        """Share of the documents in languages that a model for English does not know."""
-        counted = self.counted
-        return float(np.mean(self.fluency[counted] < KNOWN)) if len(counted) else 0.0
-
-    @cached_property
-    def mean_trust(self) -> float:
-        """Mean trust of the documents; 1 without any."""
-        counted = self.counted
-        return float(np.mean(self.trust[counted], dtype=np.float64)) if len(counted) else 1.0
 
     def __getitem__(self, number: int) -> Document:
         """Read one document, maybe deleted; raises IndexError if there is no such number."""

@@ -7,8 +7,8 @@ from skillsearch.errors import TrainingError
 
 pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
-contrastive = pytest.importorskip("skillsearch.training.contrastive")
-load_checkpoint, save_checkpoint = contrastive.load_checkpoint, contrastive.save_checkpoint
+run_state = pytest.importorskip("skillsearch.training.run_state")
+load_checkpoint, save_checkpoint = run_state.load_checkpoint, run_state.save_checkpoint
 
 pytestmark = pytest.mark.torch
 

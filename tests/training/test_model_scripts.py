@@ -1,4 +1,4 @@
-"""The scripts behind the multilingual embedder, for a tiny one."""
+"""The scripts behind the packaged models, for tiny ones."""
 
 import gzip
 import json
@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from skillsearch.embedders.embedding import embed
-from skillsearch.embedders.multilingual.model import BLOCK_BYTES, MultilingualEmbedder
+from skillsearch.embedders.mapped_model import MappedEmbedder
+from skillsearch.embedders.word_table import BLOCK_BYTES
+from skillsearch.readers.reader import MappedReader
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "?", "▁", *(f"▁{letter}" for letter in "abcdefgh")]
 PIECES += ["a", "b", "c", "d", "e", "f", "g", "h", "é", "词"]
@@ -17,8 +19,8 @@ PIECES += ["a", "b", "c", "d", "e", "f", "g", "h", "é", "词"]
 
 @pytest.fixture
 def base(import_script, monkeypatch):
-    """The module ``multilingual_base`` for a model of two layers."""
-    module = import_script("multilingual_base")
+    """The module ``model_base`` for a model of two layers."""
+    module = import_script("model_base")
     monkeypatch.setattr(module, "LAYERS", 2)
     return module
 
@@ -55,7 +57,7 @@ def tiny_tensors(base):
     ones = np.ones(384, "<f4").tobytes()
     tensors = {
         "emb.word": blocks(len(PIECES), 384, random),
-        "emb.pos": floats(130, 384),
+        "emb.pos": floats(170, 384),
         "emb.type": floats(1, 384),
         "emb.ln.w": ones,
         "emb.ln.b": floats(384),
@@ -102,46 +104,14 @@ def test_pieces_stay_that_are_used_likely_or_single(base, monkeypatch):
     assert [pieces[number] for number in kept] == [*pieces[:5], "▁ab", "d", "▁12", "▁34", "▁да"]
 
 
-def test_matrices_are_rounded_as_onnxruntime_rounds_them(import_script, tmp_path):
-    onnx = pytest.importorskip("onnx")
-    quantization = pytest.importorskip("onnxruntime.quantization")
-    random = np.random.default_rng(5)
-    weights = random.normal(size=(40, 96)) * np.geomspace(1e-4, 1e4, 40)[:, None]
-    matrix, scale = import_script("build_multilingual").quantise(weights.astype(np.float32))
-    helper, kind = onnx.helper, onnx.TensorProto
-    transposed = np.ascontiguousarray(weights.astype(np.float32).T)
-    graph = helper.make_graph(
-        [helper.make_node("MatMul", ["x", "w"], ["y"])],
-        "one",
-        [helper.make_tensor_value_info("x", kind.FLOAT, ["n", 96])],
-        [helper.make_tensor_value_info("y", kind.FLOAT, ["n", 40])],
-        [onnx.numpy_helper.from_array(transposed, "w")],
-    )
-    quantization.quantize_dynamic(
-        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
-        tmp_path / "one.onnx",
-        weight_type=quantization.QuantType.QInt8,
-        per_channel=True,
-        reduce_range=True,
-    )
-    tensors = {
-        tensor.name: onnx.numpy_helper.to_array(tensor)
-        for tensor in onnx.load(tmp_path / "one.onnx").graph.initializer
-    }
-    np.testing.assert_array_equal(matrix, tensors["w_quantized"])
-    np.testing.assert_array_equal(scale, tensors["w_scale"])
-
-
 def write_lines(path, records):
     with gzip.open(path, "wt", encoding="utf-8") as file:
         file.writelines(json.dumps(record) + "\n" for record in records)
 
 
-@pytest.mark.slow
-@pytest.mark.torch
-def test_what_the_scripts_write_is_loaded(base, import_script, monkeypatch, tmp_path):
-    """Trained for two steps, it differs from its base; in 8 bits it is nearly what was trained."""
-    torch = pytest.importorskip("torch")
+@pytest.fixture
+def material(base, monkeypatch, tmp_path):
+    """Write a base, skills and requests, one cluster of which is to be left out."""
     monkeypatch.setattr(base, "WEIGHTS_SHA256", None)
     monkeypatch.setattr(base, "LANGUAGES", ())
     (tmp_path / "file").write_bytes(weight_file(tiny_tensors(base)))
@@ -171,36 +141,71 @@ def test_what_the_scripts_write_is_loaded(base, import_script, monkeypatch, tmp_
     write_lines(tmp_path / "requests.gz", requests)
     texts = base.read_texts(tmp_path / "skills.gz", tmp_path / "requests.gz", {7})
     base.write_base(tmp_path / "file", texts, tmp_path / "base")
-    training = import_script("train_multilingual")
-    settings = replace(training.SETTINGS, steps=2, batch_size=24, save_every=1)
-    for name, value in {
-        "SETTINGS": settings,
-        "ENGLISH": 8,
-        "OTHERS": 8,
-        "FROZEN_LAYERS": 1,
-    }.items():
+    return [str(tmp_path / name) for name in ("base", "skills.gz", "requests.gz")]
+
+
+def run(module, monkeypatch, *words):
+    monkeypatch.setattr("sys.argv", ["", *map(str, words), "--without", "7"])
+    module.main()
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_an_embedder_is_trained_and_built(base, material, import_script, monkeypatch, tmp_path):
+    """Trained for two steps, it differs from its base; in 8 bits it is nearly what was trained."""
+    contrastive = pytest.importorskip("skillsearch.training.contrastive")
+    training = import_script("train_embedder")
+    settings = replace(
+        training.SETTINGS, steps=2, batch_size=24, frozen_layers=1, precision="float32"
+    )
+    for name, value in {"SETTINGS": settings, "ENGLISH": 8, "OTHERS": 8}.items():
         monkeypatch.setattr(training, name, value)
-    paths = [str(tmp_path / name) for name in ("base", "skills.gz", "requests.gz")]
-    argv = ["", *paths, "--without", "7", "--out", str(tmp_path / "out")]
-    monkeypatch.setattr("sys.argv", argv)
-    training.main()
-    build = import_script("build_multilingual")
-    monkeypatch.setattr(build, "LAYERS", 2)
+    trained = tmp_path / "trained"
+    run(training, monkeypatch, *material, "--out", trained)
+    build = import_script("build_model")
     monkeypatch.setattr(build, "DIRECTIONS", 1)
     monkeypatch.setattr(build, "SENTENCES", tmp_path / "sentences")
     sentences = {"en": ["a b", "c d"], "de": ["e f", "g"], "fr": ["h a", "c"]}
     (tmp_path / "sentences").write_text(json.dumps(sentences))
-    build.main([paths[0], str(tmp_path / "out"), "--out", str(tmp_path / "model")])
-    embedder = MultilingualEmbedder.load(tmp_path / "model")
-    encoder = training.load_encoder(tmp_path / "base")
-    before = encoder.encode(["a b c", "d e f g"])
-    encoder.put(training.load_file(tmp_path / "out" / "model.safetensors"))
-    with torch.no_grad():
-        after = encoder.encode(["a b c", "d e f g"])
-        means = np.array([encoder.encode(texts).mean(axis=0) for texts in sentences.values()])
-    assert not np.allclose(before, after, atol=1e-4)
-    after -= means.mean(axis=0)
+    words = [material[0], "--embedder", str(trained), "--out", str(tmp_path / "model")]
+    assert build.main(words) == 0
+    assert build.main([*words, "--check"]) == 0
+    place = tmp_path / "base"
+    begin, weights = (base.read_weights(place, one, 128) for one in (place, trained))
+    changed = {name for name, one in begin.tensors.items() if (one != weights.tensors[name]).any()}
+    assert {name.split(".")[2] for name in changed} == {"1"}
+    encoder = contrastive.TorchEncoder(weights, settings)
+    vectors = encoder.encode(["a b c", "d e f g"])
+    means = np.array([encoder.encode(texts).mean(axis=0) for texts in sentences.values()])
+    vectors -= means.mean(axis=0)
     (direction,) = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)[2][:1]
-    after -= np.outer(after @ direction, direction)
-    after /= np.linalg.norm(after, axis=1, keepdims=True)
-    assert np.sum(embed(embedder, ["a b c", "d e f g"]) * after, axis=1).min() > 0.9
+    vectors -= np.outer(vectors @ direction, direction)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    embedder = MappedEmbedder.load(tmp_path / "model")
+    assert np.sum(embed(embedder, ["a b c", "d e f g"]) * vectors, axis=1).min() > 0.9
+
+
+@pytest.mark.slow
+@pytest.mark.torch
+def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatch, tmp_path):
+    """Beside the embedder; its logits are scaled, and other files are told from those in place."""
+    cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
+    training = import_script("train_reader")
+    monkeypatch.setattr(training, "SETTINGS", replace(training.SETTINGS, groups=20))
+    trained, (place, *texts) = tmp_path / "trained", material
+    run(training, monkeypatch, place, place, *texts, "--out", trained)
+    record = json.loads((trained / "training.json").read_bytes())
+    assert (record["steps"], record["left_out"]) == (2, "7")
+    assert 21 <= record["requests"] < 28  # not all of agents
+    build, logits = import_script("build_model"), []
+    words = [place, "--reader", str(trained), "--out", str(tmp_path / "model")]
+    for scale in ("1", "2.5"):
+        assert build.main([*words, "--scale", scale]) == 0
+        logits.append(MappedReader.load(tmp_path / "model").read("a b", ["c d", "a"]))
+    np.testing.assert_allclose(logits[1], 2.5 * logits[0], rtol=1e-4)
+    reader = cross_encoder.TorchReader(base.read_weights(tmp_path / "base", trained, 168))
+    reader.bert.is_half = False
+    expected = reader.read([("a b", "c d"), ("a b", "a")])
+    np.testing.assert_allclose(logits[0], expected, atol=0.3)
+    assert build.main([*words, "--check", "--scale", "2.5"]) == 0
+    assert build.main([*words, "--check"]) == 1
