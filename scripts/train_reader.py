@@ -4,11 +4,14 @@ Needs the extra ``train`` and safetensors; ``graded_requests.py`` says what the 
 
     python scripts/near_twins.py REQUESTS.jsonl.gz SKILLS.jsonl.gz MORE.jsonl.gz
     python scripts/train_reader.py BASE EMBEDDER SKILLS.jsonl.gz MORE.jsonl.gz
-        --without 0-99,600-649,700-749 --out WEIGHTS
+        --without 0-99,600-649,700-749 --out FIRST
+    python scripts/train_reader.py BASE FIRST SKILLS.jsonl.gz MORE.jsonl.gz
+        --without 0-99,600-649,700-749 --seed 2 --out WEIGHTS
     python scripts/build_model.py BASE --reader WEIGHTS
 
-BASE is what ``scripts/model_base.py`` wrote, EMBEDDER what ``scripts/train_embedder.py`` did. An
-interrupted run goes on from its last checkpoint in the folder of ``--out``.
+BASE is what ``scripts/model_base.py`` wrote, EMBEDDER what ``scripts/train_embedder.py`` did. Each
+run draws other skills for each request. An interrupted one goes on from its last checkpoint in the
+folder of ``--out``.
 """
 
 from __future__ import annotations
@@ -77,9 +80,9 @@ _LIBRARIES = ("torch", "transformers", "numpy")
 class Drawer:
     """Draws which skills each request is read with, and what of them is shown."""
 
-    def __init__(self, skills: Skills, vectors: NDArray[np.float32]) -> None:
+    def __init__(self, skills: Skills, vectors: NDArray[np.float32], seed: int) -> None:
         self._texts, self._vectors = skills.texts, vectors
-        self._chance = random.Random(SETTINGS.seed)
+        self._chance = random.Random(seed)
         sample = self._texts[::_IDF_SAMPLE]
         counts = Counter(
             term
@@ -158,17 +161,19 @@ def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("base", type=Path)
-    parser.add_argument("embedder", type=Path, help="folder of the embedder's weights")
+    parser.add_argument("begin", type=Path, help="folder of the embedder's weights, or a reader's")
     parser.add_argument("skills", type=Path)
     parser.add_argument("requests", type=Path)
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
+    parser.add_argument("--seed", type=int, default=SETTINGS.seed)
+    parser.add_argument("--learning-rate", type=float, default=SETTINGS.learning_rate)
     parser.add_argument("--device", default=SETTINGS.device)
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     skills = Skills.read(options.skills)
     requests = read_requests(options.requests, clusters(options.without), skills.rows)
-    groups = list(Drawer(skills, skills.vectors()).groups(requests))
+    groups = list(Drawer(skills, skills.vectors(), options.seed).groups(requests))
     pairs, began = len(pairs_of(groups)), time.monotonic()
     print(f"{len(groups)} requests, {pairs} pairs", file=sys.stderr)
 
@@ -177,8 +182,13 @@ def main() -> None:
             spent = time.monotonic() - began
             print(f"step {done} of {total}, {spent:.0f} s", file=sys.stderr, flush=True)
 
-    settings = replace(SETTINGS, device=options.device)
-    begin = read_weights(options.base, options.embedder, MAX_TOKENS)
+    settings = replace(
+        SETTINGS,
+        seed=options.seed,
+        learning_rate=options.learning_rate,
+        device=options.device,
+    )
+    begin = read_weights(options.base, options.begin, MAX_TOKENS)
     run = options.out / "run"
     trained = train_reader(begin, groups, settings, checkpoints=run, progress=tell)
     record = {

@@ -64,6 +64,7 @@ def cut_texts(embedder, texts):
 
 def test_the_packaged_model_points_where_its_weights_do_in_torch():
     """Within what 8 bits lose, of which the weights that are read back add as much again."""
+    pytest.importorskip("torch")
     contrastive = pytest.importorskip("skillsearch.training.contrastive")
     settings = TrainingSettings(precision="float32")
     vectors = contrastive.TorchEncoder(begin_weights("onnx"), settings).encode(TEXTS)
@@ -210,4 +211,4 @@ def test_the_example_of_the_page_runs(official, tmp_path):
     assert done.returncode == 0, done.stderr
     assert re.search(r"^1\t[\d.]+\tfill-pdf-forms\t", done.stdout, re.MULTILINE), done.stdout
     settings = SkillIndex.open(tmp_path / "st-index").opened.settings
-    assert settings.channels[0].model == f"st:{official}"
+    assert settings.model.spec == f"st:{official}"

@@ -153,6 +153,7 @@ def run(module, monkeypatch, *words):
 @pytest.mark.torch
 def test_an_embedder_is_trained_and_built(base, material, import_script, monkeypatch, tmp_path):
     """Trained for two steps, it differs from its base; in 8 bits it is nearly what was trained."""
+    pytest.importorskip("torch")
     contrastive = pytest.importorskip("skillsearch.training.contrastive")
     training = import_script("train_embedder")
     settings = replace(
@@ -189,6 +190,7 @@ def test_an_embedder_is_trained_and_built(base, material, import_script, monkeyp
 @pytest.mark.torch
 def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatch, tmp_path):
     """Beside the embedder; its logits are scaled, and other files are told from those in place."""
+    pytest.importorskip("torch")
     cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
     training = import_script("train_reader")
     monkeypatch.setattr(training, "SETTINGS", replace(training.SETTINGS, groups=20))
