@@ -5,13 +5,15 @@ Needs the extra ``train`` and safetensors; ``graded_requests.py`` says what the 
     python scripts/near_twins.py REQUESTS.jsonl.gz SKILLS.jsonl.gz MORE.jsonl.gz
     python scripts/train_reader.py BASE EMBEDDER SKILLS.jsonl.gz MORE.jsonl.gz
         --without 0-99,600-649,700-749 --out FIRST
-    python scripts/train_reader.py BASE FIRST SKILLS.jsonl.gz MORE.jsonl.gz
-        --without 0-99,600-649,700-749 --seed 2 --out WEIGHTS
-    python scripts/build_model.py BASE --reader WEIGHTS
+    python scripts/build_model.py BASE --reader FIRST
+    python scripts/train_reader.py BASE skillsearch/models/e5 SKILLS.jsonl.gz MORE.jsonl.gz
+        --without 0-99,600-649,700-749 --seed 3 --learning-rate 6e-5 --epochs .9 --last-step 800
+        --out SECOND
+    python scripts/build_model.py BASE --reader SECOND
 
-BASE is what ``scripts/model_base.py`` wrote, EMBEDDER what ``scripts/train_embedder.py`` did. Each
-run draws other skills for each request. An interrupted one goes on from its last checkpoint in the
-folder of ``--out``.
+BASE is what ``scripts/model_base.py`` wrote, EMBEDDER what ``scripts/train_embedder.py`` did. The
+second run trains the reader further that the first one built, and draws other skills for each
+request. An interrupted run goes on from its last checkpoint in the folder of ``--out``.
 """
 
 from __future__ import annotations
@@ -40,11 +42,14 @@ from graded_requests import (
 from model_base import read_weights, write_weights
 from numpy.typing import NDArray
 
+from skillsearch.embedders.model_files import sha256_of
 from skillsearch.readers.reader import MAX_TOKENS
 from skillsearch.text.passages import best_passage, passage_text
 from skillsearch.text.pasted import instruction
 from skillsearch.text.tokenizer import document_terms, terms
+from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import Group, ReaderSettings, pairs_of, train_reader
+from skillsearch.training.model_folders import begin_weights
 
 SETTINGS = ReaderSettings(
     epochs=1.0,
@@ -71,6 +76,7 @@ ALONE = 3
 MADE = "twin"
 """Writer of the twins that ``near_twins.py`` did not make, nor a translator or a hard writer."""
 Item = TypeVar("Item")
+READER_DATA = "reader.onnx_data"
 _IDF_SAMPLE = 8
 _IDF_CHARS = 5_000
 _UNKNOWN_IDF = 8.0
@@ -157,16 +163,28 @@ class Drawer:
         return self._chance.sample(items, min(most, len(items)))
 
 
+def read_begin(base: Path, folder: Path) -> tuple[BertWeights, str]:
+    """Return the weights that a run begins with, and the digest of their file."""
+    if (folder / READER_DATA).is_file():
+        return begin_weights(str(folder), "reader"), sha256_of(folder / READER_DATA)
+    weights = read_weights(base, folder, MAX_TOKENS)
+    return weights, sha256_of(folder / "model.safetensors")
+
+
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("base", type=Path)
-    parser.add_argument("begin", type=Path, help="folder of the embedder's weights, or a reader's")
+    parser.add_argument(
+        "begin", type=Path, help="weights of the embedder, or a model whose reader to train on"
+    )
     parser.add_argument("skills", type=Path)
     parser.add_argument("requests", type=Path)
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
     parser.add_argument("--seed", type=int, default=SETTINGS.seed)
     parser.add_argument("--learning-rate", type=float, default=SETTINGS.learning_rate)
+    parser.add_argument("--epochs", type=float, default=SETTINGS.epochs)
+    parser.add_argument("--last-step", type=int, default=SETTINGS.last_step)
     parser.add_argument("--device", default=SETTINGS.device)
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
     options = parser.parse_args()
@@ -186,13 +204,16 @@ def main() -> None:
         SETTINGS,
         seed=options.seed,
         learning_rate=options.learning_rate,
+        epochs=options.epochs,
+        last_step=options.last_step,
         device=options.device,
     )
-    begin = read_weights(options.base, options.begin, MAX_TOKENS)
+    begin, digest = read_begin(options.base, options.begin)
     run = options.out / "run"
     trained = train_reader(begin, groups, settings, checkpoints=run, progress=tell)
     record = {
         "settings": asdict(settings),
+        "begin_sha256": digest,
         **material_record(options.skills, options.requests, options.without),
         "requests": len(groups),
         "twins": sum(len(group.twins) for group in groups),

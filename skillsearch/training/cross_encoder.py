@@ -72,8 +72,8 @@ class ReaderSettings:
     The loss is binary cross-entropy on each pair, by `list_share` cross-entropy over the skills of
     a request, and by `twin_share` that of a request against its twin. What is kept is the running
     mean of the weights, which forgets by `average`. Words and the first layers are frozen. Each
-    `check_every` steps it is checked; after `patience` checks without a better value, it ends. The
-    device is one of torch.
+    `check_every` steps it is checked; after `patience` checks without a better value, it ends, and
+    after `last_step`, if that is not 0. The device is one of torch.
     """
 
     epochs: float = 1.0
@@ -88,6 +88,7 @@ class ReaderSettings:
     frozen_layers: int = 4
     check_every: int = 100
     patience: int = 4
+    last_step: int = 0
     save_every: int = 200
     seed: int = 0
     device: str = "cpu"
@@ -124,7 +125,7 @@ class ReaderHead(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, hidden: Tensor, parts: Tensor) -> Tensor:
         """Return the logits of hidden states (b, t, d), and parts of the pairs (b, t)."""
-        request, skill = ((parts == one).float().unsqueeze(-1) for one in (REQUEST, SKILL))
+        request, skill = ((parts == part).float().unsqueeze(-1) for part in (REQUEST, SKILL))
         means = [_mean(hidden, tokens) for tokens in (request, skill)]
         product = functional.normalize(means[0], dim=-1) * functional.normalize(means[1], dim=-1)
         unit = functional.normalize(hidden, dim=-1)
@@ -138,7 +139,7 @@ class ReaderHead(torch.nn.Module):  # type: ignore[misc]
             product.sum(-1, keepdim=True),
         ]
         seen = [hidden[:, 0], *means, product * PRODUCT_SCALE, (means[0] - means[1]).abs()]
-        seen += [one * NUMBER_SCALE for one in numbers]
+        seen += [number * NUMBER_SCALE for number in numbers]
         return self.outer(torch.tanh(self.inner(torch.cat(seen, -1)))).squeeze(-1)
 
 
@@ -163,7 +164,7 @@ class TorchReader:
 
     def named(self) -> dict[str, Tensor]:
         """Return all parameters under the names of `BertWeights`."""
-        heads = {f"{HEAD}{name}": one for name, one in self.head.named_parameters()}
+        heads = {f"{HEAD}{name}": value for name, value in self.head.named_parameters()}
         return self.bert.named() | heads
 
     def forward(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
@@ -172,8 +173,8 @@ class TorchReader:
         encoded = [encode_pair(self._tokenizer, *pair, limit) for pair in pairs]
         device = self.bert.device
 
-        def logits(places: Sequence[int], vectors: Tensor, _mask: Tensor) -> Tensor:
-            parts = [torch.tensor(encoded[place].parts) for place in places]
+        def logits(rows: Sequence[int], vectors: Tensor, _mask: Tensor) -> Tensor:
+            parts = [torch.tensor(encoded[row].parts) for row in rows]
             return self.head(vectors, torch.nn.utils.rnn.pad_sequence(parts, True).to(device))
 
         size = _CHUNK if device.type == "cpu" else _MOST_AT_ONCE
@@ -182,14 +183,14 @@ class TorchReader:
     def read(self, pairs: Sequence[tuple[str, str]]) -> NDArray[np.float64]:
         """Return the logits of pairs."""
         with torch.no_grad():
-            found = self.forward(pairs) if pairs else torch.zeros(0)
-        return np.asarray(found, np.float64)
+            logits = self.forward(pairs) if pairs else torch.zeros(0)
+        return np.asarray(logits, np.float64)
 
 
 def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """Return the pairs of groups, and of their twins, in the order of their logits."""
-    every = (one for group in groups for one in group.read_together)
-    return [(one.request, text) for one in every for text in one.texts]
+    every = (member for group in groups for member in group.read_together)
+    return [(member.request, text) for member in every for text in member.texts]
 
 
 def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings) -> Tensor:
@@ -200,33 +201,33 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
     that fits one of them better (RankNet, Burges et al., 2005); a group without a fitting skill has
     the first alone.
     """
-    every = [one for group in groups for one in group.read_together]
-    targets = [torch.tensor([TARGETS[grade] for grade in one.grades]) for one in every]
-    parts = logits.split([len(one.texts) for one in every])
+    every = [member for group in groups for member in group.read_together]
+    targets = [torch.tensor([TARGETS[grade] for grade in member.grades]) for member in every]
+    parts = logits.split([len(member.texts) for member in every])
     loss = functional.binary_cross_entropy_with_logits(logits, torch.cat(targets))
     for aims, part in zip(targets, parts, strict=True):
         if aims.sum() > 0:
             share = -(aims / aims.sum() * part.log_softmax(dim=0)).sum()
             loss = loss + settings.list_share * share / len(groups)
-    found = {id(one): part for one, part in zip(every, parts, strict=True)}
-    if contrasts := [one for group in groups for one in _contrasts(group, found)]:
+    logits_of = {id(member): part for member, part in zip(every, parts, strict=True)}
+    if contrasts := [number for group in groups for number in _contrasts(group, logits_of)]:
         share = settings.twin_share * min(1.0, len(contrasts) / _CONTRASTS)
         loss = loss + share * functional.softplus(torch.stack(contrasts)).mean()
     return loss
 
 
-def _contrasts(group: Group, found: Mapping[int, Tensor]) -> Iterator[Tensor]:
+def _contrasts(group: Group, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor]:
     """Yield by how much the wrong one of a request and its twin is above the other.
 
     One number for each skill that both are read with and that fits one of them better.
     """
     for twin in group.twins:
-        for place, skill in enumerate(twin.skills):
+        for column, skill in enumerate(twin.skills):
             if skill not in group.skills:
                 continue
             row = group.skills.index(skill)
-            if better := group.grades[row] - twin.grades[place]:
-                above = found[id(twin)][place] - found[id(group)][row]
+            if better := group.grades[row] - twin.grades[column]:
+                above = logits_of[id(twin)][column] - logits_of[id(group)][row]
                 yield above if better > 0 else -above
 
 
@@ -261,7 +262,7 @@ def train_reader(
         run.restore(state)
     for step, batch in enumerate(plan[run.step :], start=run.step + 1):
         run.take(batch)
-        is_last = step == len(plan) or time.monotonic() > deadline
+        is_last = step in (len(plan), settings.last_step) or time.monotonic() > deadline
         if check and (is_last or step % settings.check_every == 0):
             run.look(check)
         if checkpoints and (is_last or step % settings.save_every == 0):
@@ -338,7 +339,7 @@ def _batches(groups: Sequence[Group], settings: ReaderSettings) -> Iterator[tupl
         for begin in range(0, len(order), settings.groups * _WINDOW):
             window = sorted(order[begin : begin + settings.groups * _WINDOW], key=length)
             some = [
-                tuple(window[place : place + settings.groups])
-                for place in range(0, len(window), settings.groups)
+                tuple(window[first : first + settings.groups])
+                for first in range(0, len(window), settings.groups)
             ]
             yield from chance.sample(some, len(some))

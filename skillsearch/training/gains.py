@@ -54,9 +54,9 @@ class Measured:
     @property
     def is_better(self) -> bool:
         """Whether something is better beyond chance, and the hybrid hardly lower."""
-        gains = [one for one in self.changes.values() if one.test.difference > 0]
+        gains = [change for change in self.changes.values() if change.test.difference > 0]
         is_kept = self.changes["hybrid"].test.difference >= -HYBRID_MAY_LOSE
-        return is_kept and any(one.is_certain for one in gains)
+        return is_kept and any(change.is_certain for change in gains)
 
     @property
     def is_worse(self) -> bool:
@@ -66,7 +66,7 @@ class Measured:
 
     def to_dict(self) -> JsonObject:
         """Return the JSON form."""
-        changes = {name: one.to_dict() for name, one in self.changes.items()}
+        changes = {name: change.to_dict() for name, change in self.changes.items()}
         return {"queries": self.queries, "documents": self.documents, **changes}
 
 
@@ -94,8 +94,8 @@ def change_of(collection: Collection, answers: Sequence[SystemAnswers]) -> Chang
     """Compare two systems, before and after, by their answers to the queries of a collection."""
     report = assess(collection, answers, examples=0)
     means = map(dict, system_means(report).values())
-    old, new = ({name: one[name] for name in MEASURES} for one in means)
-    test = next(one for one in report.comparisons if one.measure == DECISIVE)
+    old, new = ({name: row[name] for name in MEASURES} for row in means)
+    test = next(test for test in report.comparisons if test.measure == DECISIVE)
     return Change(old, new, test)
 
 
@@ -104,5 +104,5 @@ def decide(measured: Mapping[str, Measured]) -> bool:
     judged = measured.get("judged")
     is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED
     decisive = judged if is_enough else measured.get("held_out")
-    is_worse = any(one.is_worse for one in measured.values())
+    is_worse = any(gain.is_worse for gain in measured.values())
     return decisive is not None and decisive.is_better and not is_worse

@@ -33,7 +33,7 @@ from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.text.requests import fold_blanks, fold_words
-from skillsearch.training.plan import Asked, distinct_skills, has_texts
+from skillsearch.training.plan import QueryRows, distinct_skills, has_texts
 from skillsearch.training.queries import MinedSkill, SkillText, opening, without_name
 from skillsearch.types import Progress
 
@@ -65,21 +65,21 @@ _TRIES = 6
 class Material:
     """Texts to learn from and to measure by.
 
-    Held-out requests are `watched` to validate by, or `asked` to measure by; judged queries are
-    `judged` to learn from, each with one skill, or `kept_back` to measure by.
+    Held-out requests are for `validation` or for the `test`; judged queries are `judged` to learn
+    from, each with one skill, or for the `judged_test`.
     """
 
     skills: tuple[SkillText, ...]
-    judged: tuple[Asked, ...]
-    watched: tuple[Asked, ...]
-    asked: tuple[Asked, ...]
-    kept_back: tuple[Asked, ...]
+    judged: tuple[QueryRows, ...]
+    validation: tuple[QueryRows, ...]
+    test: tuple[QueryRows, ...]
+    judged_test: tuple[QueryRows, ...]
 
     @classmethod
     def gather(
         cls,
         texts: Sequence[SkillText],
-        chosen: Sequence[Asked],
+        chosen: Sequence[QueryRows],
         seed: int,
     ) -> Material:
         """Divide the texts; a TrainingError if there is too little."""
@@ -94,47 +94,50 @@ class Material:
                 f"needed, with {LEAST_TEXTS} sentences or paragraphs to make queries of. Keep the "
                 "model that you have, or name more folders of skills."
             )
-        judged: list[Asked] = []
-        kept_back: list[Asked] = []
-        for query, places in chosen:
-            right = tuple(dict.fromkeys(rows[place] for place in places if place in rows))
+        judged: list[QueryRows] = []
+        judged_test: list[QueryRows] = []
+        for query, numbers in chosen:
+            right = tuple(dict.fromkeys(rows[number] for number in numbers if number in rows))
             if not is_measured(query):
-                judged += (Asked(query, (row,)) for row in right)
+                judged += (QueryRows(query, (row,)) for row in right)
             elif right:
-                kept_back.append(Asked(query, right))
+                judged_test.append(QueryRows(query, right))
         middle = len(held) // 2
-        watched, asked = tuple(held[:middle]), tuple(held[middle:])
-        return cls(tuple(skills), tuple(judged), watched, asked, tuple(kept_back))
+        validation, test = tuple(held[:middle]), tuple(held[middle:])
+        return cls(tuple(skills), tuple(judged), validation, test, tuple(judged_test))
 
     def collections(self) -> dict[str, Collection]:
         """Return the collections to measure by: ``held_out``, and ``judged`` if there is any."""
-        given = {"held_out": self.asked, "judged": self.kept_back}
-        return {name: self._collection(name, asked) for name, asked in given.items() if asked}
+        tests = {"held_out": self.test, "judged": self.judged_test}
+        return {name: self._collection(name, test) for name, test in tests.items() if test}
 
-    def _collection(self, name: str, asked: Sequence[Asked]) -> Collection:
+    def _collection(self, name: str, queries: Sequence[QueryRows]) -> Collection:
         """Return queries among their right skills and others."""
-        rows = sorted(self._candidates(asked, _MEASURED_AT))
-        ids = {row: str(place) for place, row in enumerate(rows)}
+        rows = sorted(self._candidates(queries, _MEASURED_AT))
+        ids = {row: str(number) for number, row in enumerate(rows)}
         skills = [(ids[row], self.skills[row]) for row in rows]
-        numbered = [(str(number), one) for number, one in enumerate(asked)]
+        numbered = [(str(number), query) for number, query in enumerate(queries)]
         return Collection(
             name,
-            tuple(JudgedDocument(key, one.name, one.about, one.body) for key, one in skills),
-            tuple(JudgedQuery(key, one.query) for key, one in numbered),
-            {key: {ids[row]: 1 for row in one.rows if row in ids} for key, one in numbered},
+            tuple(
+                JudgedDocument(key, skill.name, skill.about, skill.body) for key, skill in skills
+            ),
+            tuple(JudgedQuery(key, query.query) for key, query in numbered),
+            {key: {ids[row]: 1 for row in query.rows if row in ids} for key, query in numbered},
         )
 
-    def _candidates(self, asked: Sequence[Asked], most: int) -> list[int]:
+    def _candidates(self, queries: Sequence[QueryRows], most: int) -> list[int]:
         """Return the rows of the right skills of queries and of others, right ones first."""
-        right = (row for one in asked for row in one.rows)
+        right = (row for query in queries for row in query.rows)
         return list(dict.fromkeys([*right, *range(len(self.skills))]))[:most]
 
     def gain(self, encode: Callable[[Sequence[str], Role], NDArray[np.float32]]) -> float:
-        """Return how well an encoder finds the skills of the watched requests, as `mean_gain`."""
-        rows = self._candidates(self.watched, LOOKED_AT)
-        places = [rows.index(one.rows[0]) for one in self.watched]
+        """Return how well an encoder finds the right skills in validation, as `mean_gain`."""
+        rows = self._candidates(self.validation, LOOKED_AT)
+        right = [rows.index(query.rows[0]) for query in self.validation]
         documents = encode([self.skills[row].metadata() for row in rows], "passage")
-        return mean_gain(encode([one.query for one in self.watched], "query"), places, documents)
+        queries = encode([query.query for query in self.validation], "query")
+        return mean_gain(queries, right, documents)
 
 
 def read_library(paths: Sequence[Path], progress: Progress) -> dict[str, SkillText]:
@@ -154,25 +157,26 @@ def read_library(paths: Sequence[Path], progress: Progress) -> dict[str, SkillTe
     return library
 
 
-def read_judged(path: Path, library: Mapping[str, SkillText]) -> tuple[list[Asked], int]:
+def read_judged(path: Path, library: Mapping[str, SkillText]) -> tuple[list[QueryRows], int]:
     """Read judged queries from the folder of a collection or a file of JSON lines.
 
-    Returns queries with the places of their skills, and how many had none here, or EvaluationError.
+    Returns queries with the numbers of their skills, and how many had none here, or
+    EvaluationError.
     """
-    known: defaultdict[str, list[int]] = defaultdict(list)
-    for place, text in enumerate(library.values()):
-        known[_fold_name(text.name)].append(place)
-    known |= {doc_id: [place] for place, doc_id in enumerate(library)}
-    found, lost = [], 0
+    numbers: defaultdict[str, list[int]] = defaultdict(list)
+    for number, text in enumerate(library.values()):
+        numbers[_fold_name(text.name)].append(number)
+    numbers |= {doc_id: [number] for number, doc_id in enumerate(library)}
+    judged, lost = [], 0
     for query, chosen in _from_collection(path) if path.is_dir() else _from_log(path):
-        # Each skill is meant by the first of its keys that is known.
-        firsts = (next((key for key in keys if key in known), None) for keys in chosen)
-        places = {place for key in firsts if key is not None for place in known[key]}
-        if places:
-            found.append(Asked(query, tuple(sorted(places))))
+        # Each skill is meant by the first of its keys that the library has.
+        firsts = (next((key for key in keys if key in numbers), None) for keys in chosen)
+        rows = {number for key in firsts if key is not None for number in numbers[key]}
+        if rows:
+            judged.append(QueryRows(query, tuple(sorted(rows))))
         else:
             lost += 1
-    return found, lost
+    return judged, lost
 
 
 def is_measured(query: str) -> bool:
@@ -183,17 +187,17 @@ def is_measured(query: str) -> bool:
 
 def hold_out(
     skills: Sequence[SkillText], count: int, seed: int
-) -> tuple[list[SkillText], list[Asked]]:
+) -> tuple[list[SkillText], list[QueryRows]]:
     """Strike a request, or a piece of a body, out of some skills; return all, and the queries."""
     chance = random.Random(seed)
     left = list(skills)
-    queries: list[Asked] = []
+    queries: list[QueryRows] = []
     order = chance.sample(range(len(skills)), len(skills))
     for kinds, row in product((REQUESTS, PIECES), order):
         is_whole = left[row] is skills[row]
-        if is_whole and len(queries) < count and (found := _strike(left[row], kinds, chance)):
-            left[row], text = found
-            queries.append(Asked(text, (row,)))
+        if is_whole and len(queries) < count and (struck := _strike(left[row], kinds, chance)):
+            left[row], text = struck
+            queries.append(QueryRows(text, (row,)))
     chance.shuffle(queries)
     return left, queries
 
@@ -243,11 +247,11 @@ def _from_log(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
             record = json.loads(line)
         except (ValueError, RecursionError) as exc:
             raise line_error(path, number, f"{shown(line)} is not JSON. {FORM}") from exc
-        given = record if isinstance(record, dict) else {}
-        query, names = given.get("query"), given.get("skills", given.get("skill"))
+        fields = record if isinstance(record, dict) else {}
+        query, names = fields.get("query"), fields.get("skills", fields.get("skill"))
         names = names if isinstance(names, list) else [names]
         query = query.strip() if isinstance(query, str) else ""
-        if not query or not names or not all(isinstance(one, str) and one for one in names):
+        if not query or not names or not all(isinstance(name, str) and name for name in names):
             raise line_error(path, number, f"{shown(record)} has no query or no skill. {FORM}")
         if len(query) > MAX_QUERY_CHARS:
             problem = f"the query has {len(query):,} characters; shorten it to {MAX_QUERY_CHARS:,}"

@@ -69,7 +69,7 @@ class TrainingSettings:
         return self.learning_rate * max(0.02, (self.steps - step) / (self.steps - rising))
 
 
-class Asked(NamedTuple):
+class QueryRows(NamedTuple):
     """A query, and the rows of the skills that are right for it."""
 
     query: str
@@ -103,14 +103,16 @@ def distinct_skills(skills: Sequence[SkillText]) -> tuple[list[SkillText], dict[
 def has_texts(skills: Sequence[SkillText], least: int) -> bool:
     """Return whether there are at least so many different texts to make queries of."""
     sources = (MinedSkill.mine(skill).sources.values() for skill in skills)
-    return any(found >= least for found in accumulate(len(one) for some in sources for one in some))
+    return any(
+        count >= least for count in accumulate(len(texts) for kinds in sources for texts in kinds)
+    )
 
 
 def make_plan(
     skills: Sequence[SkillText],
     near: NDArray[np.int32],
     settings: TrainingSettings,
-    judged: Sequence[Asked] = (),
+    judged: Sequence[QueryRows] = (),
 ) -> list[Batch]:
     """Draw the pairs of every step, for `distinct_skills` with their `neighbours`.
 
@@ -127,11 +129,11 @@ def make_plan(
     plan = []
     for rows in islice(dealt, settings.steps):
         drawn = [(row, mined[row].draw(chance)) for row in rows]
-        for one in islice(chosen, count):
-            (row,) = one.rows
+        for judged_query in islice(chosen, count):
+            (row,) = judged_query.rows
             head = skills[row].head()
             document = head if head and chance.random() < BODY_SHARE else skills[row].metadata()
-            drawn.append((row, Pair(one.query, document, JUDGED)))
+            drawn.append((row, Pair(judged_query.query, document, JUDGED)))
             if beside := [int(other) for other in near[row][:8] if other >= 0]:
                 row = chance.choice(beside)
                 drawn.append((row, mined[row].draw(chance)))
@@ -142,7 +144,7 @@ def make_plan(
 def neighbours(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
     """Find up to 48 nearest other skills of each, given unit vectors; best first, -1 at the end."""
     count = min(_NEIGHBOURS, len(vectors) - 1)
-    found = np.full((len(vectors), count), -1, np.int32)
+    nearest = np.full((len(vectors), count), -1, np.int32)
     for begin in range(0, len(vectors), _ROWS):
         block = vectors[begin : begin + _ROWS] @ vectors.T
         block[block >= SAME] = -2.0
@@ -151,8 +153,8 @@ def neighbours(vectors: NDArray[np.float32]) -> NDArray[np.int32]:
         order = np.argsort(-values, axis=1, kind="stable")
         best = np.take_along_axis(best, order, axis=1).astype(np.int32)
         best[np.take_along_axis(values, order, axis=1) < -1.0] = -1
-        found[begin : begin + _ROWS] = best
-    return found
+        nearest[begin : begin + _ROWS] = best
+    return nearest
 
 
 def batches(near: NDArray[np.int32], size: int, chance: random.Random) -> Iterator[list[int]]:

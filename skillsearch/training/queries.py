@@ -120,7 +120,7 @@ class MinedSkill:
     def mine(cls, text: SkillText) -> MinedSkill:
         """Collect texts to make queries of."""
         about, body = text.about, text.body
-        found = {
+        texts_by_kind = {
             "request": stated_requests(about, body),
             "clause": clauses(f"{about}\n{body}"),
             "sentence": sentences(about),
@@ -128,7 +128,7 @@ class MinedSkill:
             "script": text.scripts,
             "headings": headings(body)[:12],
         }
-        sources = {kind: tuple(dict.fromkeys(texts)) for kind, texts in found.items()}
+        sources = {kind: tuple(dict.fromkeys(texts)) for kind, texts in texts_by_kind.items()}
         return cls(text, {kind: texts[:24] for kind, texts in sources.items() if texts})
 
     def draw(self, chance: random.Random) -> Pair | None:
@@ -139,7 +139,7 @@ class MinedSkill:
         if len(self.text.about) > 2 * _LEAST_LEFT:
             kinds.append("keywords")
         for _ in range(3):
-            kind = chance.choices(kinds, [WEIGHTS[one] for one in kinds])[0]
+            kind = chance.choices(kinds, [WEIGHTS[kind] for kind in kinds])[0]
             pair = _DRAWN[kind](self, chance)
             if pair and len(pair.query) > 3 and len(pair.document) >= _LEAST_LEFT:
                 return pair
@@ -155,8 +155,8 @@ def stated_requests(about: str, body: str) -> Iterator[str]:
 
 def clauses(text: str) -> Iterator[str]:
     """Yield what follows "use when" and the like, without who asks."""
-    for found in _CLAUSE.finditer(text):
-        clause = _SOMEONE.sub("", found.group(1), count=1).strip(" ,:;-")
+    for match in _CLAUSE.finditer(text):
+        clause = _SOMEONE.sub("", match.group(1), count=1).strip(" ,:;-")
         if _is_language(clause):
             yield clause
 
@@ -176,18 +176,18 @@ def headings(body: str) -> list[str]:
 
 def paragraphs(body: str) -> list[str]:
     """Return the paragraphs of a body as plain text, without code."""
-    found = (_unmarked(body[begin:end]) for begin, end in markdown.paragraphs(body))
-    return [text for text in found if len(text) >= _LEAST_PARAGRAPH]
+    texts = (_unmarked(body[begin:end]) for begin, end in markdown.paragraphs(body))
+    return [text for text in texts if len(text) >= _LEAST_PARAGRAPH]
 
 
 def opening(script: str) -> str:
     """Return what a script says first, but for directives and licences; empty if nothing."""
     left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
-    while found := _OPENING.match(left):
-        text = _unmarked(_COMMENT_MARK.sub("", found[str(found.lastgroup)]))
+    while match := _OPENING.match(left):
+        text = _unmarked(_COMMENT_MARK.sub("", match[str(match.lastgroup)]))
         if _is_language(text) and not _LEGAL.search(text):
             return text
-        left = left[found.end() :].lstrip()
+        left = left[match.end() :].lstrip()
     return ""
 
 
@@ -247,8 +247,8 @@ def _keywords(skill: MinedSkill, chance: random.Random) -> Pair | None:
         return None
     begin = chance.randrange(max(1, len(words) - 8))
     window = words[begin : begin + 10]
-    kept = sorted(chance.sample(range(len(window)), min(len(window), chance.randint(3, 6))))
-    query = " ".join(window[place] for place in kept).lower()
+    numbers = sorted(chance.sample(range(len(window)), min(len(window), chance.randint(3, 6))))
+    query = " ".join(window[number] for number in numbers).lower()
     document = skill.text.metadata() if from_body or not skill.text.body else skill.text.head()
     return Pair(query, document, "keywords")
 
@@ -290,7 +290,7 @@ def _plainer(text: str, chance: random.Random) -> str:
 def _unmarked(text: str) -> str:
     """Return Markdown as one line without its marks."""
     lines = (_LIST_MARK.sub("", line) for line in text.split("\n"))
-    return " ".join(_MARKUP.sub(lambda found: found.group(1) or "", " ".join(lines)).split())
+    return " ".join(_MARKUP.sub(lambda match: match.group(1) or "", " ".join(lines)).split())
 
 
 def _is_language(phrase: str) -> bool:

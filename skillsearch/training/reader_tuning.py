@@ -119,18 +119,19 @@ class Requests(NamedTuple):
                 "the reader that you have."
             )
         negatives = load_collection(path).negatives if path.is_dir() else ()
-        for one in negatives:
-            texts.setdefault(fold_blanks(one.text), one.text)
-        found = [
+        for negative in negatives:
+            texts.setdefault(fold_blanks(negative.text), negative.text)
+        requests = [
             Request(text[:MAX_QUERY_CHARS], frozenset(right.get(key, ())))
             for key, text in texts.items()
             if key
         ]
-        rest = [one for one in found if not is_measured(one.text)]
+        measured = tuple(request for request in requests if is_measured(request.text))
+        rest = [request for request in requests if not is_measured(request.text)]
         random.Random(seed).shuffle(rest)
         watched = tuple(rest[::_WATCHED])
-        learned = tuple(one for place, one in enumerate(rest) if place % _WATCHED)
-        return cls(learned, watched, tuple(filter(lambda one: is_measured(one.text), found)), lost)
+        learned = tuple(request for number, request in enumerate(rest) if number % _WATCHED)
+        return cls(learned, watched, measured, lost)
 
 
 def tune_reader(
@@ -159,7 +160,7 @@ class _Searched:
     def __init__(self, options: ReaderOptions, folder: Path, tell: Progress) -> None:
         request = IndexRequest(options.roots, options.model, with_body=True)
         self._index, _ = SkillIndex.build(request, folder, IndexOptions(progress=tell))
-        self._ids = {one.path: one.doc_id for one in self._index.documents()}
+        self._ids = {document.path: document.doc_id for document in self._index.documents()}
         self._tell = tell
 
     def groups(
@@ -170,48 +171,48 @@ class _Searched:
         With a `chance` they are to learn from: right skills stand before the hits, and a random
         one after them.
         """
-        found, ids = [], list(self._ids.values())
+        groups, ids = [], list(self._ids.values())
         for request, form, result in self._answers(requests):
             hits = [hit.doc_id for hit in result.hits[:READ_MOST]]
             right = self._index.copies(request.right)
             if chance:
                 first = sorted(request.right)[:_MOST_RIGHT]
-                others = [one for one in hits if one not in right]
+                others = [doc_id for doc_id in hits if doc_id not in right]
                 hits = [*first, *others[: READ_MOST - len(first)], chance.choice(ids)]
             shown = self._shown(form, hits)
-            grades = tuple(2 if one in right else 0 for one in shown)
+            grades = tuple(2 if doc_id in right else 0 for doc_id in shown)
             if shown:
-                found.append(Group(request.text, tuple(shown.values()), grades))
-        return found
+                groups.append(Group(request.text, tuple(shown.values()), grades))
+        return groups
 
     def measure(
         self, requests: Sequence[Request], groups: Sequence[Group], readers: Sequence[Reader]
     ) -> Measured:
         """Let two readers, the old one and the new one, tell hits apart and reorder them."""
-        apart = [(one.name, {"AUROC": _told_apart(one, groups)}) for one in readers]
+        apart = [(reader.name, {"AUROC": _told_apart(reader, groups)}) for reader in readers]
         (test,) = compare(apart)
         before, after = ({"AUROC": fmean(of["AUROC"].values())} for _, of in apart)
-        judged = [one for one in requests if one.right]
+        judged = [request for request in requests if request.right]
         answers = [
-            SystemAnswers(one.name, "", {asked.text: ranking for asked, ranking in found})
-            for one, found in ((one, self._rankings(judged, one)) for one in readers)
+            SystemAnswers(reader.name, "", dict(self._rankings(judged, reader)))
+            for reader in readers
         ]
         collection = Collection(
             "judged",
             (),
-            tuple(JudgedQuery(one.text, one.text) for one in judged),
-            {one.text: dict.fromkeys(one.right, 1) for one in judged},
+            tuple(JudgedQuery(request.text, request.text) for request in judged),
+            {request.text: dict.fromkeys(request.right, 1) for request in judged},
         )
         changes = {"reader": Change(before, after, test), "hybrid": change_of(collection, answers)}
         return Measured(len(judged), len(self._index), changes)
 
     def _rankings(
         self, requests: Sequence[Request], reader: Reader
-    ) -> Iterator[tuple[Request, Ranking]]:
-        """Yield the hits of requests, each with its copies, in the order that a reader gives."""
+    ) -> Iterator[tuple[str, Ranking]]:
+        """Yield requests with their hits, each with its copies, in the order of a reader."""
         for request, _, result in self._answers(requests, Reading("always", lambda: reader)):
             hits = [(path, hit) for hit in result for path in (hit.path, *hit.duplicates)]
-            yield request, tuple((self._ids[path], hit.score) for path, hit in hits)
+            yield request.text, tuple((self._ids[path], hit.score) for path, hit in hits)
 
     def _answers(
         self, requests: Sequence[Request], reading: Reading = NOT_READ
@@ -219,12 +220,12 @@ class _Searched:
         opened, calibration = self._index.opened, default_calibration()
         for begin in range(0, len(requests), _BATCH):
             some = requests[begin : begin + _BATCH]
-            queries = [one.text for one in some]
+            queries = [request.text for request in some]
             forms = self._index.analyse_many(queries)
             options = SearchOptions(_HITS, 0.0)
             with opened.guard:
-                found = answer(queries, options, opened, forms, calibration, reading)
-            yield from zip(some, forms, found, strict=True)
+                results = answer(queries, options, opened, forms, calibration, reading)
+            yield from zip(some, forms, results, strict=True)
             self._tell("search", begin + len(some), len(requests))
 
     def _shown(self, form: QueryForm, doc_ids: Sequence[str]) -> dict[str, str]:
@@ -278,9 +279,9 @@ class _ReaderTuning:
             )
             self._tell("Measuring the gain on held-out requests.")
             readers = self._old, load_reader(str(fresh))
-            found = self._searched.measure(self._requests.measured, self._measured, readers)
-            measured = {"judged": found}
-            gains = gains and found.is_better and not found.is_worse
+            result = self._searched.measure(self._requests.measured, self._measured, readers)
+            measured = {"judged": result}
+            gains = gains and result.is_better and not result.is_worse
             if options.keep or gains:
                 out = fresh.replace(options.out)
         lost = self._requests.lost
@@ -299,7 +300,7 @@ class _ReaderTuning:
 
     def _check(self) -> None:
         """Raise an error if there is nothing to learn from or to measure by."""
-        seen = {grade for one in self._measured for grade in one.grades}
+        seen = {grade for group in self._measured for grade in group.grades}
         if seen != {0, 2} or not self._learned or not self._watched:
             raise TrainingError(
                 f"Among the first {READ_MOST} hits of the {len(self._requests.measured):,} "
@@ -316,7 +317,7 @@ class _ReaderTuning:
         began = time.monotonic()
         self._value(read)
         watched, learned, measured = (
-            sum(len(one.texts) for one in groups)
+            sum(len(group.texts) for group in groups)
             for groups in (self._watched, self._learned, self._measured)
         )
         seconds = (time.monotonic() - began) / watched
@@ -346,11 +347,11 @@ class _ReaderTuning:
 
 def _told_apart(reader: Reader, groups: Sequence[Group]) -> dict[str, float]:
     """Return how often the right skills of each request stand above wrong ones of any request."""
-    read = [reader.read(one.request, one.texts) for one in groups]
-    found = [(one, logits, np.array(one.grades)) for one, logits in zip(groups, read, strict=True)]
-    wrong = np.concatenate([logits[grades == 0] for _, logits, grades in found])
+    logits = [reader.read(group.request, group.texts) for group in groups]
+    grades = [np.array(group.grades) for group in groups]
+    wrong = np.concatenate([values[of == 0] for values, of in zip(logits, grades, strict=True)])
     return {
-        one.request: auroc(logits[grades == 2], wrong)
-        for one, logits, grades in found
-        if 2 in one.grades
+        group.request: auroc(values[of == 2], wrong)
+        for group, values, of in zip(groups, logits, grades, strict=True)
+        if 2 in of
     }

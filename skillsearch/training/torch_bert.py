@@ -119,8 +119,8 @@ def _chooses_half(device: str, precision: str) -> bool:
         return precision == "bfloat16"
 
     def seconds(kind: Any) -> float:
-        one = torch.ones(1_024, 384, device=device, dtype=kind)
+        matrix = torch.ones(1_024, 384, device=device, dtype=kind)
         other = torch.ones(384, 1_536, device=device, dtype=kind)
-        return min(timeit.repeat(lambda: float((one @ other)[0, 0]), number=1, repeat=6))
+        return min(timeit.repeat(lambda: float((matrix @ other)[0, 0]), number=1, repeat=6))
 
     return seconds(torch.bfloat16) < 0.8 * seconds(torch.float32)

@@ -93,7 +93,7 @@ class Tuned:
             "better": self.is_better,
             "folder": None if self.folder is None else str(self.folder),
             **{name: getattr(self, name) for name in ("skills", "judged", "steps", "share")},
-            "measured": {name: one.to_dict() for name, one in self.measured.items()},
+            "measured": {name: result.to_dict() for name, result in self.measured.items()},
             "seconds": round(self.seconds, 1),
             "notes": list(self.notes),
         }
@@ -133,14 +133,14 @@ def unfinished(out: Path) -> Iterator[Path]:
 def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float32]]:
     """Load an embedder to learn from, by its spec; repeated documents are embedded once."""
     embedder = load_embedder(teacher)
-    known: dict[str, NDArray[np.float32]] = {}
+    vectors: dict[str, NDArray[np.float32]] = {}
 
     def encode(texts: Sequence[str], role: Role) -> NDArray[np.float32]:
         if role == "query":
             return embed(embedder, texts, role=role)
-        missing = list(dict.fromkeys(text for text in texts if text not in known))
-        known.update(zip(missing, embed(embedder, missing, role=role), strict=True))
-        return np.stack([known[text] for text in texts])
+        missing = list(dict.fromkeys(text for text in texts if text not in vectors))
+        vectors.update(zip(missing, embed(embedder, missing, role=role), strict=True))
+        return np.stack([vectors[text] for text in texts])
 
     return encode
 
@@ -161,10 +161,10 @@ def best_share(
     begin: BertWeights, tuned: BertWeights, value: Callable[[BertWeights], float]
 ) -> tuple[float, bool]:
     """Return the share of tuned weights with the highest value, and if the old ones have less."""
-    found = {share: value(average(begin, tuned, share)) for share in (*sorted(SHARES), 0.0)}
-    before = found.pop(0.0)
-    best = max(found, key=found.__getitem__)
-    return best, found[best] > before
+    values = {share: value(average(begin, tuned, share)) for share in (*sorted(SHARES), 0.0)}
+    before = values.pop(0.0)
+    best = max(values, key=values.__getitem__)
+    return best, values[best] > before
 
 
 def export_tuned(
@@ -302,8 +302,8 @@ class _Tuning:
         """Return the seconds left after validations, the choice of a share, and measuring."""
         looked_at = min(LOOKED_AT, len(self._material.skills))
         texts = (looks + len(SHARES) + 1) * looked_at
-        for one in self._material.collections().values():
-            texts += 2 * (len(one.documents) + len(one.queries))
+        for collection in self._material.collections().values():
+            texts += 2 * (len(collection.documents) + len(collection.queries))
         used = time.monotonic() - self._started
         return 60 * self._options.minutes - used - texts * self._seconds_per_text
 

@@ -54,13 +54,11 @@ def one_thread():
 
 @pytest.fixture
 def vectors():
-    """Vectors of skills of which none are the same."""
     return np.eye(len(QUERIES), dtype=np.float16)
 
 
 @pytest.fixture
 def cosines():
-    """Cosines of four queries and four documents."""
     return np.random.default_rng(2).uniform(-1, 1, size=(4, 4))
 
 

@@ -41,14 +41,12 @@ def toy(count=24):
 
 
 def told_apart(read, groups):
-    """Return how well a reader tells what fits from what does not."""
     logits = read([(one.request, text) for one in groups for text in one.texts])
     grades = np.array([grade for one in groups for grade in one.grades])
     return auroc(logits[grades == 2], logits[grades == 0])
 
 
 def equal(one, other):
-    """Return whether weights are equal, bit by bit."""
     return all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
 
 

@@ -11,14 +11,12 @@ from skillsearch.training.material import Material
 
 
 def make_change(difference, p_value, before=0.5):
-    """Return what became of a way to search."""
     test = Comparison("after", "before", "nDCG@10", difference, (0, 0), p_value, 1.0, 1, 1, 1)
     means = dict.fromkeys(("nDCG@10", "R@5", "Success@1"), before)
     return Change(means, {name: value + difference for name, value in means.items()}, test)
 
 
 def make_measured(dense, hybrid, queries=100):
-    """Return what was measured of two ways to search, each by its difference and p-value."""
     return Measured(queries, 500, {"dense": make_change(*dense), "hybrid": make_change(*hybrid)})
 
 

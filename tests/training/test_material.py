@@ -63,27 +63,26 @@ def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
     assert sum(query.startswith("Loosen both screws") for query, _ in queries) == 2
 
 
-def test_a_description_is_never_used_up():
-    """A text stays if without it the skill could not be found."""
-    short = SkillText("bin", "Use when the bin is full.", "")
-    assert hold_out([short], 1, seed=0)[1] == []
+SORTS = 'Sorts the parcels of a depot by street. Say "empty the parcel bin"'
 
 
-def test_a_request_that_is_said_twice_in_other_marks_is_not_held_out():
-    """Else it would stand in the text all the same."""
-    about = 'Sorts the parcels of a depot. Say "empty the parcel bin" or *empty* the parcel bin.'
-    assert hold_out([SkillText("bin", about, "")], 1, seed=0)[1] == []
+@pytest.mark.parametrize(
+    "skill",
+    [
+        SkillText("bin", "Use when the bin is full.", ""),  # would have no description any more
+        SkillText("bin", f"{SORTS} or *empty* the parcel bin.", ""),
+        SkillText("bin", f"{SORTS}.", "", ("Waits for *empty* the parcel bin.",)),
+    ],
+)
+def test_all_that_is_said_and_what_is_said_again_in_other_marks_is_not_held_out(skill):
+    assert hold_out([skill], 1, seed=0)[1] == []
 
 
 def test_a_request_is_struck_from_what_scripts_say_too():
-    """Said there in other marks, it is not held out."""
-    about = 'Sorts the parcels of a depot by street. Say "empty the parcel bin".'
     said = ("Waits for empty the parcel bin, then does it.",)
-    left, queries = hold_out([SkillText("tidy", about, "", said)], 1, seed=0)
+    left, queries = hold_out([SkillText("tidy", f"{SORTS}.", "", said)], 1, seed=0)
     assert [query.query for query in queries] == ["empty the parcel bin"]
     assert left[0].scripts == ("Waits for  , then does it.",)
-    marked = ("Waits for *empty* the parcel bin.",)
-    assert hold_out([SkillText("tidy", about, "", marked)], 1, seed=0)[1] == []
 
 
 def test_the_seed_decides(skills):
@@ -106,8 +105,6 @@ LIBRARY = {one: SkillText(name, "", "") for one, name in zip(IDS, NAMES, strict=
 
 @pytest.fixture
 def log(tmp_path):
-    """Write a log, a line for each record or text."""
-
     def write(*lines):
         path = tmp_path / "log.jsonl"
         texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
@@ -118,8 +115,12 @@ def log(tmp_path):
 
 
 def test_a_log_names_skills_as_people_write_them(log):
-    """Case, hyphens and underscores make no difference; an id names one of two of a name."""
+    """Case, hyphens and underscores make no difference; an id names one of two of a name.
+
+    Skills that are not here are counted: a log may be older than the library.
+    """
     path = log(
+        {"query": "bake", "skill": "bake-bread"},
         {"query": "make espresso", "skill": "Brew_Coffee"},
         {"query": "green tea", "skill": "steep tea"},
         {"query": "other tea", "skill": "b:steep-tea"},
@@ -132,14 +133,7 @@ def test_a_log_names_skills_as_people_write_them(log):
         ("other tea", (3,)),
         ("both", (0, 2)),
     ]
-    assert lost == 0
-
-
-def test_queries_for_skills_that_are_not_here_are_counted(log):
-    """They are no error: a log may be older than the library."""
-    path = log({"query": "bake", "skill": "bake-bread"}, {"query": "tea", "skill": "steep-tea"})
-    found, lost = read_judged(path, LIBRARY)
-    assert ([one.query for one in found], lost) == (["tea"], 1)
+    assert lost == 1
 
 
 @pytest.mark.parametrize(

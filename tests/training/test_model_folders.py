@@ -28,7 +28,6 @@ FILES = {"LICENSE", "NOTICE", "words.bin"}
 
 
 def files_of(folder):
-    """Return the content of each file of a folder."""
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
@@ -183,7 +182,6 @@ def exported(exported_once, tmp_path):
 
 
 def cut(name, size):
-    """Return a function that cuts a file of a folder to a size."""
     return lambda folder: (folder / name).write_bytes((folder / name).read_bytes()[:size])
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.mapped_model import MappedEmbedder
+from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.word_table import BLOCK_BYTES
 from skillsearch.readers.reader import MappedReader
 
@@ -26,7 +27,6 @@ def base(import_script, monkeypatch):
 
 
 def blocks(rows, columns, random):
-    """Return random weights of 4 bits that are small."""
     found = random.integers(0, 255, (rows, columns // 32, BLOCK_BYTES)).astype(np.uint8)
     found[..., :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
     return found.tobytes()
@@ -211,3 +211,9 @@ def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatc
     np.testing.assert_allclose(logits[0], expected, atol=0.3)
     assert build.main([*words, "--check", "--scale", "2.5"]) == 0
     assert build.main([*words, "--check"]) == 1
+    further = tmp_path / "further"
+    options = ["--seed", "3", "--epochs", "9", "--last-step", "3", "--out", further]
+    run(training, monkeypatch, place, tmp_path / "model", *texts, *options)
+    record = json.loads((further / "training.json").read_bytes())
+    assert record["begin_sha256"] == sha256_of(tmp_path / "model" / "reader.onnx_data")
+    assert (record["steps"], record["settings"]["seed"]) == (3, 3)

@@ -24,7 +24,6 @@ def twins(near):
 
 
 def asked(text, grades, rows=(0, 1, 2, 3)):
-    """Return a graded request."""
     return {"text": text, "kind": "p", "rows": list(rows), "grades": grades, "cluster": 5}
 
 

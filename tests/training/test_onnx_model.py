@@ -39,7 +39,6 @@ def in_float(weights):
 
 
 def run_model(model, **inputs):
-    """Run a model on one text."""
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3  # constants that are not used any more
     session = onnxruntime.InferenceSession(model.SerializeToString(), options)
@@ -47,7 +46,6 @@ def run_model(model, **inputs):
 
 
 def encoded(weights, texts=TEXTS):
-    """Return the tokens of each pair of the request and a text."""
     return [encode_pair(weights.words.tokenizer, REQUEST, text) for text in texts]
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.training.plan import (
     JUDGED,
-    Asked,
+    QueryRows,
     TrainingSettings,
     distinct_skills,
     has_texts,
@@ -20,7 +20,6 @@ SETTINGS = TrainingSettings(steps=6, batch_size=16, seed=5)
 
 
 def make_text(number, **changes):
-    """Return the text of a skill that is like no other."""
     fields = {
         "name": f"skill-{number}",
         "about": f"Sorts parcels of kind {number} by weight. Use when bin {number} is full.",
@@ -92,7 +91,7 @@ def test_fewer_skills_than_a_batch_are_one_batch(skills, near):
 
 def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, near):
     """A quarter of sixteen is four; each is paired with a field of the chosen skill."""
-    judged = [Asked(f"where does parcel {row} go", (row,)) for row in range(20)]
+    judged = [QueryRows(f"where does parcel {row} go", (row,)) for row in range(20)]
     settings = replace(SETTINGS, judged_share=0.25)
     for batch in make_plan(skills, near, settings, judged):
         found = [place for place, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
@@ -107,24 +106,24 @@ def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, ne
 def test_few_judged_queries_are_not_learned_by_heart(skills, near):
     """One query is used at most eight times, up to rounding, however many steps there are."""
     settings = replace(SETTINGS, steps=30, judged_share=0.5)
-    plan = make_plan(skills, near, settings, [Asked("where does it go", (3,))] * 8)
+    plan = make_plan(skills, near, settings, [QueryRows("where does it go", (3,))] * 8)
     assert sum(pair.kind == JUDGED for batch in plan for _, pair in batch) == 90
 
 
-def test_the_learning_rate_rises_and_falls():
-    settings = TrainingSettings(steps=100, learning_rate=1.0, warm_up=0.05)
-    rates = [settings.rate_at(step) for step in (1, 5, 24, 62, 99, 100)]
-    assert rates == pytest.approx([0.2, 1.0, 0.8, 0.4, 0.02, 0.02])
-
-
-def test_a_short_run_warms_up_for_a_step():
-    """The first step has the highest rate."""
-    settings = TrainingSettings(steps=3, learning_rate=2.0, warm_up=0.05)
-    assert [settings.rate_at(step) for step in (1, 2, 3)] == pytest.approx([2.0, 1.0, 0.04])
+@pytest.mark.parametrize(
+    ("steps", "rates"),
+    [
+        (100, {1: 0.2, 5: 1.0, 24: 0.8, 62: 0.4, 99: 0.02, 100: 0.02}),
+        (3, {1: 1.0, 2: 0.5, 3: 0.02}),
+    ],
+)
+def test_the_learning_rate_rises_and_falls(steps, rates):
+    settings = TrainingSettings(steps=steps, learning_rate=2.0, warm_up=0.05)
+    found = {step: settings.rate_at(step) / 2.0 for step in rates}
+    assert found == pytest.approx(rates)
 
 
 def test_without_judged_queries_the_share_means_nothing(skills, near):
-    """The plan is the one of mined pairs alone."""
     assert make_plan(skills, near, replace(SETTINGS, judged_share=0.5)) == make_plan(
         skills, near, SETTINGS
     )

@@ -32,13 +32,11 @@ SKILL = SkillText(
 
 
 def draw_many(skill: SkillText, count: int = 400, seed: int = 1) -> list[Pair]:
-    """Draw pairs from a skill."""
     mined, chance = MinedSkill.mine(skill), random.Random(seed)
     return [pair for pair in (mined.draw(chance) for _ in range(count)) if pair]
 
 
 def test_every_kind_of_query_is_drawn() -> None:
-    """A skill with all sources gives all kinds."""
     kinds = Counter(pair.kind for pair in draw_many(SKILL))
     assert set(kinds) == set(WEIGHTS)
 
@@ -71,11 +69,6 @@ def test_tasks_are_long_but_not_longer_than_said() -> None:
     tasks = [pair.query for pair in draw_many(long) if pair.kind == "task"]
     assert max(map(len, tasks)) > 400
     assert max(map(len, tasks)) < TASK_CHARS + 200
-
-
-def test_the_same_state_gives_the_same_pairs() -> None:
-    assert draw_many(SKILL, 50, seed=5) == draw_many(SKILL, 50, seed=5)
-    assert draw_many(SKILL, 50, seed=5) != draw_many(SKILL, 50, seed=6)
 
 
 def test_a_skill_with_too_little_text_gives_no_pair() -> None:

@@ -8,7 +8,6 @@ from skillsearch.training import queries
 
 
 def stated(about="", body=""):
-    """Return the requests that a skill states."""
     return list(queries.stated_requests(about, body))
 
 

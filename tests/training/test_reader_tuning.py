@@ -206,15 +206,14 @@ def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path):
         reader_tuning.Request("see to crate3 of depot3", frozenset({"root:sorter-3"})),
         reader_tuning.Request("nothing but zebras", frozenset({"root:sorter-4"})),
         reader_tuning.Request("burn crate5 of depot5", frozenset()),
-        reader_tuning.Request("箱を見る", frozenset({"root:sorter-6"})),
     ]
     found, *others = searched.groups(requests, random.Random(1))
     assert (found.grades[0], found.texts[0][:8]) == (2, "sorter 3")
     assert all("crate3 " in text for text in found.texts[:READ_MOST])
     assert set(found.grades[1:]) == {0}
     assert len(found.texts) in (READ_MOST, READ_MOST + 1)
-    assert [one.request for one in others] == [one.text for one in requests[1:3]]
+    assert [group.request for group in others] == [request.text for request in requests[1:]]
     assert others[0].grades[0] == 2
     assert set(others[1].grades) == {0}
-    (seen,) = searched.groups([requests[0], requests[3]])
+    (seen,) = searched.groups(requests[:1])
     assert sorted(seen.grades) == [*[0] * (READ_MOST - 1), 2]

@@ -29,7 +29,8 @@ def drawer(import_script, graded):
     ]
     turns = np.arange(10) / 3
     vectors = np.stack([np.cos(turns), np.sin(turns)], axis=1).astype(np.float32)
-    return import_script("train_reader").Drawer(graded.Skills(texts, ["en"] * 10, {}), vectors)
+    skills = graded.Skills(texts, ["en"] * 10, {})
+    return import_script("train_reader").Drawer(skills, vectors, seed=1)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.training.material import Material, read_library
-from skillsearch.training.plan import Asked
+from skillsearch.training.plan import QueryRows
 from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
 
@@ -32,26 +32,26 @@ def test_skills_that_say_nothing_of_their_uses_are_refused():
 def test_nothing_that_is_measured_is_trained(make_texts):
     """Neither requests that were held out nor judged queries that were kept back."""
     texts = make_texts(60)
-    chosen = [Asked(f"query {number}", (number,)) for number in range(60)]
+    chosen = [QueryRows(f"query {number}", (number,)) for number in range(60)]
     material = Material.gather(texts, chosen, 0)
     trained = {pair.query for pair in material.judged}
-    kept_back = {query for query, _ in material.kept_back}
+    kept_back = {query for query, _ in material.judged_test}
     assert trained.isdisjoint(kept_back)
     assert trained | kept_back == {one.query for one in chosen}
-    assert len(material.watched) == len(material.asked) == 12
+    assert len(material.validation) == len(material.test) == 12
     corpus = "\n".join(f"{skill.about}\n{skill.body}" for skill in material.skills)
-    for query in (*material.watched, *material.asked):
+    for query in (*material.validation, *material.test):
         assert query.query not in corpus
 
 
 def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     """Each query with the skill that it was struck from, or was judged right for it."""
     texts = [*make_texts(60), make_texts(1)[0]]
-    chosen = [Asked(f"query {number}", (0, 60)) for number in range(9)]
+    chosen = [QueryRows(f"query {number}", (0, 60)) for number in range(9)]
     material = Material.gather(texts, chosen, 0)
     held, judged = material.collections().values()
     assert len(held.documents) == len(judged.documents) == 60
-    for query, asked in zip(held.queries, material.asked, strict=True):
+    for query, asked in zip(held.queries, material.test, strict=True):
         (place,) = held.qrels[query.query_id]
         assert held.documents[int(place)].name == texts[asked.rows[0]].name
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}

@@ -165,11 +165,3 @@ def test_an_interrupted_tuning_goes_on(options):
 def test_too_little_time_is_told_with_what_is_needed(options):
     with pytest.raises(TrainingError, match=r"0\.001 minutes are too few .* --minutes \d+"):
         tune(replace(options, minutes=0.001), progress=silent, tell=silent)
-
-
-def test_a_folder_that_is_taken_is_refused(options):
-    options.out.mkdir(parents=True)
-    (options.out / "mine.txt").write_text("")
-    with pytest.raises(TrainingError, match="already exists"):
-        tune(options, progress=silent, tell=silent)
-    assert [path.name for path in options.out.iterdir()] == ["mine.txt"]
