@@ -20,7 +20,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
@@ -43,7 +43,7 @@ FAMILIES = {
     **{f"requests-{part}": "requests" for part in (*map(str, range(7)), "agent", "languages")},
 }
 """Collections over the same documents, or of the same making: neither may see the other."""
-JUDGED = {"requests"}
+JUDGED = {"requests", "requests-hard", "requests-translated"}
 """Families of collections in which the neighbours of a right skill were judged too."""
 RELATED = (
     {"one-liners", "metatool", "metatool-multi", "spanish", "russian", "chinese"},
@@ -54,21 +54,8 @@ RELATED = (
 each other."""
 CROSS = "-cross"
 """Ends the name of queries in other languages over the documents of a collection."""
-POOL = "-pool"
-"""Ends the name of queries over the documents of several collections together."""
 HALF = "-half"
 """Ends the name of a collection of which half of the skills have no examples."""
-POOLED = (
-    "korean",
-    "translated",
-    "one-liners",
-    "nvidia",
-    "metatool",
-    "spanish",
-    "russian",
-    "chinese",
-)
-"""Collections that are pooled: a sixth of the skills is then in other languages than English."""
 GENERAL = {
     "skill-evals",
     "authors",
@@ -206,13 +193,7 @@ def family(collection: str) -> str:
 
 def _plain(collection: str) -> str:
     """Return the name of the collection that queries were made for."""
-    return collection.removesuffix(POOL).removesuffix(CROSS).removesuffix(HALF)
-
-
-def pooled(collections: Iterable[Collection]) -> list[Collection]:
-    """Let the documents of all of `POOLED` compete for the queries of each, as users' own do."""
-    members = [one for one in collections if _plain(one.name) in POOLED]
-    return [replace(one, name=f"{one.name}{POOL}") for one in pool_collections(members)]
+    return collection.removesuffix(CROSS).removesuffix(HALF)
 
 
 def cross_language(folder: Path, collections: Iterable[Collection]) -> list[Collection]:
@@ -278,8 +259,6 @@ def with_examples(collections: Iterable[Collection], file: Path) -> list[Collect
 
 def is_foreign(source: str, collection: str) -> bool:
     """Return whether queries of one collection have no answer in another."""
-    if source.endswith(POOL) or collection.endswith(POOL):
-        return False
     one, other = _plain(source), _plain(collection)
     related = any({one, other} <= group for group in RELATED)
     return family(one) != family(other) and not related and family(other) not in GENERAL
@@ -312,7 +291,6 @@ class Sampler:
             sample
             for name in self._collections
             for variant in VARIANTS
-            if variant == "whole" or not name.endswith(POOL)
             for sample in self._of_variant(name, variant)
             if len(sample.candidates.documents)
         ]

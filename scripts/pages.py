@@ -11,8 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -30,6 +32,35 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 README = "README.md"
 MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
+EVALUATION = "skillsearch/evaluation/README.md"
+QUALITY = CHECKOUT / "scripts" / "quality.json"
+"""What ``fit_fusion.py`` measured on collections left out of the fit."""
+EVERYDAY = ("korean", "one-liners", "translated", "metatool", "metatool-multi")
+OF_SKILLS = ("nvidia", "salesforce", "salesforce-variants", "skill-evals", "swe")
+OF_REQUESTS = ("authors-tasks", "authors", "requests-0", "requests-1", "requests-languages")
+BESIDE = ("requests-translated", "requests-hard", "real-development")
+"""Collections that are in no mean."""
+IN_SHORT = {
+    "ten by others: everyday tools, agents' skills, software": (*EVERYDAY, *OF_SKILLS),
+    "two of requests by unseen writers, with near siblings": ("requests-0", "requests-1"),
+    "two by authors of 932 skills, for their own": ("authors", "authors-tasks"),
+    "requests in 17 languages for English skills": ("requests-languages",),
+}
+COLUMNS = {
+    "hybrid": "read",
+    "not read": "not read",
+    "bm25": "bm25",
+    "dense": "dense",
+    "recall": "kept",
+    "shown": "shown terminal",
+    "ECE": "ece first",
+    "AUROC dropped": "auroc dropped",
+    "AUROC twins": "auroc twin",
+    "AUROC foreign": "auroc foreign",
+    "false: dropped": "dropped answered",
+    "twins": "twin answered",
+    "foreign": "foreign answered",
+}
 
 
 class Part(NamedTuple):
@@ -95,7 +126,55 @@ def peers() -> str:
     return "\n".join(compare.table(report["collections"]["written"]))
 
 
+def quality() -> str:
+    """Return a row for each collection and their mean, then for those `BESIDE` it.
+
+    Last comes the mean of all others, which are in other languages.
+    """
+    measured = json.loads(QUALITY.read_bytes())["collections"]
+    names = (*OF_REQUESTS, *EVERYDAY, *OF_SKILLS)
+    rows = {name: measured[name] for name in names}
+    rows["**mean**"] = _mean(rows.values())
+    rows |= {name: measured[name] for name in BESIDE}
+    others = [row for name, row in measured.items() if name not in rows]
+    rows[f"in other languages: {len(others)}"] = _mean(others)
+    lines = [f"| collection | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
+    for name, row in rows.items():
+        cells = (_figure(row.get(measure), measure) for measure in COLUMNS.values())
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def quality_in_short() -> str:
+    """Return a row for each kind of collection, with the means of its collections."""
+    measured = json.loads(QUALITY.read_bytes())["collections"]
+    lines = ["| judged collections | hybrid | BM25 alone | dense alone |", "|---|---|---|---|"]
+    for text, names in IN_SHORT.items():
+        row = _mean(measured[name] for name in names)
+        cells = (_figure(row[measure], measure) for measure in ("read", "bm25", "dense"))
+        lines.append(f"| {text} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _mean(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
+    """Return the mean of each measure over the rows that have it."""
+    values: defaultdict[str, list[float]] = defaultdict(list)
+    for name, value in (item for row in rows for item in row.items()):
+        if value is not None:
+            values[name].append(value)
+    return {name: statistics.mean(each) for name, each in values.items()}
+
+
+def _figure(value: float | None, measure: str) -> str:
+    if value is None:
+        return ""
+    is_error = measure.startswith(("ece", "auroc"))
+    return f"{value:.3f}" if is_error else f"{100 * value:.1f}"
+
+
 PARTS = (
+    Part(README, "quality", quality_in_short),
+    Part(EVALUATION, "quality", quality),
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part(MEASURED, "peers", peers),

@@ -87,6 +87,10 @@ class Settings:
         environments: Folder of the named environments. [default: beside the user's settings]
         environment: The environment in use. [default: default, or else the only one there is]
         daemon: auto (default): a warm process answers; off: each command for itself.
+        usage: What is kept of requests and of the skills that they led to, on this machine alone,
+            to learn from: off (default): nothing; hashes: no words; text: the words too.
+        hook_mode: offer (default): the prompt hook offers skills; shadow: it decides, and keeps
+            what it would have offered if usage is on, but offers nothing.
         allowed_commands: The only commands of skills that may be run. [default: all]
         denied_commands: Commands of skills that may not be run. [default: none]
         profile: Add the settings of [profiles.NAME].
@@ -121,6 +125,8 @@ class Settings:
     environments: Annotated[Path, Setting(values.parse_path)] = Path()
     environment: Annotated[str, Setting(values.environment)] = ""
     daemon: Annotated[str, Setting(values.choice("auto", "off"))] = "auto"
+    usage: Annotated[str, Setting(values.choice(*values.USAGE), "nowhere")] = "off"
+    hook_mode: Annotated[str, Setting(values.choice(*values.HOOK_MODES), "nowhere")] = "offer"
     allowed_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
     denied_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
     profile: Annotated[str, Setting(values.text())] = ""

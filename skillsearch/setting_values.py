@@ -22,6 +22,10 @@ BACKENDS = ("local", "milvus")
 READING = ("auto", "off", "always")
 """When the packaged reader reads: if the answer is in doubt, never, for every query."""
 DEFAULT_READER = "auto"
+USAGE = ("off", "hashes", "text")
+"""What is kept of requests: nothing, no words, or words."""
+HOOK_MODES = ("offer", "shadow")
+"""Whether the prompt hook offers what it decides on."""
 
 _MAX_NAME_BYTES = 255
 _URL = lazy_pattern(r"[A-Za-z][A-Za-z0-9+.-]*://")

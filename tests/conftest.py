@@ -6,6 +6,7 @@ import importlib
 import json
 import os
 import re
+import runpy
 import shutil
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ from collections import Counter
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -90,8 +92,8 @@ def pytest_terminal_summary(terminalreporter):
     """Tell in a line for each need how many tests were skipped for it."""
     reports = terminalreporter.stats.get("skipped", [])
     needs = Counter(need_of(report.longrepr[2]) for report in reports)
-    for need, count in needs.most_common():
-        terminalreporter.write_line(f"SKIPPED {count:,}: {need}")
+    for need, times in needs.most_common():
+        terminalreporter.write_line(f"SKIPPED {times:,}: {need}")
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +206,7 @@ def count_saved():
     from skillsearch.embedders.embedding_cache import FILE, FOLDER
     from skillsearch.user_folders import cache_dir
 
-    def count():
+    def count_vectors():
         path = cache_dir() / FOLDER / FILE
         if not path.exists():
             return 0
@@ -212,7 +214,7 @@ def count_saved():
             return file.execute("SELECT count(*) FROM vectors").fetchone()[0]
         return 0  # it has no tables yet
 
-    return count
+    return count_vectors
 
 
 @pytest.fixture
@@ -456,6 +458,46 @@ def talk(monkeypatch):
     return run
 
 
+@pytest.fixture
+def start_mcp():
+    """Start ``skillsearch mcp`` in a folder; return what sends it a message, and what asks it.
+
+    Requests of the server are answered by the function of their name in `replies`.
+    """
+    processes = []
+
+    def start(folder, *args, **replies):
+        ours = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"]}
+        ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+        ours |= {"SKILLSEARCH_MODEL": "hashing", "SKILLSEARCH_READER": "off"}
+        ours |= {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
+        command = [sys.executable, "-m", "skillsearch", "mcp", *map(str, args)]
+        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, cwd=folder, env=ours, text=True, **pipes)
+        processes.append(process)
+        numbers = count()
+
+        def send(**record):
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **record}) + "\n")
+            process.stdin.flush()
+
+        def ask(method, params):
+            number = next(numbers)
+            send(id=f"ask-{number}", method=method, params=params)
+            while (told := json.loads(process.stdout.readline())).get("id") != f"ask-{number}":
+                reply = replies.get(told.get("method", "").replace("/", "_"))
+                if reply:
+                    send(id=told["id"], result=reply())
+            return told["result"]
+
+        return send, ask
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate(timeout=WAIT_SECONDS)
+
+
 class Watched:
     """A shell script that runs with a home folder and a network that are watched."""
 
@@ -514,3 +556,9 @@ def watched():
         yield lambda script, home=None: Watched(
             Path(tempfile.mkdtemp(prefix="", dir=folder)), script, home
         )
+
+
+@pytest.fixture(scope="session")
+def conforms():
+    """Check a record by the published rules of its kind, and return it."""
+    return runpy.run_path(str(Path(__file__).with_name("ard_rules.py")))["conforms"]

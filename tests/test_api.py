@@ -10,25 +10,13 @@ import pytest
 
 import skillsearch
 
-HEAVY = {
-    "click",
-    "faiss",
-    "numpy",
-    "onnxruntime",
-    "packaging",
-    "platformdirs",
-    "pydantic",
-    "rank_bm25",
-    "rich",
-    "sentence_transformers",
-    "tokenizers",
-    "torch",
-    "yaml",
-}
+HEAVY = set(
+    "click faiss numpy onnxruntime packaging platformdirs pydantic rank_bm25 rich "
+    "sentence_transformers tokenizers torch yaml".split()
+)
 
 
 def test_all_is_sorted_and_names_everything_public():
-    """`__all__` lists the whole namespace and nothing else."""
     source = Path(skillsearch.__file__).read_text(encoding="utf-8")
     public = {
         name
@@ -47,7 +35,6 @@ def test_all_is_sorted_and_names_everything_public():
 
 @pytest.mark.parametrize("name", skillsearch.__all__)
 def test_every_public_name_is_there_and_documented(name):
-    """Also those that are imported when they are first used."""
     assert getattr(skillsearch, name).__doc__
 
 
@@ -57,7 +44,6 @@ def test_an_unknown_name_is_an_attribute_error():
 
 
 def test_importing_the_package_loads_nothing_heavy():
-    """A program that only wants the types pays for nothing else."""
     code = "import sys, skillsearch; print(*sys.modules)"
     folder = Path(skillsearch.__file__).parents[1]
     run = subprocess.run(

@@ -27,6 +27,7 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
         "user_folders",
     },
     {"execution", "hosts", "roots", "skills"},
+    {"usage"},
     {"embedders"},
     {"readers"},
     {"index.documents", "index.hubness", "index.next_steps", "index.scope"},
@@ -45,9 +46,9 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
     },
     {"index.search"},
     {"index.indexing"},
-    {"index"},
+    {"index", "usage.recording"},
     {"library"},
-    {"agents", "budget", "evaluation", "remote", "training"},
+    {"agents", "ard", "budget", "evaluation", "remote", "training"},
     {"mcp_server"},
     {"reports"},
     {"daemon", "ui"},
@@ -120,6 +121,8 @@ PURE = {  # no clock, no files, no logging
     "hosts.entries",
     "text.languages",
     "text.markdown",
+    "ard.entries",
+    "ard.registry",
     "agents.prompt",
     "agents.tool_texts",
     "text.safe_text",
@@ -160,6 +163,9 @@ PURE = {  # no clock, no files, no logging
     "reports.audit_text",
     "text.prose",
     "ui.projection",
+    "usage.events",
+    "usage.report",
+    "usage.support",
 }
 OPENING = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}

@@ -152,7 +152,6 @@ def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
 
 
 def test_copies_under_other_names_gain_little(attacks, setting, ground):
-    """Asked what attackers know: nothing with a body that is copied; little if it is padded too."""
     alone = ground.measure(setting.known)
     copies = attacks.texts("copies", "unset")
     bodies = {one.body for one in setting.honest.values()}
@@ -172,7 +171,6 @@ def test_copies_under_the_same_names_gain_nothing(attacks, setting, ground):
 
 @pytest.mark.slow
 def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
-    """A dozen that differ in name and a few words do not take all places."""
     asked = [grounds.Asked(one, {key: 2}) for key, group in VICTIMS.items() for one in group]
     (effect,) = probes.clone_victims(ground, asked, ["unset"], random.Random(0), CLONES)
     assert len(effect.before) == len(asked)
@@ -183,17 +181,14 @@ def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
 def test_a_copy_of_everything_in_a_later_root_changes_nothing(probes, ground, setting):
     """Its ids sort first, and still the honest paths are shown."""
     effects = list(probes.copy_all(ground, setting.measured, ["unset"], random.Random(0)))
-    assert [effect.measure.rpartition(" ")[2] for effect in effects] == [
-        "SkillIndex",
-        "SkillLibrary",
-    ]
+    actual = [effect.measure.rpartition(" ")[2] for effect in effects]
+    assert actual == ["SkillIndex", "SkillLibrary"]
     for effect in effects:
         assert effect.before.mean() == 1.0
         assert effect.after.tolist() == effect.before.tolist()
 
 
 def hit(path, *duplicates):
-    """Make a hit."""
     return Hit(1, "n", "d", 0.5, path, "r", "id", duplicates)
 
 
@@ -242,10 +237,8 @@ def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch,
     monkeypatch.setattr(sys, "argv", command)
     script.main()
     shown = capsys.readouterr().out
-    assert [line.split("|")[1].strip() for line in shown.splitlines()[2:4]] == [
-        "ordinary",
-        "stuffing",
-    ]
+    actual = [line.split("|")[1].strip() for line in shown.splitlines()[2:4]]
+    assert actual == ["ordinary", "stuffing"]
     report = json.loads(file.read_text(encoding="utf-8"))
     ordinary, stuffing = report["attacks"]
     assert stuffing["gain"] == pytest.approx(stuffing["first_five"] - ordinary["first_five"])

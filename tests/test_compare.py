@@ -29,7 +29,6 @@ def collection():
 
 
 def answer(*hits, fits=True, named=True):
-    """Return the answer of a peer."""
     return {"hits": hits, "fits": fits, "named": named}
 
 
@@ -118,11 +117,7 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
     ("test", "found", "fault"),
     [
         ("def test_a():\n    assert 1", {"passed": 1}, ""),
-        (
-            "def test_a():\n    assert 0",
-            {"failed": 1},
-            "test_it.py::test_a']",
-        ),
+        ("def test_a():\n    assert 0", {"failed": 1}, "test_it.py::test_a']"),
     ],
 )
 def test_tests_of_the_night_are_counted_and_named(import_script, tmp_path, test, found, fault):

@@ -43,7 +43,6 @@ def user_file(home):
 
 
 def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
-    """The index lies in the user's cache folder, environments beside the user's own file."""
     monkeypatch.delenv("SKILLSEARCH_READER")
     project("")
     environments = user_folders.user_file().parent / "environments"
@@ -60,109 +59,75 @@ def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
 def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
     project, user_file, monkeypatch
 ):
-    """A source decides only if no earlier one does."""
     user = user_file("n = 1\nthreshold = 0.1\nfields = 'metadata'\nmodel = 'hashing'\n")
     folder = project("index_dir = 'i'\nn = 2\nthreshold = 0.2\nfields = 'full'\n")
     monkeypatch.delenv("SKILLSEARCH_READER")
     monkeypatch.setenv("SKILLSEARCH_N", "3")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0.3")
     settings = load_settings(n=4, threshold=None)
-    assert (settings.n, settings.threshold, settings.fields, settings.model) == (
-        4,
-        0.3,
-        "full",
-        "hashing",
-    )
+    found = (settings.n, settings.threshold, settings.fields, settings.model)
+    assert found == (4, 0.3, "full", "hashing")
+    file = str(folder / "skillsearch.toml")
     assert settings.sources == {
-        "n": "flag",
-        "threshold": "environment",
-        "fields": str(folder / "skillsearch.toml"),
-        "model": str(user),
-        "index_dir": str(folder / "skillsearch.toml"),
+        **{"n": "flag", "threshold": "environment"},
+        **{"fields": file, "index_dir": file, "model": str(user)},
     }
 
 
-def test_the_project_file_is_found_upward(project):
-    """Relative paths are relative to the file, not to the working folder."""
-    folder = project('roots = ["skills"]\nindex_dir = "cache"\n')
+def test_the_nearest_project_file_above_counts_alone(project):
+    """Its relative paths are relative to the file, not to the working folder."""
+    folder = project('roots = ["skills"]\nindex_dir = "cache"\nn = 9\n')
     (folder / "a" / "b").mkdir(parents=True)
     settings = load_settings(folder / "a" / "b")
     place = own_folder(folder / "cache", user_folders.cache_dir())
     assert (settings.roots, settings.index_dir) == ((folder / "skills",), place)
-
-
-def test_the_nearest_project_file_counts_alone(project):
-    """Settings of an outer project do not leak into an inner one."""
-    folder = project("index_dir = 'i'\nn = 9\n")
-    (folder / "inner").mkdir()
-    (folder / "inner" / "skillsearch.toml").write_text("index_dir = 'i'\nthreshold = 0.5\n")
-    settings = load_settings(folder / "inner")
+    (folder / "a" / "skillsearch.toml").write_text("index_dir = 'i'\nthreshold = 0.5\n")
+    settings = load_settings(folder / "a")
     assert (settings.n, settings.threshold) == (5, 0.5)
 
 
-def test_pyproject_counts_where_it_has_our_table(project):
-    """A pyproject.toml without it is passed over."""
+def test_pyproject_counts_where_it_has_our_table(project, monkeypatch):
+    """But not beside a skillsearch.toml; an empty variable is as good as none."""
     folder = project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
     (folder / "inner").mkdir()
     (folder / "inner" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
     assert load_settings(folder / "inner").n == 8
-
-
-def test_skillsearch_toml_wins_over_pyproject_beside_it(project):
-    project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
     project("index_dir = 'i'\nn = 7\n")
+    monkeypatch.setenv("SKILLSEARCH_N", "")
     assert load_settings().n == 7
 
 
 def test_variables_name_roots_as_a_search_path(project, monkeypatch, tmp_path):
-    """Folders are parted as in PATH, and ``~`` is the home folder."""
     project("")
     monkeypatch.setenv("SKILLSEARCH_ROOTS", os.pathsep.join([str(tmp_path), "~/skills", "here"]))
     assert load_settings().roots == (tmp_path, Path.home() / "skills", Path.cwd() / "here")
 
 
-def test_an_empty_variable_is_as_good_as_none(project, monkeypatch):
-    project("index_dir = 'i'\nn = 2\n")
-    monkeypatch.setenv("SKILLSEARCH_N", "")
-    assert load_settings().n == 2
+WRONG = {  # by what a value must be, settings with values that cannot be used
+    "must be a whole number from 1 to 1000": {"n": [float("inf"), 0, 1001, 2.5, True]},
+    "must be a number from 0 to 1": {"threshold": [10**400, float("nan"), float("inf"), -0.01]},
+    "must be 'metadata' or 'full'": {"fields": ["body"]},
+    "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'": {"device": ["gpu", 1]},
+    "must be a text": {"model": [" "]},
+    "must be true or false": {"refresh": ["maybe"]},
+    "must be a list of folders": {"roots": ["one"]},
+    "must be the path of a folder": {
+        "roots": [[3]],
+        "index_dir": ["", "a\0b"],
+        "environments": [["x"]],
+    },
+    f"must be {AN_ENVIRONMENT}": {"environment": ["", "../up"]},
+}
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "reason"),
-    [
-        ("n", float("inf"), "must be a whole number from 1 to 1000"),
-        ("threshold", 10**400, "must be a number from 0 to 1"),
-        ("n", 0, "must be a whole number from 1 to 1000"),
-        ("n", 1001, "must be a whole number from 1 to 1000"),
-        ("n", 2.5, "must be a whole number from 1 to 1000"),
-        ("n", True, "must be a whole number from 1 to 1000"),
-        ("threshold", float("nan"), "must be a number from 0 to 1"),
-        ("threshold", float("inf"), "must be a number from 0 to 1"),
-        ("threshold", -0.01, "must be a number from 0 to 1"),
-        ("fields", "body", "must be 'metadata' or 'full'"),
-        ("device", "gpu", "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
-        ("device", 1, "must be 'auto', 'cpu', 'cuda', 'cuda:N' or 'mps'"),
-        ("model", " ", "must be a text"),
-        ("refresh", "maybe", "must be true or false"),
-        ("roots", "one", "must be a list of folders"),
-        ("roots", [3], "must be the path of a folder"),
-        ("index_dir", "", "must be the path of a folder"),
-        ("index_dir", "a\0b", "must be the path of a folder"),
-        ("environments", ["x"], "must be the path of a folder"),
-        ("environment", "", f"must be {AN_ENVIRONMENT}"),
-        ("environment", "../up", f"must be {AN_ENVIRONMENT}"),
-    ],
-)
-def test_a_value_that_cannot_be_used_is_named(project, key, value, reason):
-    """Source, key, value and what would do."""
+@pytest.mark.parametrize("reason", WRONG)
+def test_a_value_that_cannot_be_used_is_named(project, monkeypatch, reason):
     project("")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(**{key: value})
-    assert str(caught.value) == f"--{key.replace('_', '-')} {value} {reason}"
-
-
-def test_a_variable_that_cannot_be_used_is_named_as_it_is_set(project, monkeypatch):
-    project("")
+    for key, values in WRONG[reason].items():
+        for value in values:
+            with pytest.raises(ConfigError) as caught:
+                load_settings(**{key: value})
+            assert str(caught.value) == f"--{key.replace('_', '-')} {value} {reason}"
     monkeypatch.setenv("SKILLSEARCH_N", "many")
     with pytest.raises(ConfigError, match=r"^SKILLSEARCH_N='many' "):
         load_settings()
@@ -179,7 +144,6 @@ def test_a_variable_that_cannot_be_used_is_named_as_it_is_set(project, monkeypat
 def test_a_variable_that_is_no_setting_is_told_once_with_the_nearest(
     project, monkeypatch, caplog, name, near
 ):
-    """A typing error would else change nothing, in silence."""
     project("")
     monkeypatch.setenv(name, "1")
     load_settings()
@@ -209,14 +173,12 @@ def test_a_switch_is_read_from_words(project, monkeypatch, text, value):
     ("key", "hint"), [("treshold", r"did you mean threshold\?"), ("xyz", "known are: .*threshold")]
 )
 def test_an_unknown_setting_is_named_with_the_nearest_or_all(project, key, hint):
+    """A flag in Python too."""
+    with pytest.raises(ConfigError, match=f"flag: unknown setting '{key}'; {hint}"):
+        load_settings(**{key: "hashing"})
     project(f"{key} = 0.3\n")
     with pytest.raises(ConfigError, match=f"unknown setting '{key}'; {hint}"):
         load_settings()
-
-
-def test_a_misspelt_flag_in_python_is_told():
-    with pytest.raises(ConfigError, match="flag: unknown setting 'modle'; did you mean model"):
-        load_settings(modle="hashing")
 
 
 @pytest.mark.parametrize("data", [b"n = ", b"\xff\xfe", b"n = 1\nn = 2\n"])
@@ -227,25 +189,20 @@ def test_a_file_that_is_no_toml_is_named(project, data):
         load_settings()
 
 
-@pytest.mark.parametrize("name", ["skillsearch.toml", "pyproject.toml"])
-def test_a_file_of_brackets_is_refused(project, name):
-    """The parser gives up on a deep nest; that is the file's fault and no traceback."""
-    folder = project("")
-    (folder / "skillsearch.toml").unlink()
-    (folder / name).write_text(f"[tool.skillsearch]\nroots = {'[' * 100_000}\n")
-    with pytest.raises(ConfigError, match=rf"{name} is nested too deeply"):
-        load_settings()
-
-
 @pytest.mark.parametrize(
-    "text", ["tool = 1 # [tool.skillsearch]", "[tool]\nskillsearch = []\n#[tool.skillsearch]"]
+    ("text", "said"),
+    [
+        (f"[tool.skillsearch]\nroots = {'[' * 100_000}\n", "is nested too deeply"),
+        ("tool = 1 # [tool.skillsearch]", r": \[tool\.skillsearch\] is not a table"),
+        ("[tool]\nskillsearch = []\n#[tool.skillsearch]", r": \[tool\.skillsearch\] is not a t"),
+    ],
+    ids=["brackets", "tool", "list"],
 )
-def test_a_table_that_is_none_is_refused(project, text):
-    folder = project("")
-    (folder / "skillsearch.toml").unlink()
-    (folder / "pyproject.toml").write_text(text)
-    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.skillsearch\] is not a table"):
-        load_settings()
+def test_a_file_of_brackets_and_a_table_that_is_none_are_refused(project, text, said):
+    """The parser gives up on a deep nest; that is the file's fault and no traceback."""
+    folder = project(text, "pyproject.toml")
+    with pytest.raises(ConfigError, match=rf"pyproject\.toml *{said}"):
+        load_settings(folder)
 
 
 @pytest.mark.parametrize(
@@ -286,7 +243,6 @@ def test_a_project_file_cannot_reach_outside_its_folder(project, text):
     ],
 )
 def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expected):
-    """Paths start from the folder of the file; in a URL only the last sign counts."""
     own = home / "config" / "skillsearch" / "skillsearch.toml"
     own.parent.mkdir(parents=True)
     own.write_text(f"trust = {value}\n")
@@ -322,7 +278,6 @@ def test_a_project_file_may_turn_the_reader_off(project):
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])
 def test_a_device_is_read_from_file_and_variable(project, monkeypatch, device):
-    """A variable comes before a file, a flag before both."""
     project(f"device = '{device}'\n")
     assert load_settings().device == device
     monkeypatch.setenv("SKILLSEARCH_DEVICE", "cuda:7")
@@ -351,24 +306,19 @@ def test_environments_lie_in_a_folder_of_the_file_that_names_it(project):
     assert (settings.environments, settings.environment) == (folder / "envs", "test-env")
 
 
-@pytest.mark.parametrize("name", ["test-env", "Büro 2", "测试", "a.b", "x" * 255])
-def test_the_name_of_a_folder_names_an_environment(name):
-    assert is_environment_name(name)
+NAMES = ["test-env", "Büro 2", "测试", "a.b", "x" * 255]
+NO_NAMES = [
+    *("", ".", "..", ".git", "a/b", "/a", "a\\b", "C:"),
+    *("a\0b", "a\nb", " a", "a  b", "a\u202eb", "\ud800", "x" * 256, "测" * 86),
+]
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("", ".", "..", ".git", "a/b", "/a", "a\\b", "C:"),
-        *("a\0b", "a\nb", " a", "a  b", "a\u202eb", "\ud800", "x" * 256, "测" * 86),
-    ],
-)
-def test_what_is_no_single_plain_folder_names_no_environment(name):
-    assert not is_environment_name(name)
+def test_the_name_of_a_single_plain_folder_names_an_environment():
+    assert [name for name in NAMES if not is_environment_name(name)] == []
+    assert [name for name in NO_NAMES if is_environment_name(name)] == []
 
 
 def test_an_index_has_a_folder_of_its_own_for_its_roots_and_model(tmp_path, home):
-    """The same request has the same folder, any other has another."""
     one = user_folders.index_dir_for([tmp_path / "a"], "onnx")
     assert one == user_folders.index_dir_for([tmp_path / "a"], "onnx")
     others = {
@@ -388,7 +338,6 @@ def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
 
 
 def test_this_repository_indexes_its_examples():
-    """``skillsearch index`` works in a fresh checkout without arguments."""
     folder = Path(__file__).parents[1]
     settings = load_settings(folder)
     assert settings.roots == (folder / "skillsearch" / "examples",)
@@ -431,17 +380,13 @@ def test_lists_of_commands_are_words_or_lists(tmp_path, value):
     given = {"SKILLSEARCH_DENIED_COMMANDS": "curl,wget"}
     settings = config.load_settings(tmp_path, variables=given)
     assert settings.denied_commands == ("curl", "wget")
-
-
-@pytest.mark.parametrize("value", [3, [""], [1]])
-def test_what_is_no_list_of_commands_is_refused(tmp_path, value):
-    with pytest.raises(ConfigError, match="must be a list of words"):
-        config.load_settings(tmp_path, denied_commands=value)
+    for wrong in (3, [""], [1]):
+        with pytest.raises(ConfigError, match="must be a list of words"):
+            config.load_settings(tmp_path, denied_commands=wrong)
 
 
 @pytest.mark.parametrize("value", ["auto", "off", "always", "st:some/model", "readers"])
 def test_a_reader_is_a_word_or_a_model(project, monkeypatch, value):
-    """A folder is one from the folder that it was written for; a flag comes first."""
     folder = project('reader = "off"') / "readers"
     folder.mkdir()
     monkeypatch.setenv("SKILLSEARCH_READER", value)
@@ -469,7 +414,6 @@ def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
     ],
 )
 def test_a_home_folder_of_nobody_is_told(user_file, tmp_path, key, value):
-    """With where the setting stands, and how to give a folder of such a name."""
     path = user_file(f"{key} = {value!r}")
     with pytest.raises(ConfigError) as caught:
         load_settings(tmp_path)

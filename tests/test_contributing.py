@@ -44,7 +44,6 @@ def test_there_is_a_recipe_for_all_that_grows():
 
 @pytest.mark.parametrize("title", RECIPES)
 def test_what_a_recipe_lists_is_enough(title, package_copy, make_skill, home):
-    """Its commands print what it says, and the changed files pass ruff."""
     recipe = RECIPES[title]
     apply(recipe["diff"], package_copy.parent)
     terminal = blocks["Terminal"](

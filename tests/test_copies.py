@@ -42,17 +42,13 @@ def expected(drinks, tmp_path):
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_a_query_finds_it(cli, place, expected, is_batch):
+def test_a_query_finds_it_and_a_prompt_offers_it(cli, place, expected, is_batch):
     asked = ["--batch", "-"] if is_batch else [QUERY]
     stdin = json.dumps({"_id": "1", "text": QUERY}) if is_batch else None
-    options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--json")
-    record = json.loads(cli("query", *asked, *options, stdin=stdin).stdout)
+    options = ("--index-dir", place, "-n", "2", "--threshold", "0")
+    record = json.loads(cli("query", *asked, *options, "--json", stdin=stdin).stdout)
     assert [(hit["path"], hit["score"]) for hit in record["hits"]] == expected
-
-
-def test_a_prompt_offers_it(cli, place, expected):
-    options = ("--index-dir", place, "-n", "2", "--threshold", "0", "--format", "json")
-    offered = json.loads(cli("prompt", QUERY, *options).stdout)
+    offered = json.loads(cli("prompt", QUERY, *options, "--format", "json").stdout)
     assert [skill["location"] for skill in offered] == [path for path, _ in expected]
 
 
@@ -76,7 +72,7 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
-    asked["include_unvetted"] = False
+    asked |= {"include_unvetted": False, "states": []}
     text = "\n".join(answers.overview({**asked, "index_dir": str(place)})["offers"].values())
     assert expected[0][0] in text
     assert "a-copies" not in text

@@ -43,7 +43,6 @@ def free_process_ids():
 
 
 def needs_ray(function):
-    """Mark a test that starts Ray."""
     if importlib.util.find_spec("ray") is None:
         function = pytest.mark.skip(reason="needs Ray: pip install ray")(function)
     for mark in (pytest.mark.ray, pytest.mark.slow, pytest.mark.timeout(300)):
@@ -77,7 +76,6 @@ def started(*args):
 
 
 def run(*args):
-    """Run the script to its end; return its report and what it told."""
     with started(*args) as process:
         out, err = process.communicate(timeout=200)
     assert process.returncode == 0, err
@@ -85,7 +83,6 @@ def run(*args):
 
 
 def index(roots, index_dir, model):
-    """Index in this process, and return the report."""
     return SkillIndex.build(IndexRequest((roots,), model, True), index_dir)[1]
 
 
@@ -127,7 +124,6 @@ def test_without_ray_it_says_what_to_install(drinks, index_dir):
 
 @needs_ray
 def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tmp_path):
-    """Bit for bit; the workers keep to CPUs of their own."""
     report, told = run(EXAMPLES, "--index-dir", tmp_path / "ray", "--workers", 2, "--shard", 16)
     after = index(EXAMPLES, tmp_path / "ray", "onnx")
     shutil.rmtree(cache_dir() / FOLDER)
@@ -141,7 +137,6 @@ def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tm
 
 @needs_ray
 def test_what_a_dying_worker_had_is_done_again(many, index_dir, tmp_path, count_saved):
-    """Killed in the middle of its work: all skills are there, and one death is reported."""
     listing = tmp_path / "roots.txt"
     listing.write_text(f"\n{many}\n", encoding="utf-8")
     options = ("--listing", listing, "--index-dir", index_dir, "--model", "hashing")

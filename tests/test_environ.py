@@ -107,12 +107,8 @@ def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
     """Uv rebuilds the environment from the packages it is given."""
     receipt = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
     copy = installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
-    assert typed(copy.install_extra("mcp")) == [
-        "uv",
-        "tool",
-        "install",
-        "path/to/skillsearch[mcp,watch]",
-    ]
+    expected = ["uv", "tool", "install", "path/to/skillsearch[mcp,watch]"]
+    assert typed(copy.install_extra("mcp")) == expected
 
 
 def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):

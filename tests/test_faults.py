@@ -80,7 +80,6 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[3]), int(sys.argv[3])))
 
 
 def run(code, *arguments):
-    """Run code in a separate process."""
     return subprocess.run(
         [sys.executable, "-c", code, *map(str, arguments)],
         cwd=PACKAGE_FOLDER,
@@ -92,7 +91,6 @@ def run(code, *arguments):
 
 
 def write_skill(root, name, description, body=""):
-    """Write a SKILL.md."""
     (root / name).mkdir(parents=True, exist_ok=True)
     text = f"---\nname: {name}\ndescription: {description}\n---\n{body}\n"
     (root / name / "SKILL.md").write_text(text)
@@ -104,12 +102,10 @@ def answers(index):
 
 
 def build(root, folder):
-    """Build or update an index in this process."""
     return SkillIndex.from_roots(root, index_dir=folder, model="hashing")
 
 
 def change(root):
-    """Add, edit and delete a skill."""
     write_skill(root, "plants", "Water the plants on the balcony.", "Not too much.")
     write_skill(root, "tea", "Make green tea, or black.", f"Boil more water. {CHUNK}")
     shutil.rmtree(root / "old")
@@ -138,7 +134,6 @@ def folder(root, tmp_path):
 
 
 def copy_of(folder, name):
-    """Copy an index folder."""
     return Path(shutil.copytree(folder, folder.with_name(name)))
 
 
@@ -165,8 +160,7 @@ def killed_at(root, folder, point):
 
 
 @pytest.mark.parametrize(
-    "most",
-    [pytest.param(6, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.night)],
+    "most", [pytest.param(6, marks=pytest.mark.slow), pytest.param(1_000, marks=pytest.mark.night)]
 )
 def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, tmp_path, most):
     """Points from the first vector to the last folder that is removed, or all of them.
@@ -266,7 +260,6 @@ def small_disk(path, kilobytes):
 
 @pytest.mark.slow
 def test_a_really_full_disk_is_one_line_too(root, tmp_path):
-    """A file system with room for the vectors but not for the index."""
     code = textwrap.dedent("""
         import shutil, sys
         from pathlib import Path
@@ -294,7 +287,6 @@ def test_a_really_full_disk_is_one_line_too(root, tmp_path):
 
 
 def flipped(path):
-    """Flip a bit in the middle of a file."""
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 16
     path.write_bytes(data)
@@ -319,7 +311,6 @@ def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
 
 
 def test_a_flipped_bit_beside_the_parts_costs_only_time(root, folder):
-    """In the snapshot or the saved vectors: the next run comes to the same index."""
     generation = build(root, folder).generation
     for path in (folder / "snapshot.bin", cache_dir() / FOLDER / FILE):
         flipped(path)
@@ -407,7 +398,6 @@ def test_rot_is_not_carried_over_into_the_next_generation(root, folder, tmp_path
 
 @pytest.mark.parametrize("name", ["CURRENT", "request.json", "snapshot.bin"])
 def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, folder, name, cli):
-    """Even the record of what was indexed: the index knows it too."""
     generation = build(root, folder).generation
     request, whole = IndexRequest.load(folder), (folder / name).read_bytes()
     flipped(folder / name)
@@ -424,7 +414,6 @@ def test_a_damaged_file_beside_the_parts_is_told_by_doctor_and_healed(root, fold
 
 
 def test_rot_that_is_met_by_a_command_is_a_line_and_healed_by_the_next(root, folder, rot, cli):
-    """The line names the part and the command that heals it; the tools of an agent say so too."""
     build(root, folder)
     trust(folder)
     records = IndexFolder(folder).open().folder / "documents-records.npy"
@@ -477,7 +466,6 @@ def what_is_read(folder, name, expected):
 
 @pytest.mark.slow
 def test_many_writers_at_once_all_end_well(root, folder, tmp_path):
-    """Each reports the same index, and it is whole."""
     command = [sys.executable, "-c", BUILD, str(root), str(folder)]
     writers = [
         subprocess.Popen(command, cwd=PACKAGE_FOLDER, stdout=subprocess.PIPE, text=True)
@@ -491,7 +479,6 @@ def test_many_writers_at_once_all_end_well(root, folder, tmp_path):
 
 @pytest.mark.slow
 def test_readers_are_never_disturbed_by_a_writer(root, folder):
-    """Dozens of openings while the index is written again and again."""
     code = textwrap.dedent("""
         import sys
         from pathlib import Path
@@ -514,7 +501,6 @@ def test_readers_are_never_disturbed_by_a_writer(root, folder):
 
 
 def test_nothing_is_pickled(folder):
-    """The parts are arrays, JSON and FAISS files, and say so."""
     for path in IndexFolder(folder).open().folder.iterdir():
         head = path.read_bytes()[:8]
         if path.suffix == ".npy":

@@ -68,7 +68,6 @@ def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
 
 
 def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
-    """With one feature right and another wrong, each collection is ranked as well as it can be."""
     random = np.random.default_rng(4)
     samples = []
     for _ in range(60):
@@ -80,9 +79,8 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
     start = np.array([fusion.START[name] for name in FEATURES])
     weights = fusion.fit_ranking(data)
     assert data[0].ndcg(weights) > max(data[0].ndcg(start), 0.95)
-    assert {name for name, weight in zip(FEATURES, weights, strict=True) if weight < 0} == {
-        *AGAINST
-    }
+    signs = dict(zip(FEATURES, weights < 0, strict=True))
+    assert {name for name, is_against in signs.items() if is_against} == {*AGAINST}
     without = fusion.fit_ranking(data, ("bm25_full",))
     assert without[list(FEATURES).index("bm25_full")] == 0
 
@@ -105,7 +103,6 @@ def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
 
 
 def test_signs_hold_where_the_data_say_otherwise(fusion):
-    """Evidence for a skill, and a reader, never count against it; the rest may."""
     random = np.random.default_rng(6)
     names = (*EVIDENCE, READER)
     rows = random.random((4_000, len(names)))
@@ -122,12 +119,9 @@ def make_answers(fusion):
     def make(names, sums, relevant, logits=None):
         size = len(names)
         evidence = np.full((size, fusion.HITS, len(EVIDENCE)), np.nan)
-        found = fusion.Answers(
-            evidence,
-            np.full((size, fusion.HITS), -1e9),
-            np.zeros((size, fusion.HITS), bool),
-            np.full((size, fusion.HITS), np.nan),
-        )
+        shape = (size, fusion.HITS)
+        rest = (np.full(shape, -1e9), np.zeros(shape, bool), np.full(shape, np.nan))
+        found = fusion.Answers(evidence, *rest)
         for row in range(size):
             hits = len(names[row])
             evidence[row, :hits] = 0.0
@@ -152,7 +146,6 @@ def by_name(fusion, reader=1.0):
 
 
 def test_answers_are_scored_by_hand(fusion, make_answers):
-    """What fits comes first, the rest is cut down; missing ones have nothing."""
     names = [[0.2, 0.25, 0.9, 0.1], [], [0.5, 1.0]]
     answers = make_answers(names, [[4, 3, 2, 1], [], [2, 1]], [[0, 1, 0, 0], [], [0, 1]])
     scores, relevant = by_name(fusion).scores(answers, 0.65)
@@ -212,9 +205,8 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     names, logits = random.random((size, 2)), random.normal(0, 2, (size, 2))
     relevant = random.random((size, 2)) < 1 / (1 + np.exp(-(3 * names - 1.5 + logits)))
     answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
-    answers.evidence[:, :2, list(EVIDENCE).index("lead")] = relevant + random.normal(
-        0, 2, (size, 2)
-    )
+    leads = relevant + random.normal(0, 2, (size, 2))
+    answers.evidence[:, :2, list(EVIDENCE).index("lead")] = leads
     known = np.ones(size, bool)
     found = fusion.fit_confidence([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
@@ -230,7 +222,6 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
 
 
 def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
-    """A factor and a shift, by Platt; they never turn evidence round."""
     random = np.random.default_rng(12)
     odds = random.normal(0, 2, 20_000)
     outcomes = (random.random(20_000) < 1 / (1 + np.exp(-(0.5 * odds + 1)))).astype(float)
@@ -267,7 +258,6 @@ def test_the_threshold_is_the_lowest_with_few_false_answers(
 
 
 def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample):
-    """One with four queries as one with forty; variants do not count."""
     sample = replace(make_sample([[0.0] * len(FEATURES)], []), kind="foreign")
     other, lines = replace(sample, collection="other"), replace(sample, variant="lines")
     tops = [0.5, *[0.1] * 3, *[0.1] * 40, *[0.9] * 9]
@@ -285,7 +275,6 @@ FIRST = Calibration(
 
 
 def test_a_free_feature_is_fitted_beside_others_that_are_held(fusion, make_sample):
-    """Its ranking weight moves; all others do not."""
     random = np.random.default_rng(7)
     samples = []
     for _ in range(40):
@@ -301,7 +290,6 @@ def test_a_free_feature_is_fitted_beside_others_that_are_held(fusion, make_sampl
 
 
 def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sample, make_answers):
-    """It has one coefficient, for hits that were read too."""
     random = np.random.default_rng(11)
     column = list(EVIDENCE).index("cosine_metadata")
     answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
@@ -320,7 +308,6 @@ def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sa
 
 
 def test_the_committed_queries_can_be_read(scripts):
-    """Every judged document of a whole collection is there, every query has its language."""
     folders = sorted(path for path in fusion_folder().iterdir() if path.is_dir())
     assert len(folders) == 8
     for collection in scripts[1].cross_language(fusion_folder(), []):
@@ -330,7 +317,6 @@ def test_the_committed_queries_can_be_read(scripts):
 
 
 def fusion_folder():
-    """Return the folder of judged queries in other languages."""
     return SCRIPTS / "cross_language"
 
 
@@ -350,17 +336,13 @@ SPANISH = {
     "again", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.night)]
 )
 def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsys, again):
-    """And writes the same in another run."""
     folders = []
     for topic, words in TOPICS.items():
-        documents = tuple(
-            JudgedDocument(w, f"{w}-helper", f"Handles {w} in the {topic}. Use it for any {w}.")
-            for w in words
-        )
-        queries = tuple(
-            JudgedQuery(w, f"please take care of my {w} today", language="en") for w in words
-        )
-        collection = Collection(topic, documents, queries, {w: {w: 1} for w in words})
+        about = {w: f"Handles {w} in the {topic}. Use it for any {w}." for w in words}
+        documents = [JudgedDocument(w, f"{w}-helper", text) for w, text in about.items()]
+        queries = [JudgedQuery(w, f"take care of my {w} today", language="en") for w in words]
+        qrels = {w: {w: 1} for w in words}
+        collection = Collection(topic, tuple(documents), tuple(queries), qrels)
         save_collection(collection, tmp_path / topic)
         folders.append(str(tmp_path / topic))
     output = tmp_path / "calibration.json"
@@ -368,9 +350,8 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     for topic, texts in SPANISH.items():
         words = TOPICS[topic][: len(texts)]
         (other / topic).mkdir(parents=True)
-        records = (
-            {"_id": w, "text": text, "lang": "es"} for w, text in zip(words, texts, strict=True)
-        )
+        pairs = zip(words, texts, strict=True)
+        records = ({"_id": w, "text": text, "lang": "es"} for w, text in pairs)
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (other / topic / "queries.jsonl").write_text(lines, encoding="utf-8")
         judged = "".join(f"{w}\t{w}\t1\n" for w in words)

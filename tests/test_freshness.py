@@ -2,12 +2,10 @@
 
 import json
 import os
-import queue
 import re
 import shutil
 import subprocess
 import sys
-import threading
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -32,13 +30,13 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 
 WAIT_SECONDS = 120
+HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 HASHING = {"model": "hashing"}
 HELLO = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
     "clientInfo": {"name": "test", "version": "1"},
 }
-HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 
 
 class Disk:
@@ -90,11 +88,9 @@ class Door:
     is_other_process = loads = False
 
     def find(self, query):
-        """Return the names of the skills that fit."""
         raise NotImplementedError
 
     def load(self, name):
-        """Return the text of a skill, or why there is none."""
         raise NotImplementedError
 
 
@@ -141,7 +137,7 @@ class Daemon(Door):
 
     def find(self, query):
         asked = {"prompt": query, "n": 3, "folder": str(self._disk.base), "index_dir": None}
-        asked |= {"variables": variables(), "include_unvetted": False}
+        asked |= {"variables": variables(), "include_unvetted": False, "states": []}
         offers = self._answers.overview(asked)["offers"]
         return re.findall(r"<name>\s*(.*?)\s*</name>", "".join(offers.values()))
 
@@ -156,11 +152,9 @@ class Ui(Door):
         self._pages = pages.Pages(load_settings())
 
     def find(self, query):
-        """Ask as for a key that is typed."""
         return [hit.name for hit in self._pages.search(query, read=False)["result"]]
 
     def load(self, name):
-        """Ask for the page of a skill."""
         try:
             return self._pages.skill(name)["body"]
         except SkillSearchError as exc:
@@ -215,7 +209,6 @@ class Environments(Door):
         return [skill["name"] for skill in self._environment.search_skills(query)]
 
     def load(self, name):
-        """Execute the skill that has the name, as a model does."""
         answer = self._environment.toolset().call("skill", {"skill": name})["result"]
         return answer.get("output") or answer["error"]
 
@@ -265,7 +258,7 @@ class Mcp(Door):
         ask("initialize", HELLO)
 
     def _call(self, tool, **arguments):
-        return self._ask("tools/call", {"name": tool, "arguments": arguments})["result"]
+        return self._ask("tools/call", {"name": tool, "arguments": arguments})
 
     def find(self, query):
         found = self._call("search_skills", query=query)
@@ -281,47 +274,10 @@ class Mcp(Door):
         return found["structuredContent"]["body"]
 
 
-def program(disk, request, *args, **options):
-    """Start ``skillsearch mcp``."""
-    ours = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"]}
-    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    ours |= {"SKILLSEARCH_MODEL": "hashing", "SKILLSEARCH_READER": "off"}
-    command = [sys.executable, "-m", "skillsearch", "mcp", *map(str, args)]
-    process = subprocess.Popen(command, cwd=disk.base.parent, env=ours, **options)
-
-    def end():
-        process.kill()
-        process.wait(WAIT_SECONDS)
-        for stream in filter(None, (process.stdin, process.stdout, process.stderr)):
-            stream.close()
-
-    request.addfinalizer(end)
-    return process
-
-
 def by_stdio(disk, request, *args):
     """Return a door to a server that a host starts."""
     pytest.importorskip("mcp")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    process = program(disk, request, *args, **pipes, stderr=subprocess.DEVNULL)
-    lines = queue.Queue()
-
-    def listen():
-        for line in process.stdout:
-            lines.put(json.loads(line))
-
-    threading.Thread(target=listen, daemon=True).start()
-    count = iter(range(1_000_000))
-
-    def ask(method, params):
-        number = next(count)
-        record = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-        process.stdin.write(json.dumps(record).encode() + b"\n")
-        process.stdin.flush()
-        while (answer := lines.get(timeout=WAIT_SECONDS)).get("id") != number:
-            pass
-        return answer
-
+    _, ask = request.getfixturevalue("start_mcp")(disk.base.parent, *args)
     return Mcp(ask)
 
 
@@ -330,7 +286,14 @@ def by_http(disk, request, *args):
     pytest.importorskip("mcp")
     import httpx2
 
-    process = program(disk, request, *args, "--http", "127.0.0.1:0", stderr=subprocess.PIPE)
+    ours = {"SKILLSEARCH_MODEL": "hashing", "SKILLSEARCH_READER": "off"}
+    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    command = [sys.executable, "-m", "skillsearch", "mcp", *map(str, args), "--http", "127.0.0.1:0"]
+    process = subprocess.Popen(
+        command, cwd=disk.base.parent, env={**os.environ, **ours}, stderr=subprocess.PIPE
+    )
+    for end in (process.stderr.close, process.wait, process.kill):  # the last one first
+        request.addfinalizer(end)
     url = re.search(r"http\S+", process.stderr.readline().decode())[0]
     client = httpx2.Client(headers=HEADERS, timeout=WAIT_SECONDS)
     request.addfinalizer(client.close)
@@ -342,7 +305,8 @@ def by_http(disk, request, *args):
         if key := answer.headers.get("mcp-session-id"):
             session["mcp-session-id"] = key
         text = answer.text
-        return json.loads(text.rpartition("data: ")[2] if "data: " in text else text)
+        record = json.loads(text.rpartition("data: ")[2] if "data: " in text else text)
+        return record["result"]
 
     return Mcp(ask)
 
@@ -387,13 +351,11 @@ def soon(clock, door, is_so):
 
 
 def added(disk, door):
-    """A skill is there that was not."""
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
     return lambda: door.find("mull red wine with cinnamon") == ["mull-wine"]
 
 
 def edited(disk, door):
-    """Its description and its body are the new ones."""
     disk.write(disk.drinks, "steep-tea", "Whisk matcha powder into a foam.", "70 C")
 
     def is_so():
@@ -404,7 +366,6 @@ def edited(disk, door):
 
 
 def moved(disk, door):
-    """It is found, and loaded from where it is now."""
     (disk.tools / "polish-shoes").rename(disk.drinks / "polish-shoes")
 
     def is_so():
@@ -429,7 +390,6 @@ def deleted(disk, door):
 
 
 def folder_renamed(disk, door):
-    """What lies below a folder with a new name is loaded from there."""
     (disk.drinks / "hot").rename(disk.drinks / "warm")
 
     def is_so():
@@ -440,7 +400,6 @@ def folder_renamed(disk, door):
 
 
 def root_gone(disk, door):
-    """The other root is searched, and goes on to be looked at."""
     disk.tools.rename(disk.tools.with_name("away") if door.key != "environment" else disk.index_dir)
     disk.write(disk.drinks, "squeeze-lemons", "Squeeze lemons for lemonade.", "Roll them")
     return lambda: door.find("squeeze lemons for lemonade") == ["squeeze-lemons"]
@@ -452,7 +411,6 @@ OF_A_LIBRARY = ("ui", "search_skills", "context", "manager", "from_roots")
 
 
 def test_every_door_knows_of_every_change_a_second_later(disk, door, clock):
-    """Of a root that is gone, too, which comes back."""
     if door.key == "environment":
         shutil.rmtree(disk.index_dir)
     for change in (edited, deleted, root_gone) if door.key in OF_A_LIBRARY else CHANGES:
@@ -465,9 +423,6 @@ def test_every_door_knows_of_every_change_a_second_later(disk, door, clock):
         assert "Use a stone" in door.load("sharpen-knife")
     held = IndexRequest.load(disk.index_dir)
     assert door.key == "environment" or held.roots == disk.roots
-
-
-# Between two looks, and how many there are.
 
 
 @pytest.fixture
@@ -486,7 +441,6 @@ def stats(monkeypatch):
 
 @pytest.mark.parametrize("kind", ["open", "from_roots"])
 def test_all_that_is_asked_within_a_second_shares_one_look(disk, clock, stats, kind):
-    """It is one stat for each folder and each file, whatever is asked."""
     library = DOORS[kind](disk, None).library
     library.search("tea")
     clock.now += MAX_AGE
@@ -513,37 +467,27 @@ def between(request, disk, clock):
     return made
 
 
-def test_what_moved_since_the_last_look_is_loaded_from_where_it_is(disk, between):
+def test_what_was_deleted_since_the_last_look_is_said_to_be_gone(disk, between):
+    shutil.rmtree(disk.drinks / "brew-coffee")
+    gone = "is gone: its SKILL.md was deleted or moved|No skill"
+    assert re.search(gone, between.load("brew-coffee"))
+    assert "is gone" not in between.load("brew-whisky")
+
+
+def test_what_moved_came_or_was_edited_since_the_last_look_is_loaded(disk, between):
+    """An unknown name is a reason to look; what was edited is not stale."""
+    disk.write(disk.drinks, "steep-tea", "Whisk matcha powder into a foam.", "70 C")
+    assert "70 C" in between.load("steep-tea")
     (disk.tools / "polish-shoes").rename(disk.drinks / "polish-shoes")
     (disk.drinks / "hot").rename(disk.drinks / "warm")
     if not isinstance(between, Ui):  # a page has the address of a skill
         assert "Brush them" in between.load("polish-shoes")
         assert "Stir well" in between.load("boil-cocoa")
-
-
-def test_what_was_deleted_since_the_last_look_is_said_to_be_gone(disk, between):
-    """Not to be broken; and what never was is unknown."""
-    shutil.rmtree(disk.drinks / "brew-coffee")
-    assert re.search(
-        "is gone: its SKILL.md was deleted or moved|No skill", between.load("brew-coffee")
-    )
-    assert "is gone" not in between.load("brew-whisky")
-
-
-def test_what_came_since_the_last_look_is_loaded_by_name(disk, between):
-    """An unknown name is a reason to look."""
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
     assert "Do not boil" in between.load("mull-wine")
 
 
-def test_what_was_edited_since_the_last_look_is_loaded_without_an_alarm(disk, between):
-    """`Library.load` and the server's doors see that it is not stale."""
-    disk.write(disk.drinks, "steep-tea", "Whisk matcha powder into a foam.", "70 C")
-    assert "70 C" in between.load("steep-tea")
-
-
 def test_a_skill_of_a_root_that_is_gone_is_said_to_wait_for_it(disk, clock):
-    """The root is named, not its path."""
     library = SkillLibrary.open(disk.index_dir)
     disk.tools.rename(disk.tools.with_name("away"))
     for _ in range(2):
@@ -553,9 +497,6 @@ def test_a_skill_of_a_root_that_is_gone_is_said_to_wait_for_it(disk, clock):
         clock.now += MAX_AGE
     disk.tools.with_name("away").rename(disk.tools)
     assert "Use a stone" in library.load("sharpen-knife").skill.body
-
-
-# What is too much for an answer to wait for.
 
 
 class Later:
@@ -581,7 +522,6 @@ def write_many(disk):
 
 
 def test_much_is_indexed_by_the_executor_and_told_once(disk, clock):
-    """The index is searched as it was until then."""
     later = Later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
     write_many(disk)
@@ -628,7 +568,6 @@ def test_without_an_executor_the_message_says_what_to_run(disk, clock):
 
 
 def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch):
-    """A second later again, and the answer after the one that began it knows."""
     monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
     later = Later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
@@ -646,7 +585,6 @@ def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch):
 
 @pytest.mark.parametrize("cost", [0.0, 0.001, 0.06, 0.5, 40.0])
 def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch, cost):
-    """Of a second at least; what is explicitly looked for does not wait."""
     monkeypatch.setattr(opening, "thread_time", iter([7.0, 7.0 + cost]).__next__)
     timer = LookTimer()
     assert timer.is_due(MAX_AGE)
@@ -688,19 +626,14 @@ def test_much_is_searched_without_an_executor_too(disk, request, clock, key):
     soon(clock, door, lambda: "mix-7" in door.find("mix cocktail number 7"))
 
 
-# What is told, and to whom.
-
-
 def test_a_folder_that_is_gone_is_told_once_until_it_is_back(disk, clock):
     library = SkillLibrary.open(disk.index_dir)
     for _ in range(2):
         disk.tools.rename(disk.tools.with_name("away"))
         clock.now += MAX_AGE
         library.list()
-        assert (
-            library.take_note() == f"the folder {disk.tools} is gone; searching the index as it was"
-        )
-        assert library.take_note() == ""
+        note = f"the folder {disk.tools} is gone; searching the index as it was"
+        assert [library.take_note(), library.take_note()] == [note, ""]
         disk.tools.with_name("away").rename(disk.tools)
         clock.now += MAX_AGE
         library.list()
@@ -708,7 +641,6 @@ def test_a_folder_that_is_gone_is_told_once_until_it_is_back(disk, clock):
 
 
 def test_json_says_what_stderr_says(disk, cli):
-    """Of a refresh, and of a folder that is gone."""
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
     disk.tools.rename(disk.tools.with_name("away"))
     result = cli("query", "mull red wine with cinnamon", "--json")
@@ -721,8 +653,6 @@ def test_json_says_what_stderr_says(disk, cli):
 
 
 def test_a_server_says_in_its_answer_which_root_is_gone(disk, clock, make_server, talk):
-    """By its name; where it lies is not for a model."""
-
     async def say(client):
         query = {"query": "steep green tea at the right temperature"}
         await client.call_tool("search_skills", query)
@@ -760,12 +690,8 @@ def test_what_another_process_wrote_is_searched_with_the_model_that_is_loaded(di
     assert index._embedder.loaded is embedder is not None
 
 
-# Folders beside what an index holds.
-
-
 @pytest.mark.parametrize("kind", ["library", pytest.param("mcp", marks=pytest.mark.slow)])
 def test_folders_are_served_beside_all_that_their_index_holds(disk, clock, request, kind, tmp_path):
-    """Also what another process adds to it meanwhile, and nothing is dropped from it."""
     own, others = disk.base / "own", tmp_path / "others"
     disk.write(own, "fold-paper", "Fold a paper crane.", "Crease it")
     if kind == "mcp":
@@ -790,12 +716,8 @@ def test_folders_are_served_beside_all_that_their_index_holds(disk, clock, reque
         assert anew.generation == generation
 
 
-# A root that is gone.
-
-
 @pytest.mark.parametrize("back", ["as it was", "changed"])
 def test_an_index_keeps_what_it_knows_of_a_root_that_is_gone(disk, back):
-    """Byte for byte what it would be if the root had been there, once it is back."""
     away = disk.tools.with_name("away")
     disk.tools.rename(away)
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
@@ -838,9 +760,6 @@ def test_folders_that_are_served_do_not_make_an_index_forget_one(disk, clock):
     assert index.search("sharpen a kitchen knife")[0].name == "sharpen-knife"
 
 
-# What a first question in a new root does not wait for.
-
-
 @pytest.fixture
 def garden(disk, tmp_path):
     """Write another root, whose skills have chunks and bring examples."""
@@ -862,7 +781,6 @@ def take_up(disk, root, **options):
 
 
 def generation_of(disk, *roots):
-    """Return the generation of a new index of some roots."""
     folder = disk.base.parent / "fresh"
     shutil.rmtree(folder, ignore_errors=True)
     return SkillIndex.from_roots(roots, index_dir=folder, model="hashing").generation

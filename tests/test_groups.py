@@ -67,8 +67,7 @@ def test_a_family_has_one_place_and_names_that_load_all(group):
     assert source_tag(hit) == f"[also {', '.join(handles[1:])}, copies]"
 
 
-def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli, tmp_path):
-    """The command line, a prompt, the tools, the texts of toolsets, the daemon and the hook."""
+def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli):
     library, hit = group
     said = source_tag(hit).strip("[]")
     assert said == f"also {ALSO[library.handle(hit)]}, copies"
@@ -94,7 +93,7 @@ def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli, tmp_path):
 def test_the_offers_of_the_hook_tell_of_it(place, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
-    asked |= {"include_unvetted": False, "index_dir": str(place)}
+    asked |= {"include_unvetted": False, "index_dir": str(place), "states": []}
     text = "\n".join(Answers().overview(asked)["offers"].values())
     assert "[also " in text
 
@@ -135,7 +134,6 @@ def test_what_came_when_is_forgotten_with_what_is_gone(root, make_skill, index_d
 
 
 def test_a_stranger_of_the_name_hides_nothing(root, make_skill, index_dir, cli):
-    """Both are found and loaded by id; `index`, `audit` and `doctor` say so."""
     make_skill(root / "x", "pdf-forms", "Generic helper.", STRANGE, metadata={"version": "99.0.0"})
     made = cli("index", root, "--index-dir", index_dir, *OPTIONS)
     assert "name-ambiguous" in made.stderr
@@ -155,7 +153,6 @@ def test_a_stranger_of_the_name_hides_nothing(root, make_skill, index_dir, cli):
 
 
 def test_a_copy_in_a_trash_is_never_found_and_one_in_a_worktree_stands_last(root, index_dir, cli):
-    """The live skill is shown and meant, whatever sorts first."""
     shutil.copytree(root / "pdf-forms", root / ".trash/2026/pdf-forms")
     shutil.copytree(root / "pdf-forms", root / ".claude/worktrees/fix/pdf-forms")
     assert cli("index", root, "--index-dir", index_dir, *OPTIONS).exit_code == 0

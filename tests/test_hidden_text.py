@@ -107,7 +107,6 @@ def texts_in(value):
 
 
 def hidden_in(value):
-    """Return the hidden characters of a text or a JSON value."""
     return sorted(set("".join(texts_in(value))) & set(HIDDEN))
 
 
@@ -131,7 +130,6 @@ SHOWING = [
 
 @pytest.mark.parametrize("args", SHOWING, ids=" ".join)
 def test_no_command_prints_what_nobody_sees(cli, index_folder, args):
-    """Neither as text nor in JSON, on stdout or stderr."""
     for form in ([], ["--json"]):
         done = cli(*args, *form, "--index-dir", index_folder)
         assert done.stdout
@@ -169,7 +167,6 @@ def toolsets(root, library):
 
 
 def test_no_tool_gives_a_model_what_nobody_sees(root, library):
-    """Neither by its definition nor by its answer, errors included."""
     for toolset, known in toolsets(root, library):
         assert hidden_in(toolset.specs()) == []
         for tool in toolset.tools():
@@ -191,7 +188,6 @@ def test_no_prompt_holds_what_nobody_sees(root, library):
 
 
 def test_every_name_that_is_shown_finds_its_skill(cli, library, index_folder):
-    """So do the paths of its files; what has a hidden name is left out, and told of."""
     toolset = Toolset(library_tools(library))
     listed = json.loads(cli("list", "--json", "--index-dir", index_folder).stdout)["skills"]
     assert len(listed) == 2 * -(-len(HIDDEN) // A_SKILL)

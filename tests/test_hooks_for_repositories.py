@@ -22,7 +22,6 @@ LOW = "R@5=0.2"
 
 
 def options_of(name):
-    """Return the options of a command."""
     command = app.get_command(click.Context(app), name)
     return {option for item in command.params for option in item.opts}
 
@@ -72,14 +71,10 @@ def act(step, tmp_path):
     def run(paths, command="validate", minima=""):
         given = {"PATHS": paths, "COMMAND": command, "MINIMA": minima}
         assert given.keys() == step["env"].keys()
-        return subprocess.run(
-            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
-            cwd=tmp_path,
-            env={**os.environ, **given, "RUNNER_TEMP": str(tmp_path / "temp")}
-            | {"PYTHONPATH": str(CHECKOUT)},
-            capture_output=True,
-            text=True,
-        )
+        given |= {"RUNNER_TEMP": str(tmp_path / "temp"), "PYTHONPATH": str(CHECKOUT)}
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
+        env = {**os.environ, **given}
+        return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 
     return run
 
@@ -88,7 +83,6 @@ def act(step, tmp_path):
     ("paths", "code"), [("good\n", 0), ("good\nbad one", 3), ("--help", 2), ("$(exit 0)", 2)]
 )
 def test_the_action_checks_paths_one_a_line(paths, code, act):
-    """Whatever is in them is a path, not an option nor a command."""
     done = act(paths)
     assert done.returncode == code, done.stderr
 
@@ -101,7 +95,6 @@ def test_the_action_knows_two_commands(act):
 
 @pytest.mark.slow
 def test_the_action_fails_below_a_minimum(act, tmp_path, make_skill):
-    """As does `eval --min`, which is asked for every line."""
     assert {"--self", "--min"} <= options_of("eval")
     cases = [{"query": text, "should_trigger": True} for text in ("times tea", "zebra quantum")]
     (tmp_path / "good" / "evals").mkdir()

@@ -142,6 +142,7 @@ COMMANDS = {
     "budget": ["budget"],
     "library": ["library", "list"],
     "enrich": ["enrich", "--list"],
+    "improve": ["improve", "fill-日本"],
     "eval": ["eval", "{skills}", "--self", "--system", "bm25"],
     "add": ["add", "{skills}"],
     "remove": ["remove", "{skills}"],
@@ -218,8 +219,6 @@ def template(tmp_path_factory):
 
 
 def start(folder, state, arguments):
-    """Start a command in a state of the machine."""
-
     def filled(text):
         return text.replace("{folder}", str(folder)).replace("{home}", f"{folder}/home")
 
@@ -274,7 +273,6 @@ def place(template, tmp_path):
 
 
 def made(folder, state):
-    """Bring the disk into a state."""
     if "time" in state:
         for path in (folder / "home").rglob("*"):
             os.utime(path, (state["time"], state["time"]))
@@ -326,7 +324,6 @@ def walk(template, place, state, arguments, stdin, *, is_endless=False):
 
 @pytest.mark.parametrize(("state", "command"), FAST)
 def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, state, command):
-    """And the index is afterwards the one that it was."""
     given, folder = STATES[state], place / "home/.cache/skillsearch/default"
     before = (folder / "CURRENT").read_text()
     code, told = walk(template, place, given, COMMANDS[command], "")
@@ -352,7 +349,6 @@ def test_every_command_ends_so_in_every_state(template, place, state, command):
 
 
 def test_skills_are_the_same_in_every_locale(template, place):
-    """Names on disk are UTF-8, whatever the locale says."""
     _, told = walk(template, place, STATES["names in ASCII"], ["list"], "")
     assert "fill-\\u65e5\\u672c" in told or "fill-日本" in told
     assert len(told.splitlines()) == 3
@@ -372,7 +368,6 @@ def test_folders_of_ours_are_private_whatever_the_umask(template, place):
 @pytest.mark.skipif(os.uname().machine not in FLOCK, reason="the number of flock is not known here")
 @pytest.mark.parametrize("error", [errno.ENOLCK, errno.EIO], ids=errno.errorcode.get)
 def test_a_disk_without_locks_is_told_at_once(template, place, error):
-    """Nothing waits for a lock that nobody holds, nor is written without one."""
     current = place / "home/.cache/skillsearch/default/CURRENT"
     before = current.read_text()
     shutil.copytree(template / "skills" / "tea", place / "more" / "coffee")

@@ -40,12 +40,15 @@ QUICK = {
     "list": "skillsearch list",
     "families": "skillsearch families",
     "show": "skillsearch show kubernetes-crashloop --body",
+    "why": "skillsearch why kubernetes-crashloop"
+    " && skillsearch why log-triage 'my pod restarts' | grep kubernetes-crashloop",
     "run": "skillsearch run fill-pdf-forms -- python3 -c 'print(1)'",
     "status": "skillsearch status",
     "doctor": "skillsearch doctor",
     "validate": "mkdir s && printf -- '---\\nname: s\\ndescription: d\\n---\\n' > s/SKILL.md"
     " && skillsearch validate s",
     "audit": "skillsearch audit",
+    "catalog": "skillsearch catalog site --url https://skills.example.org",
     "setup": "skillsearch setup",
     "mcp-config": "skillsearch mcp-config codex",
     "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
@@ -54,6 +57,11 @@ QUICK = {
     "budget": "skillsearch budget",
     "library": "skillsearch library list",
     "enrich": "skillsearch enrich --pending && skillsearch enrich --list",
+    "improve": "printf 'pod keeps crashing\\nwhy does my pod restart\\n'"
+    " | skillsearch improve kubernetes-crashloop --requests -",
+    "usage": "export SKILLSEARCH_USAGE=text && skillsearch query 'my pod restarts'"
+    " && skillsearch usage --pin 'my pod restarts' kubernetes-crashloop && skillsearch usage --json"
+    " && skillsearch usage --forget --yes",
     "eval": "mkdir -p e/m/evals"
     " && printf -- '---\\nname: m\\ndescription: d\\n---\\n' > e/m/SKILL.md"
     ' && echo \'[{"query": "make tea", "should_trigger": true}]\' > e/m/evals/trigger-evals.json'

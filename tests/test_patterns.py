@@ -8,20 +8,15 @@ from skillsearch.patterns import lazy_pattern
 
 
 def test_it_does_what_the_compiled_expression_does():
-    lazy, eager = (
-        lazy_pattern(r"(?P<word>b+)|c", re.IGNORECASE),
-        re.compile(r"(?P<word>b+)|c", re.I),
-    )
+    text = r"(?P<word>b+)|c"
+    lazy, eager = lazy_pattern(text, re.IGNORECASE), re.compile(text, re.IGNORECASE)
     for text in ("", "abBc", "ccc"):
         assert [m.span() for m in lazy.finditer(text)] == [m.span() for m in eager.finditer(text)]
         assert lazy.sub("-", text) == eager.sub("-", text)
         assert lazy.split(text) == eager.split(text)
         assert bool(lazy.fullmatch(text)) == bool(eager.fullmatch(text))
-    assert (lazy.pattern, lazy.flags, lazy.groupindex) == (
-        eager.pattern,
-        eager.flags,
-        eager.groupindex,
-    )
+    for name in ("pattern", "flags", "groupindex"):
+        assert getattr(lazy, name) == getattr(eager, name)
 
 
 def test_it_is_compiled_at_its_first_use(monkeypatch):

@@ -23,8 +23,6 @@ def make(decorator, **options):
     """Return the same class by one of the two decorators."""
 
     class Point:
-        """A point."""
-
         x: int
         y: int = 2
         tags: list[str] = field(default_factory=list, compare=False)

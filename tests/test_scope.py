@@ -64,33 +64,27 @@ def indexed(world, cli):
 
 
 def names_in(text):
-    """Return the names in an overview of skills."""
     return re.findall(r"<name>\s*(.*?)\s*</name>", text)
 
 
 def by_query(cli, folder, request):
-    """Ask by ``query``."""
     found = json.loads(cli("query", request, "--json").stdout)
     return [hit["name"] for hit in (*found["hits"], *found["perhaps"])]
 
 
 def by_list(cli, folder, request):
-    """List all there are."""
     return [skill["name"] for skill in json.loads(cli("list", "--json").stdout)["skills"]]
 
 
 def by_show(cli, folder, request):
-    """Show each by its name."""
     return [name for name, _ in SKILLS.values() if cli("show", name).exit_code == 0]
 
 
 def by_prompt(cli, folder, request):
-    """Ask for the part of a prompt."""
     return json.loads(cli("prompt", request, "--json").stdout)["skills"]
 
 
 def by_budget(cli, folder, request):
-    """Count what hosts would list."""
     count = json.loads(cli("budget", "--json").stdout)["skills"]
     return by_list(cli, folder, request) if count == 2 else [f"{count} skills"]
 
@@ -105,15 +99,13 @@ def by_hook(cli, folder, request):
 
 
 def by_daemon(cli, folder, request):
-    """Ask the daemon for an overview."""
     asked = {"prompt": request, "n": 3, "folder": str(folder), "index_dir": None}
     given = {key: value for key, value in variables().items() if key != "SKILLSEARCH_DAEMON"}
-    asked |= {"variables": given, "include_unvetted": False}
+    asked |= {"variables": given, "include_unvetted": False, "states": []}
     return names_in("".join(Answers().overview(asked)["offers"].values()))
 
 
 def by_daemons_search(cli, folder, request):
-    """Ask the daemon as ``query`` does."""
     settings = load_settings()
     options = replace(SearchOptions.of(settings), reader="off", face="terminal")
     found = Answers().search(search_arguments(request, settings.index_dir, options, refresh=True))
@@ -121,7 +113,6 @@ def by_daemons_search(cli, folder, request):
 
 
 def by_package(cli, folder, request):
-    """Ask by `search_skills`."""
     default_tools._open.cache_clear()
     return [hit["name"] for hit in skillsearch.search_skills(request)]
 
@@ -189,11 +180,15 @@ def seen_by(doors, cli, folder):
         }
 
 
+def ask_from(cli, *folders):
+    """Ask anything from some folders, so that the index knows their projects."""
+    for folder in folders:
+        with chdir(folder):
+            assert cli("query", "anything").exit_code == 0
+
+
 def test_every_door_sees_the_user_s_and_its_own_and_never_the_neighbour_s(indexed, cli):
-    """Though nobody indexed the projects; a prompt has those of a project once it is vetted."""
-    for name in ("shop", "blog"):
-        with chdir(indexed / name):
-            cli("query", "anything")
+    ask_from(cli, indexed / "shop", indexed / "blog")
     expected = {door: {"user"} if door in PROMPTS else {"user", "blog"} for door in DOORS}
     assert seen_by(DOORS, cli, indexed / "blog") == expected | {"by_hook": set()}
     assert seen_by(["by_query"], cli, indexed / "shop") == {"by_query": {"user", "shop"}}
@@ -205,8 +200,7 @@ def test_every_door_sees_the_user_s_and_its_own_and_never_the_neighbour_s(indexe
 
 
 def test_outside_of_projects_the_user_s_are_seen_alone(indexed, cli, tmp_path):
-    with chdir(indexed / "blog"):
-        cli("query", "anything")
+    ask_from(cli, indexed / "blog")
     nowhere = tmp_path / "nowhere"
     nowhere.mkdir()
     doors = DOORS.keys() - {"by_budget", "by_hook"}  # one skill is counted; as by_prompt
@@ -216,10 +210,7 @@ def test_outside_of_projects_the_user_s_are_seen_alone(indexed, cli, tmp_path):
 
 
 def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
-    """By a flag, a variable or the user's file; a project file may not."""
-    for name in ("blog", "shop"):
-        with chdir(indexed / name):
-            cli("query", "anything")
+    ask_from(cli, indexed / "blog", indexed / "shop")
     with chdir(indexed / "blog"):
         assert len(by_list(cli, None, "")) == 2
         assert "1 skill of other projects" in cli("list").stderr
@@ -232,73 +223,56 @@ def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli):
         assert "all_projects is not for a project file" in cli("list").stderr
 
 
-@pytest.mark.parametrize("door", ["by_query", "by_prompt", "by_daemon", "by_package", "by_page"])
-def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, door, monkeypatch):
-    with chdir(indexed / "shop"):
-        cli("query", "anything")
+def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(indexed, cli, monkeypatch):
+    ask_from(cli, indexed / "shop")
     monkeypatch.setenv("SKILLSEARCH_ALL_PROJECTS", "1")
     monkeypatch.chdir(indexed / "blog")
-    if door in PROMPTS:
-        assert cli("index", "--trust", f"{indexed / 'blog'}=vetted").exit_code == 0
-    assert SKILLS["blog"][0] in DOORS[door](cli, indexed / "blog", REQUESTS["blog"])
+    for door in ("by_query", "by_package", "by_page"):
+        assert SKILLS["blog"][0] in DOORS[door](cli, indexed / "blog", REQUESTS["blog"])
+    assert cli("index", "--trust", f"{indexed / 'blog'}=vetted").exit_code == 0
+    for door in ("by_prompt", "by_daemon"):
+        assert SKILLS["blog"][0] in DOORS[door](cli, indexed / "blog", REQUESTS["blog"])
 
 
-# A server, in the folder where a host starts it, and for a client that names its folders.
-
-
-def served(folder, *views):
+@pytest.fixture
+def served(start_mcp):
     """Return, for each view, the names that a server finds for each request.
 
     A client of the older protocol says that it works in the folders of one view after the other.
     """
     pytest.importorskip("mcp")
-    ours = {"HOME": os.environ["HOME"], "PATH": os.environ["PATH"]}
-    ours |= {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
-    ours |= {"SKILLSEARCH_MODEL": "hashing", "SKILLSEARCH_READER": "off"}
-    ours |= {name: value for name, value in os.environ.items() if name.startswith("XDG_")}
-    command = [sys.executable, "-m", "skillsearch", "mcp"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, cwd=folder, env=ours, text=True, **pipes) as process:
-        asked = 0
 
-        def send(**record):
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **record}) + "\n")
-            process.stdin.flush()
+    def run(folder, *views):
+        roots = []
 
-        def answer(method, params):
-            nonlocal asked
-            asked += 1
-            send(id=asked, method=method, params=params)
-            while True:
-                told = json.loads(process.stdout.readline())
-                if told.get("method") == "roots/list":
-                    uris = [root if isinstance(root, str) else root.as_uri() for root in roots]
-                    send(id=told["id"], result={"roots": [{"uri": uri} for uri in uris]})
-                elif told.get("id") == asked:
-                    return told["result"]
+        def list_roots():
+            uris = [root if isinstance(root, str) else root.as_uri() for root in roots]
+            return {"roots": [{"uri": uri} for uri in uris]}
 
-        roots = views[0] if views else ()
+        def find(request):
+            call = {"name": "search_skills", "arguments": {"query": request}}
+            content = ask("tools/call", call)["structuredContent"]
+            return [skill["name"] for skill in (*content["skills"], *content["perhaps"])]
+
+        send, ask = start_mcp(folder, roots_list=list_roots)
+        hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "test", "version": "1"}}
         capable = {"roots": {"listChanged": True}} if views else {}
-        hello = {"protocolVersion": "2025-11-25", "capabilities": capable}
-        answer("initialize", {**hello, "clientInfo": {"name": "test", "version": "1"}})
+        ask("initialize", {**hello, "capabilities": capable})
         send(method="notifications/initialized", params={})
         seen = []
-        for roots in views or [()]:  # noqa: B007
+        for view in views or [()]:
+            roots[:] = view
             if seen:
                 send(method="notifications/roots/list_changed", params={})
-            seen.append(found := {})
-            for whose, request in REQUESTS.items():
-                call = {"name": "search_skills", "arguments": {"query": request}}
-                content = answer("tools/call", call)["structuredContent"]
-                hits = (*content["skills"], *content["perhaps"])
-                found[whose] = [skill["name"] for skill in hits]
-        process.stdin.close()
-        process.wait(WAIT_SECONDS)
-    return seen
+            seen.append({whose: find(request) for whose, request in REQUESTS.items()})
+        return seen
+
+    return run
 
 
-def test_a_client_sees_the_skills_of_all_projects_that_it_works_in_and_else_the_user_s(indexed):
-    """Where the server runs does not matter."""
+def test_a_client_sees_the_skills_of_all_projects_that_it_works_in_and_else_the_user_s(
+    indexed, served
+):
     remote = "vscode-remote://ssh-remote%2Bbox/w"
     both, none = served(indexed / "blog", [indexed / "blog", indexed / "shop"], [remote])
     assert {whose: found[0] for whose, found in both.items()} == {
@@ -327,7 +301,7 @@ def test_the_tour_of_hosts_finds_nothing_wrong(hosts):
     assert done.stdout.count("\tnot found\t") == 2 * len(hosts)
 
 
-def test_a_server_makes_the_first_index_of_its_user(world):
+def test_a_server_makes_the_first_index_of_its_user(world, served):
     """As for a colleague who takes over the file of a project; it follows hosts from then on."""
     (seen,) = served(world / "blog")
     assert seen["user"][0] == SKILLS["user"][0]
@@ -336,13 +310,9 @@ def test_a_server_makes_the_first_index_of_its_user(world):
     assert IndexRequest.load(SkillIndex.open().folder).follows == "hosts"
 
 
-# What is taken up, and what goes.
-
-
 def test_a_folder_of_more_skills_than_a_question_waits_for_says_how(
     indexed, cli, home, make_skill, monkeypatch
 ):
-    """What is small is found meanwhile, the project's before the user's."""
     monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
     large = home / ".codex" / "skills"
     for number in range(2):
@@ -415,7 +385,6 @@ def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_
 
 
 def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home, make_skill):
-    """Without a command; so does a folder that the user makes or deletes."""
     folder = home / ".claude" / "plugins" / "cache" / "m" / "kit" / "1.0.0"
     make_skill(folder / "skills", "turn-plugin", "Turn the pages of a score for a pianist.")
     record = {"version": 2, "plugins": {"kit@m": [{"scope": "user", "installPath": str(folder)}]}}
@@ -434,7 +403,6 @@ def test_what_a_host_disables_goes_and_what_it_enables_comes(indexed, cli, home,
 
 
 def test_every_skill_of_every_host_is_found_n_of_n(indexed, cli, home, make_skill):
-    """One in each folder of the table and of each plugin; what is disabled is counted and named."""
     blog, wanted = indexed / "blog", {SKILLS["user"][0], SKILLS["blog"][0]}
     folders = {Path(folder_of(text)) for row in hosts().values() for text in row["skills"]}
     folders |= {blog / name for row in hosts().values() for name in row["project"]}
@@ -444,11 +412,7 @@ def test_every_skill_of_every_host_is_found_n_of_n(indexed, cli, home, make_skil
             wanted.add(f"skill-{number}")
     plugins = home / ".claude" / "plugins"
     said, entries = {}, {}
-    for name, version, is_on in (
-        ("on", "2.0.0", True),
-        ("on", "1.0.0", None),
-        ("off", "1.0.0", False),
-    ):
+    for name, version, is_on in (("on", "2.0.0", True), ("on", "1.0.0", None), ("off", "1", False)):
         folder = plugins / "cache" / "m" / name / version
         make_skill(folder / "skills", f"of-{name}-{version[0]}", f"Do what {name} {version} does.")
         if is_on is not None:
@@ -465,9 +429,7 @@ def test_every_skill_of_every_host_is_found_n_of_n(indexed, cli, home, make_skil
         assert cli("index", "--trust", f"{blog}=vetted").exit_code == 0
         assert "skill-7" in by_prompt(cli, blog, asked)
         said = cli("doctor").stdout
-    assert "disabled: 2 skills in 2 folders of hosts: on@m, off@m" in said or (
-        "disabled: 2 skills in 2 folders of hosts: off@m, on@m" in said
-    )
+    assert re.search("disabled: 2 skills in 2 folders of hosts: (on@m, off@m|off@m, on@m)", said)
 
 
 def registered(home, name, **projects):
@@ -482,7 +444,6 @@ def registered(home, name, **projects):
 
 
 def enable(folder, **plugins):
-    """Say in the settings of a folder which plugins are enabled."""
     enabled = {f"{name}@m": is_enabled for name, is_enabled in plugins.items()}
     (folder / ".claude" / "settings.json").write_text(json.dumps({"enabledPlugins": enabled}))
 
@@ -490,7 +451,6 @@ def enable(folder, **plugins):
 def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
     indexed, cli, home, make_skill
 ):
-    """Until one of them disables it; who vouches for it in one of them knows its skills."""
     blog, shop = indexed / "blog", indexed / "shop"
     make_skill(registered(home, "kit", blog=blog, shop=shop), "turn-page", "Turn the pages.")
     for folder in (blog, shop):
@@ -604,9 +564,8 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
             shown = json.loads(cli("show", "fill-form", "--json").stdout)
             assert shown["trust"] == "vetted"
             skills = json.loads(cli("list", "--json").stdout)["skills"]
-            (own,) = (
-                one for one in skills if one["name"] == "fill-form" and one["trust"] != "vetted"
-            )
+            skills = [one for one in skills if one["trust"] != "vetted"]
+            (own,) = (one for one in skills if one["name"] == "fill-form")
             assert own["root"].startswith(str(folder))
             assert cli("show", own["doc_id"]).exit_code == 0
 
@@ -614,7 +573,6 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
 def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_by_every_door(
     indexed, cli, home, make_skill
 ):
-    """By the handle of the project's; a client that works in two projects has all three."""
     texts = {home: "Deploy what I wrote at home.", indexed / "blog": "Deploy the blog, by rsync."}
     texts[indexed / "shop"] = "Deploy the shop, after its tests."
     for number, (folder, text) in enumerate(texts.items()):
@@ -640,7 +598,6 @@ def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_by_every_do
 
 
 def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, make_skill):
-    """The other way round, too: nested skills are seen from their own part."""
     blog = indexed / "blog"
     part, inner = blog / "part", blog / "vendor" / "inner"
     make_skill(part / ".claude" / "skills", "of-part", "A skill of a part.")
@@ -658,8 +615,7 @@ def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, cli, ma
 
 
 def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli):
-    with chdir(indexed / "blog"):
-        cli("query", "anything")
+    ask_from(cli, indexed / "blog")
     (indexed / "blog").rename(indexed / "journal")
     with chdir(indexed / "shop"):
         assert "gone" not in cli("query", REQUESTS["shop"]).stderr
@@ -682,7 +638,6 @@ def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_
 def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
     indexed, cli, make_skill, tmp_path
 ):
-    """From the next question on, wherever it comes from; what was named is everybody's."""
     make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
     with chdir(indexed / "blog"):
         assert cli("index", str(tmp_path / "mine")).exit_code == 0
@@ -700,9 +655,7 @@ def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
 
 
 def test_the_root_of_another_project_is_named_as_that(indexed, cli):
-    for name in ("shop", "blog"):
-        with chdir(indexed / name):
-            cli("query", "anything")
+    ask_from(cli, indexed / "shop", indexed / "blog")
     shop, own = (str(indexed / name / ".claude" / "skills") for name in ("shop", "blog"))
     with chdir(indexed / "blog"):
         for command in (("query", "anything"), ("list",)):
@@ -714,9 +667,7 @@ def test_the_root_of_another_project_is_named_as_that(indexed, cli):
 
 
 def test_a_lost_request_makes_no_project_s_skill_everybody_s(indexed, cli):
-    """The index itself knows whose they are."""
-    with chdir(indexed / "blog"):
-        assert cli("query", "anything").exit_code == 0
+    ask_from(cli, indexed / "blog")
     (SkillIndex.open().folder / "request.json").write_text("lost")
     with chdir(indexed / "shop"):
         cli("query", "anything")
@@ -725,13 +676,9 @@ def test_a_lost_request_makes_no_project_s_skill_everybody_s(indexed, cli):
 
 
 def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, cli, make_skill):
-    """A skill for files that cannot lie below the folder is not seen from there."""
     skills = indexed / "blog" / ".claude" / "skills"
-    patterns = {
-        "style": "src/styles/**/*.css",
-        "any": "**/*.py",
-        "two": ["docs/*.md", "src/app.ts"],
-    }
+    patterns = {"style": "src/styles/**/*.css", "any": "**/*.py"}
+    patterns |= {"two": ["docs/*.md", "src/app.ts"]}
     for name, paths in patterns.items():
         make_skill(skills, name, f"Skill named {name}.", paths=paths)
     seen = {}
@@ -765,23 +712,19 @@ def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_proje
         assert SKILLS["shop"][0] not in by_list(cli, None, "")
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["MINE", "--scope", "project"], "There is no project around"),
+def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp_path):
+    mine, before = str(tmp_path / "mine"), SkillIndex.open().generation
+    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
+    for words, said in (
+        ([mine, "--scope", "project"], "There is no project around"),
         (["--scope", "user"], "--scope says who sees the ROOTs"),
         (["--examples", "--scope", "user"], "--scope says who sees the ROOTs"),
-        (["MINE", "--remove", "--scope", "user"], "--scope says who sees the ROOTs"),
-        (["MINE", "--only", "MINE", "--scope", "user"], "--scope says who sees the ROOTs"),
-    ],
-)
-def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp_path, words, said):
-    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
-    before = SkillIndex.open().generation
-    given = [word.replace("MINE", str(tmp_path / "mine")) for word in words]
-    refused = cli("index", *given)
-    assert refused.exit_code == 2
-    assert said in refused.stderr
+        ([mine, "--remove", "--scope", "user"], "--scope says who sees the ROOTs"),
+        ([mine, "--only", mine, "--scope", "user"], "--scope says who sees the ROOTs"),
+    ):
+        refused = cli("index", *words)
+        assert refused.exit_code == 2
+        assert said in refused.stderr
     assert SkillIndex.open().generation == before
 
 
@@ -808,55 +751,45 @@ def test_a_link_out_of_the_project_is_named_and_not_followed(indexed, cli, make_
         assert "of-ext" in by_list(cli, None, "")
 
 
-def test_index_says_so_of_folders_without_skills(world, cli, home):
-    """There is nothing to search, and it is known where hosts look."""
+def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
+    """Also of those without skills: there is nothing to search."""
     folder = home / ".claude" / "skills"
     (folder / SKILLS["user"][0]).rename(home / "away")
     assert f"new: {folder} (0 skills; " in cli("index").stderr
-
-
-def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
+    (home / "away").rename(folder / SKILLS["user"][0])
+    own = world / "blog" / ".claude" / "skills"
     with chdir(world / "blog"):
         first = cli("index").stderr
         again = json.loads(cli("index", "--json").stdout)["places"]
-    for folder in (home / ".claude" / "skills", world / "blog" / ".claude" / "skills"):
-        assert f"new: {folder} (1 skill; " in first
+    assert f"new: {own} (1 skill; " in first
     assert {place["state"] for place in again} == {"indexed"}
     assert {place["project"] for place in again} == {"", str(world / "blog")}
 
 
-# The rule itself.
-
-
 @pytest.mark.parametrize(
-    ("project", "folder", "is_seen"),
+    ("project", "folder", "top", "is_seen"),
     [
-        ("", "/anywhere", True),
-        ("/w/blog", "/w/blog", True),
-        ("/w/blog", "/w/blog/src", True),
-        ("/w/blog", "/w", False),
-        ("/w/blog", "/w/blog2", False),
-        ("/w/blog", "/w/shop", False),
-        ("/", "/w", True),
+        ("", "/anywhere", "/", True),
+        ("/w/blog", "/w/blog", "/", True),
+        ("/w/blog", "/w/blog/src", "/", True),
+        ("/w/blog", "/w", "/", False),
+        ("/w/blog", "/w/blog2", "/", False),
+        ("/w/blog", "/w/shop", "/", False),
+        ("/", "/w", "/", True),
+        ("/w", "/w/a/b", "/w/", True),
+        ("/w/a", "/w/a/b", "/w/", True),
+        ("/w", "/w/a/b", "/w/a/", False),
+        ("", "/w/a/b", "/w/a/", True),
     ],
 )
-def test_a_root_is_seen_from_its_project_and_below(project, folder, is_seen):
+def test_a_root_is_seen_from_its_project_and_below(project, folder, top, is_seen):
+    """A project within another does not see it."""
     root = Root(Path("/r"), "r", projects=(project,) if project else ())
-    assert is_in_scope(root, [View(folder, "/")]) is is_seen
-    assert is_in_scope(root, [View("/other", "/"), View(folder, "/")]) is is_seen
-
-
-@pytest.mark.parametrize(
-    ("project", "top", "is_seen"),
-    [("/w", "/w/", True), ("/w/a", "/w/", True), ("/w", "/w/a/", False), ("", "/w/a/", True)],
-)
-def test_a_project_within_another_does_not_see_it(project, top, is_seen):
-    root = Root(Path("/r"), "r", projects=(project,) if project else ())
-    assert is_in_scope(root, [View("/w/a/b", top)]) is is_seen
+    assert is_in_scope(root, [View(folder, top)]) is is_seen
+    assert is_in_scope(root, [View("/other", "/"), View(folder, top)]) is is_seen
 
 
 def test_a_selection_has_one_place_that_the_question_comes_from(tmp_path):
-    """The last that was said; by its real path."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     selection = from_folders((("tags", ("a",)), ("scope", ("/x",))), [tmp_path / "link"])
@@ -872,13 +805,8 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
     for root in roots:
         for number in rng.permutation(12)[:8]:
             make_skill(root, f"skill-{number}", f"Do the thing numbered {number} for {root.name}.")
-    request = IndexRequest(
-        tuple(roots),
-        "hashing",
-        True,
-        follows="projects",
-        projects={str(root): (str(tmp_path / f"p{number}"),) for number, root in enumerate(roots)},
-    )
+    projects = {str(root): (str(tmp_path / f"p{number}"),) for number, root in enumerate(roots)}
+    request = IndexRequest(tuple(roots), "hashing", True, follows="projects", projects=projects)
     index, _ = SkillIndex.build(request, tmp_path / "index")
     for number, root in enumerate(roots):
         alone = SkillIndex.from_roots(root, index_dir=tmp_path / f"alone-{number}", model="hashing")
@@ -904,7 +832,6 @@ def test_a_look_from_a_new_folder_is_never_put_off(indexed, monkeypatch):
 
 
 def test_a_damaged_registry_or_index_of_hosts_never_ends_an_answer(indexed, cli, home):
-    """What it says of the user's skills stays as it was."""
     (home / ".claude" / "settings.json").write_text("{")
     try:
         assert SKILLS["user"][0] in by_query(cli, None, REQUESTS["user"])

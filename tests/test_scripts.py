@@ -39,17 +39,19 @@ REQUESTS = [
     for number, thing in enumerate(THINGS)
     for kind in "sp"
 ]
+OF_MODELS = ("training/test_model_scripts.py", "test_an_embedder_is_trained_and_built")
 ELSEWHERE = {
     "attack": ("test_attack.py", "test_the_script_prints_tables_and_writes_json"),
-    **dict.fromkeys(
-        ("build_model", "model_base", "train_embedder"),
-        ("training/test_model_scripts.py", "test_an_embedder_is_trained_and_built"),
-    ),
+    **dict.fromkeys(("build_model", "model_base", "train_embedder"), OF_MODELS),
     "train_reader": ("training/test_model_scripts.py", "test_a_reader_is_trained_and_built"),
     "count_request_words": ("index/test_hubness.py", "test_the_script_counts_words_of_requests"),
     "embed_ray": (
         "test_embed_ray.py",
         "test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one",
+    ),
+    "measure_improve": (
+        "test_measure_improve.py",
+        "test_each_skill_with_room_gets_a_row_and_the_table_counts_them",
     ),
     "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
     "hosts_tour": ("test_scope.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
@@ -98,12 +100,10 @@ def material(tmp_path):
 
 
 def sources():
-    """Return the syntax trees of all scripts by name."""
     return {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in SCRIPTS.glob("*.py")}
 
 
 def imported_by(tree):
-    """Return the modules that a script imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -114,11 +114,8 @@ def imported_by(tree):
 def test_every_script_has_a_tiny_run():
     """Those without a command of their own are parts of one that has."""
     trees = sources()
-    programs = {
-        name
-        for name, tree in trees.items()
-        if '__name__ == "__main__"' in ast.unparse(tree).replace("'", '"')
-    }
+    is_program = "__name__ == '__main__'"
+    programs = {name for name, tree in trees.items() if is_program in ast.unparse(tree)}
     assert programs == HERE.keys() | ELSEWHERE.keys()
     assert not HERE.keys() & ELSEWHERE.keys()
     reached, waiting = set(), [*programs]
@@ -166,7 +163,6 @@ def collection(tmp_path):
 def test_the_benchmark_measures_all_that_its_table_shows(
     tiny_bench, import_script, collection, tmp_path, monkeypatch, capsys
 ):
-    """With the reader on and off; sizes join those that the file has."""
     results = tmp_path / "bench.json"
     options = ["--originals", "12", "--work", str(tmp_path / "work"), "--results", str(results)]
     tiny_bench.main([*options, "--sizes", "40"])
@@ -188,9 +184,19 @@ def test_the_benchmark_measures_all_that_its_table_shows(
         assert f"| {row.name} |" in shown
 
 
+@runs("replay_usage")
+@pytest.mark.slow
+def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
+    """A row without usage, and one for each number of loads and share of right ones."""
+    options = ["--work", str(tmp_path / "work"), "--seeds", "1"]
+    import_script("replay_usage").main([str(collection), *options])
+    rows = capsys.readouterr().out.splitlines()
+    assert len(rows) == 2 + 1 + 6
+    assert rows[2] == "| collection | without usage | | 100.0 | 100.0 | 100.0 | 100.0 |"
+
+
 @runs("vague_names")
 def test_names_say_what_they_stand_for(import_script, capsys, tmp_path, monkeypatch):
-    """`one`, `found`, `asked` and `place` are rare in the code."""
     counting = import_script("vague_names")
     share = sum(counting.per_ten_thousand(counting.PACKAGE).values())
     assert share <= MOST_VAGUE_NAMES
@@ -204,12 +210,8 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path, monkeypa
     *lines, said = capsys.readouterr().out.splitlines()
     assert lines == [f"{tmp_path.name}/a.py:{number}: one" for number in (2, 3)]
     assert said.startswith("4000.0 of 10,000 names say nothing: one 4000.0, ")
-    assert counting.per_ten_thousand(tmp_path) == {
-        "one": 4000.0,
-        "found": 0,
-        "asked": 0,
-        "place": 0,
-    }
+    none = dict.fromkeys(("found", "asked", "place"), 0)
+    assert counting.per_ten_thousand(tmp_path) == {"one": 4000.0, **none}
 
 
 @runs("bench_report")
@@ -221,17 +223,13 @@ def test_the_table_of_speed_is_printed(import_script, capsys):
 
 @runs("pages")
 def test_pages_have_what_tables_and_results_say(import_script, capsys):
-    """``python scripts/pages.py`` writes every part of a page that is made."""
     with pytest.raises(SystemExit) as caught:
         import_script("pages").main(["--check"])
-    assert (caught.value.code, capsys.readouterr().out) == (
-        False,
-        "All parts of the pages are as they should be.\n",
-    )
+    assert caught.value.code is False
+    assert capsys.readouterr().out == "All parts of the pages are as they should be.\n"
 
 
 def test_an_old_part_is_named_and_then_written(import_script, tmp_path, monkeypatch, capsys):
-    """Text around the marks stays; a page without the marks is refused."""
     pages = import_script("pages")
     monkeypatch.setattr(pages, "CHECKOUT", tmp_path)
     monkeypatch.setattr(pages, "PARTS", [pages.Part("page.md", "tea", lambda: "green")])
@@ -299,7 +297,6 @@ def test_the_plot_of_a_comparison(import_script, tmp_path, monkeypatch):
 
 @runs("check_mcp")
 def test_without_npm_nothing_is_checked_and_that_is_said(tmp_path):
-    """CI installs its tools and runs it whole."""
     assert run_script("check_mcp", PATH=str(tmp_path), code=3).startswith("npm is not installed")
 
 
@@ -341,7 +338,6 @@ def test_requests_over_real_skills_become_judged_collections(
 
 @runs("near_twins")
 def test_near_twins_of_requests_join_them(import_script, material, tmp_path, monkeypatch):
-    """The requests come first, as they were."""
     out = tmp_path / "out.jsonl.gz"
     monkeypatch.setattr(sys, "argv", ["near_twins.py", *map(str, material), str(out)])
     import_script("near_twins").main()
@@ -379,7 +375,6 @@ def test_clients_at_once_get_no_wrong_answer():
 
 @runs("merge_examples")
 def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_path, capsys):
-    """New ones join, the same records give the same bytes, and one refused keeps all out."""
     merge = import_script("merge_examples")
     for skill in SKILLS:
         folder = tmp_path / "skills" / skill["name"]
@@ -387,10 +382,7 @@ def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_p
         head = f"name: {skill['name']}\ndescription: {skill['description']}"
         (folder / "SKILL.md").write_text(f"---\n{head}\n---\n\n{skill['body']}")
     asked = ["The spout leaks again", "my water boiler will not switch on"]
-    asked += [
-        "Grandma's copper pot has a dent, and tea is at four",
-        "Which seal does the lid want?",
-    ]
+    asked += ["Grandma's copper pot has a dent, and tea is at four", "Which seal does a lid want?"]
     record = {"name": "mend-kettle", "repository": "made/up", "examples": asked}
     given, output = tmp_path / "given.jsonl", tmp_path / "examples.jsonl.gz"
 

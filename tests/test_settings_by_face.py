@@ -58,6 +58,8 @@ ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no 
     "environment": "agents/toolsets/test_server_environment.py",
     "environments": "agents/toolsets/test_server_environment.py",
     "daemon": "cli/test_daemon.py",
+    "usage": "usage/test_recording.py",
+    "hook_mode": "usage/test_shadow.py",
     "device": "index/test_device.py",
     "backend": "remote/test_cli_remote.py",
     "uri": "remote/test_cli_remote.py",
@@ -93,7 +95,6 @@ CELLS = [
 
 
 def test_every_setting_is_in_a_table_and_every_gap_has_a_reason():
-    """A new setting needs a row, or the file where its faces are tested."""
     assert sorted([*TABLE, *ELSEWHERE]) == sorted(SETTINGS)
     assert {setting for setting, row in TABLE.items() if "-" in row.split()} == {*WHY}
     for setting, file in ELSEWHERE.items():
@@ -164,7 +165,6 @@ def by_workspace(index_dir, roots, **given):
 
 
 def by_library(index_dir, roots=None, n=5, threshold=None, **given):
-    """Search a library of folders, or of an index."""
     if roots is None:
         library = SkillLibrary.open()
     else:
@@ -173,7 +173,6 @@ def by_library(index_dir, roots=None, n=5, threshold=None, **given):
 
 
 def by_index(index_dir, roots=None, n=5, threshold=None, reader=None, **given):
-    """Search an index of folders, or one that was made."""
     if "fields" in given:
         given["with_body"] = given.pop("fields") == "full"
     if roots is None:
@@ -211,7 +210,8 @@ def ask(cli, index_dir, root, monkeypatch):
         return {one["name"] for one in ServerEnvironment().search_skills(QUERY, **given)}
 
     def by_hook():
-        asked = {"prompt": QUERY, "n": 3, "include_unvetted": False, "variables": variables()}
+        asked = {"prompt": QUERY, "n": 3, "include_unvetted": False, "states": []}
+        asked["variables"] = variables()
         place = {"folder": str(root("ours")), "index_dir": None}
         offers = Answers().overview(asked | place)["offers"]
         return {key.partition(":")[2].partition("@")[0] for key in offers}
@@ -319,7 +319,6 @@ def test_a_setting_decides_what_every_face_finds(give, root, setting, way, face)
 def test_a_setting_has_its_effect_by_every_face(
     give, make_index, loaded, root, tmp_path, caplog, setting, way, face
 ):
-    """A reader that is none is named, a model is loaded, and so on."""
     match setting:
         case "reader":
             broken = tmp_path / "broken"
@@ -354,7 +353,6 @@ def test_a_setting_has_its_effect_by_every_face(
 def test_the_commands_of_the_settings_bind_every_face_that_runs(
     cli, root, index_dir, monkeypatch, setting, face
 ):
-    """One that is denied, or not among those that are allowed, is refused by its name."""
     monkeypatch.setenv(f"SKILLSEARCH_{setting.upper()}", "cat" if "allow" in setting else "ls")
     SkillIndex.from_roots(root("ours"), index_dir=index_dir, model="hashing")
     library = SkillLibrary.open(index_dir)

@@ -28,7 +28,6 @@ CHECKED = TEXTS | {
 
 @pytest.fixture
 def objects(drinks, tmp_path):
-    """One of each of our classes, over the drinks."""
     index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     return [index, SkillLibrary.of_index(index), SkillSession()]
 
@@ -41,11 +40,8 @@ def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
             if name.startswith("_"):
                 continue
             shown = inspect.signature(method).parameters.values()
-            needed = {
-                each.name: "x" if each.annotation in TEXTS else ["x"]
-                for each in shown
-                if each.default is each.empty
-            }
+            needed = [each for each in shown if each.default is each.empty]
+            needed = {each.name: "x" if each.annotation in TEXTS else ["x"] for each in needed}
             for place in (each for each in shown if each.annotation in CHECKED):
                 with pytest.raises(SkillSearchError, match=f"{name}: {place.name} is .*; give "):
                     method(**needed | {place.name: wrong})
@@ -70,17 +66,15 @@ def test_an_option_of_no_use_is_told(objects, option, value):
             one.search("steep tea", **{option: value})
 
 
-def test_a_misspelt_option_is_an_error_of_the_method():
-    for owner in (SkillIndex, SkillLibrary):
-        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
-            owner.search(None, "tea", nonsense=1)
-
-
 def test_many_are_not_given_as_one_text(objects):
+    """And a misspelt option is an error of the method."""
     with pytest.raises(SkillSearchError, match="queries is 'tea'; give Sequence"):
         objects[0].search_many("tea")
     with pytest.raises(SkillSearchError, match="names is 'tea'; give Iterable"):
         objects[1].load_order("tea")
+    for owner in (SkillIndex, SkillLibrary):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+            owner.search(None, "tea", nonsense=1)
 
 
 @pytest.mark.parametrize("style", ["gemini", None, [], 5])
@@ -90,7 +84,6 @@ def test_an_unknown_style_of_definitions_is_told(style):
 
 
 def test_help_shows_every_option_with_its_default():
-    """Those of a search, but for what the library leaves out by itself."""
     options = inspect.signature(SearchOptions).parameters
     for owner in (SkillIndex, SkillLibrary, skillsearch.RemoteIndex):
         shown = inspect.signature(owner.search).parameters
@@ -100,13 +93,10 @@ def test_help_shows_every_option_with_its_default():
 
 
 def test_nothing_public_shows_where_it_lies_in_memory(objects):
+    assert set(skillsearch.__all__) <= set(dir(skillsearch))
     for name in skillsearch.__all__:
         assert "at 0x" not in pydoc.render_doc(getattr(skillsearch, name)), name
     assert not [one for one in map(repr, objects) if "at 0x" in one]
-
-
-def test_the_names_of_the_package_are_listed():
-    assert set(skillsearch.__all__) <= set(dir(skillsearch))
 
 
 MISSPELT = """

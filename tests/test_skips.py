@@ -32,8 +32,7 @@ def test_each_need_is_a_line_with_the_most_frequent_first(hooks):
     reasons = ["could not import 'torch'", "only root gives files away", "needs torch"]
     skipped = [SimpleNamespace(longrepr=("test.py", 1, reason)) for reason in reasons]
     lines = []
-    hooks.pytest_terminal_summary(
-        SimpleNamespace(stats={"skipped": skipped}, write_line=lines.append)
-    )
+    reporter = SimpleNamespace(stats={"skipped": skipped}, write_line=lines.append)
+    hooks.pytest_terminal_summary(reporter)
     assert [line.partition(":")[0] for line in lines] == ["SKIPPED 2", "SKIPPED 1"]
     assert lines[0].startswith("SKIPPED 2: needs torch")

@@ -15,7 +15,6 @@ def faults_of(pairs, names):
 
 
 def test_two_commands_at_once_lose_nothing_and_say_what_is_true(pairs):
-    """Both exit with 0, and the index holds what either of them added."""
     assert faults_of(pairs, ("remove and index",)) == []
 
 

@@ -35,6 +35,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import LOADED_NAME_CHARS, Hit, Json
+from skillsearch.usage.recording import log_of, record, record_load
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -91,13 +92,17 @@ class ListSkillsArgs(ToolArguments):
 
 
 def library_tools(
-    library: SkillLibrary | Callable[[], SkillLibrary], *, threshold: float | None = None
+    library: SkillLibrary | Callable[[], SkillLibrary],
+    *,
+    threshold: float | None = None,
+    face: str = "agent",
 ) -> tuple[Tool, ...]:
     """Return the four default tools over a library, or over what is asked for it at each call.
 
-    The threshold is for calls that give none; None means the library's default.
+    The threshold is for calls that give none; None means the library's default. The face is who
+    answers, in the usage of a library that keeps any.
     """
-    return LibraryTools(library if callable(library) else lambda: library, threshold).tools()
+    return LibraryTools(library if callable(library) else lambda: library, threshold, face).tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +111,7 @@ class LibraryTools:
 
     library: Callable[[], SkillLibrary]
     threshold: float | None
+    face: str = "agent"
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
@@ -126,18 +132,25 @@ class LibraryTools:
 
     def search(self, args: SearchSkillsArgs) -> Record:
         """Return `record_of` an answer: name, description, score and path of each skill."""
-        catalog = SkillCatalog(self.library(), threshold=self.threshold)
+        library = self.library()
+        catalog = SkillCatalog(library, threshold=self.threshold)
+        answer = catalog.search(args.query, args.n, args.threshold)
+        if library.usage and (index := library.index):
+            record(library.usage, index, answer, self.face, library.selection)
 
         def row(hit: Hit) -> Record:
             record: Record = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
             return record | ({"chunk": hit.chunk} if hit.chunk else {})
 
-        return record_of(catalog.search(args.query, args.n, args.threshold), row)
+        return record_of(answer, row)
 
     def load(self, args: LoadSkillArgs) -> Record:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
         loaded = library.load(args.name)
+        if library.usage and (index := library.index):
+            skill_id = loaded.document.doc_id
+            record_load(library.usage, index, skill_id, self.face, library.selection)
         skill, chunks = loaded.skill, []
         if args.chunk is None:
             parts = parse_chunks(skill.body)
@@ -222,7 +235,7 @@ def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
     def open_library() -> SkillLibrary:
         library = opened(settings.index_dir.absolute())
         library.selection, library.looks = settings.selection, settings.refresh
-        library.threshold = settings.threshold
+        library.threshold, library.usage = settings.threshold, log_of(settings)
         return library
 
     return LibraryTools(open_library, None)

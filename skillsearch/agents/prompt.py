@@ -179,7 +179,7 @@ def fold_files(files: Sequence[str]) -> list[str]:
 
     A folder stands for all that is below it, so those within it are folded first.
     """
-    counts = dict.fromkeys(files, 1)
+    whole = counts = dict.fromkeys(files, 1)
     while len(counts) > MAX_SHOWN_FILES:
         inside = Counter(filter(None, map(_folder, counts)))
         innermost = inside.keys() - {above for folder in inside for above in _folders(folder)}
@@ -193,7 +193,8 @@ def fold_files(files: Sequence[str]) -> list[str]:
             folded[line] = folded.get(line, 0) + count
         counts = folded
     return [
-        f"{path} ({counted(n, 'file')})" if path[-1:] == "/" else path for path, n in counts.items()
+        path if path in whole else f"{path} ({counted(count, 'file')})"
+        for path, count in counts.items()
     ]
 
 

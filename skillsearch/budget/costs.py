@@ -189,6 +189,17 @@ def measure(
     return tuple(measured[key] for key in sorted(measured)), tuple(problems)
 
 
+def listed_skills(sources: Sequence[SkillFile]) -> tuple[ListedSkill, ...]:
+    """Read skills as hosts list them, by root and name; those that cannot be read are left out."""
+    roots = list(dict.fromkeys(source.root.path for source in sources))
+    skills = [read.skill for source in sources if (read := read_skill(source)).skill]
+    ordered = sorted(
+        filter(None, skills),
+        key=lambda skill: (roots.index(skill.root), skill.name.casefold(), skill.doc_id),
+    )
+    return tuple(map(_listed, ordered))
+
+
 def _listed(skill: Skill) -> ListedSkill:
     path = short = skill.path.as_posix()
     with suppress(RuntimeError, ValueError):

@@ -31,6 +31,7 @@ from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, listed, one_line, visible
 from skillsearch.types import Diagnostic, Json, Root, Skill, SkillFile
+from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport
@@ -158,6 +159,7 @@ def show_command(
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)
+    record_load(log_of(settings), index, document.doc_id, "show", settings.selection)
     # `list` parses no skill: the parser and its YAML are imported only here.
     from skillsearch.skills.chunks import find_chunk, parse_chunks
 

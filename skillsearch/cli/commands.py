@@ -31,9 +31,10 @@ COMMANDS = {
     "remove": Command("sources", "uninstall delete rm del unlink"),
     "update": Command("sources", "upgrade sync pull outdated refresh", after_interrupt=_TEXTS_STAY),
     "find": Command("interactive"),
-    "list": Command("browse", "ls all skills catalog"),
+    "list": Command("browse", "ls all skills"),
     "families": Command("browse"),
     "show": Command("browse", "info cat view get-skill describe read load"),
+    "why": Command("why", "explain debug missing"),
     "ui": Command("interactive", "web browse open"),
     "run": Command("run", "exec execute", after_interrupt=""),
     "status": Command("upkeep"),
@@ -42,6 +43,7 @@ COMMANDS = {
     "audit": Command("upkeep"),
     "watch": Command("index", after_interrupt=_TEXTS_STAY),
     "mcp": Command("mcp", "serve server start-server"),
+    "catalog": Command("catalog", "publish website well-known export"),
     "setup": Command("setup", "init config configure connect"),
     "mcp-config": Command("setup"),
     "daemon": Command("upkeep"),
@@ -54,6 +56,8 @@ COMMANDS = {
     "enrich": Command(
         "enrich", after_interrupt="; what you agreed to is kept, and the next run goes on"
     ),
+    "improve": Command("improve", "rewrite edit-description optimize", after_interrupt=_TEXTS_STAY),
+    "usage": Command("usage", "used unused stats gaps pin history"),
     "eval": Command("eval", after_interrupt=_TEXTS_STAY),
     "tune": Command("eval", after_interrupt="; run it again to continue"),
     "completion": Command("interactive"),

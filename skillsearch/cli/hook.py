@@ -24,7 +24,7 @@ from skillsearch.daemon import client
 from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
 from skillsearch.hosts.scan import EVENTS
-from skillsearch.text.followups import needs_nothing
+from skillsearch.text.followups import leans, needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         include_unvetted: bool
         index_dir: str | None
         folder: str
+        states: list[str]
 
     class Overview(TypedDict):
         """The offered skills by key, those that fit first, and how many fit or are unvetted."""
@@ -65,6 +66,8 @@ INTRODUCTION = (
 )
 """Hosts append our text to the prompt, so a model may take it for the task (openai/codex#40680)."""
 _FIT = {(True,): "fit", (False,): "may fit", (False, True): "fit, or may fit,"}
+_STATES = ["fits", "perhaps", "none"]
+"""Answers that are kept as usage: of a prompt that leans on earlier turns, first those that fit."""
 _SILENT_SECONDS = 86_400
 """How long a user is not told again that there is no index."""
 _OPTIONS = ("--client", "--index-dir")
@@ -116,6 +119,7 @@ def run(
             "include_unvetted": include_unvetted,
             "index_dir": index_dir and os.path.abspath(index_dir),  # noqa: PTH100
             "folder": _folder_of(event),
+            "states": ["fits"] if leans(prompt) else _STATES,
         }
         texts = _answer(request, session, clock)
         if text := "\n".join(filter(None, texts.values())):
@@ -247,8 +251,9 @@ def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]
     answer, seen = _overview(request, clock), {*session.offered}
     if not answer["fits"] and (before := session.last_turns()):
         both = f"{request['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
-        answer = _overview({**request, "prompt": both}, clock)
-        alone = _overview({**request, "prompt": before[:MAX_PROMPT_CHARS]}, clock)
+        answer = _overview({**request, "prompt": both, "states": _STATES}, clock)
+        earlier: Request = {**request, "prompt": before[:MAX_PROMPT_CHARS], "states": []}
+        alone = _overview(earlier, clock)
         seen |= alone["offers"].keys()
     fits = [*answer["offers"]][: answer["fits"]]
     new = {key: text for key, text in answer["offers"].items() if key not in seen}
@@ -304,6 +309,7 @@ def _search(request: Request, clock: _Clock) -> Overview:
     index_dir = request["index_dir"]
     options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
     options += [_SWITCH] if request["include_unvetted"] else []
+    options += ["--hook-states", ",".join(request["states"])]
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],

@@ -171,8 +171,10 @@ def _serve(
         with watch_library(thread, served, server.tell_changed) if watch else nullcontext():
             if listener is not None:
                 from skillsearch.mcp_server.http import serve_http
+                from skillsearch.mcp_server.registry_app import registry_app
 
-                await serve_http(server, listener, stop)
+                beside = registry_app(thread, served, listener)
+                await serve_http(server, listener, stop, beside=beside)
             elif streams is not None:
                 from skillsearch.mcp_server.stdio import serve_stdio
 

@@ -31,10 +31,13 @@ from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check, Status
 from skillsearch.reports.host_folders import FolderReport
+from skillsearch.reports.improve import Improvement
+from skillsearch.reports.why import Why
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
 from skillsearch.types import Diagnostic, IndexReport, Json
+from skillsearch.usage.report import UsageReport
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -111,6 +114,8 @@ INDEXES = [each(str, "index_dir generation") | {"skills": int}]
 SOURCE = each(str, "source given digest") | {"skills": [str]}
 UPDATED = each(str, "source given reason?") | each([str], "added? changed? removed?")
 UPDATED["state"] = Literal["updated", "changed", "unchanged", "failed"]
+CATALOG = each(str, "folder url") | each([str], "written removed") | {"unvetted": int}
+CATALOG |= {"skills": [each(str, "name type url digest")], "not_published": [Diagnostic]}
 OFFERED = {"offers": {str: str}, "unvetted": int}
 ENRICHED = {"file": str, "done": bool}
 ENRICH = (
@@ -119,9 +124,15 @@ ENRICH = (
     ENRICHED | {"kept": [ExampleEntry], "refused": [each(str, "name text reason")]},
     ENRICHED | {"forgotten": [ExampleEntry]},
 )
+IMPROVED = some(Improvement) | {"diff": str, "written": bool}
+USAGE = (
+    some(UsageReport) | {"usage": str, "file": str, "bytes": int, "days": int | None},
+    *({"file": str, "done": bool, what: int} for what in ("forgotten", "pinned", "unpinned")),
+)
 INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"collection": str})
 QUERY = some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
 DOCTOR = each(int, "ok warning error") | {"checks": [Check]}
+WHY = some(Why)
 ENV = each(str, "folder active") | {"environments": [str]}
 ENV |= {"skills?": [each(str, "id name description")]}
 LIBRARY = {"folder": str, "moves": [Move], "done": bool}

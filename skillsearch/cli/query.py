@@ -16,16 +16,18 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.index.opening import answer_queries, near_names, open_fresh, open_index
+from skillsearch.index.opening import answer_queries, near_names, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types import SYSTEMS, Hit, SearchResult, System
+from skillsearch.usage.recording import learn, log_of, record, record_load
 
 if TYPE_CHECKING:
     from skillsearch.agents.prompt import OverviewFormat
     from skillsearch.index.documents import Document
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 
 Query = tuple[str | int | None, str]
@@ -161,7 +163,7 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
         return None
     try:
         arguments = client.search_arguments(
-            query, settings.index_dir, how, refresh=settings.refresh
+            query, settings.index_dir, how, refresh=settings.refresh, usage=_described(settings)
         )
         answer = client.ask("search", seconds=client.QUERY_SECONDS, **arguments)
         return None if answer is None else client.read_search(answer)
@@ -170,11 +172,22 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
         return None
 
 
+def _described(settings: Settings) -> str:
+    """Return the log that the settings ask for, as the daemon reads it."""
+    log = log_of(settings)
+    return str(log) if log else ""
+
+
 def _search_one(text: str, settings: Settings, how: SearchOptions) -> Answer:
     notes: list[str] = []
-    (result,) = _search([text], settings, how, notes.append)
-    is_lost = not result and settings.backend != "milvus"
-    near = near_names(open_index(settings), text, settings.selection) if is_lost else ()
+    if settings.backend == "milvus":
+        (result,) = _search([text], settings, how, notes.append)
+        return result, (), tuple(notes)
+    index, log = open_fresh(settings, notes.append), log_of(settings)
+    learn(index, log)
+    (result,) = answer_queries(index, [text], notes.append, how)
+    record(log, index, result, "query", settings.selection)
+    near = () if result else near_names(index, text, settings.selection)
     return result, near, tuple(notes)
 
 
@@ -265,6 +278,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 )
 @options.index_dir
 @options.no_refresh
+@click.option("--hook-states", hidden=True, help="Answer the hook; keep such answers as usage.")
 @options.as_json(lambda m: m.each(str, "query prompt") | {"skills": [str], "fits": int} | m.OFFERED)
 def prompt_command(
     words: tuple[str, ...],
@@ -273,6 +287,7 @@ def prompt_command(
     names: tuple[str, ...],
     required: bool,
     overview_format: OverviewFormat,
+    hook_states: str | None,
     as_json: bool,
 ) -> None:
     """Print the skills for a request as part of a prompt.
@@ -304,22 +319,40 @@ def prompt_command(
     if every_skill:
         offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
     elif words:
+        learn(index, log_of(settings))
         (answer,) = answer_queries(index, [text], say, how)
         offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
+        if _record(settings, index, answer, hook_states):
+            offers, unvetted = (), 0
     skills = [prompts.offered(library, offer) for offer in offers]
     bodies = _bodies(library, names, required=required)
+    for name in names:
+        skill = library.find(name).doc_id
+        record_load(log_of(settings), index, skill, "prompt", settings.selection)
     overview = prompts.render_overview(skills, overview_format) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if as_json:
-        record = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
+        head = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
         more = {"offers": prompts.render_offers(library, offers), "fits": fits}
-        emit_json({**record, **more, "unvetted": unvetted})
+        emit_json({**head, **more, "unvetted": unvetted})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
     if not as_json:
         say(left_out(unvetted))
+
+
+def _record(
+    settings: Settings, index: SkillIndex, answer: SearchResult, hook_states: str | None
+) -> bool:
+    """Keep an answer, one for the hook only in some states; return whether it stays hidden."""
+    log, is_hook = log_of(settings), hook_states is not None
+    is_shadow = is_hook and settings.hook_mode == "shadow"
+    if hook_states is None or answer.state in hook_states.split(","):
+        face = "hook" if is_hook else "prompt"
+        record(log, index, answer, face, settings.selection, is_shadow=is_shadow)
+    return is_shadow
 
 
 def _every_offer(

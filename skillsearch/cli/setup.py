@@ -65,10 +65,10 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
 
     Hosts are found by their folder or their program, and your skills, those of enabled plugins and
     of the project around this folder where hosts look for them; the index follows them from then
-    on. It shows all
-    it would do and asks; without a terminal it does nothing unless --yes is given. Files of hosts
-    are changed as by mcp-config --write. A host with our plugin needs neither server nor hook: they
-    are taken out there.
+    on. It shows all it would do and asks; without a terminal it does nothing unless --yes is given.
+    Files of hosts are changed as by mcp-config --write. On a terminal it also asks, once, whether
+    to learn from use; see "skillsearch usage". A host with our plugin needs neither server nor
+    hook: they are taken out there.
     """
     settings = read_settings()
     if settings.is_project_index:
@@ -89,6 +89,10 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
+    if done and not (yes or remove or as_json):
+        from skillsearch.cli.usage import ask_for_usage
+
+        ask_for_usage(settings)
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     return int(any(row["state"] == "refused" for row in outcomes))

@@ -30,6 +30,8 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.reader import Readers
 from skillsearch.types import Json, JsonObject, Selection
+from skillsearch.usage.log import UsageLog
+from skillsearch.usage.recording import learn, log_of, record
 
 MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
@@ -52,11 +54,14 @@ def _json_types(hint: Any) -> tuple[type, ...]:
 
 
 _OPTIONS: _Types = {key: _json_types(hint) for key, hint in get_type_hints(SearchOptions).items()}
-_SEARCH: _Types = {**_OPTIONS, "index_dir": (str,), "query": (str,), "refresh": (bool,)}
+_SEARCH: _Types = {
+    **_OPTIONS,
+    **{"index_dir": (str,), "query": (str,), "refresh": (bool,), "usage": (str,)},
+}
 _OVERVIEW: _Types = {
     **dict.fromkeys(("prompt", "folder"), (str,)),
     **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
-    "include_unvetted": (bool,),
+    **{"include_unvetted": (bool,), "states": (list,)},
 }
 
 
@@ -143,7 +148,8 @@ class Answers:
         """Search an index; returns the ``result``, and ``notes`` for the user.
 
         If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
-        absolute, ``query``, ``refresh`` and the fields of `SearchOptions`.
+        absolute, ``query``, ``refresh``, ``usage``, the log to keep as `UsageLog` writes it, and
+        the fields of `SearchOptions`.
         """
         checked = _check(arguments, _SEARCH)
         query, selection = checked["query"], checked["selection"]
@@ -152,7 +158,10 @@ class Answers:
             warm = self._warm.get(_absolute(checked["index_dir"]))
             notes += warm.look(checked["refresh"], selection)
             options = SearchOptions(**{key: checked[key] for key in _OPTIONS})
+            log = UsageLog.read(checked["usage"])
+            learn(warm.index, log)
             (result,) = answer_queries(warm.index, [query], notes.append, options)
+            record(log, warm.index, result, "query", selection)
             nearest = () if result else near_names(warm.index, query, selection)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
@@ -160,10 +169,12 @@ class Answers:
         """Render the skills that fit a prompt or may, without those hidden from models or shadowed.
 
         The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
-        from; ``index_dir``, None for the one in the settings; and ``include_unvetted``. Returns
+        from; ``index_dir``, None for the one in the settings; ``include_unvetted``; and the
+        ``states`` of an answer that is kept as usage, if the settings keep any. Returns
         ``offers`` as `render_offers` does; how many, the first, ``fits``; how many ``unvetted``
-        skills were left out; and ``notes`` for the user. A DaemonError if the caller has another
-        home folder, or its settings turn the daemon off.
+        skills were left out; and ``notes`` for the user. In the shadow the hook offers nothing. A
+        DaemonError if the caller has another home folder, or its settings turn the
+        daemon off.
         """
         options = _check(arguments, _OVERVIEW)
         theirs, ours = options["variables"], variables()
@@ -187,12 +198,17 @@ class Answers:
                 vetted_only=not options["include_unvetted"],
                 face="prompt",
             )
+            log = log_of(settings)
+            learn(warm.index, log)
             (result,) = answer_queries(warm.index, [options["prompt"]], notes.append, how)
-            offers = render_offers(warm.library, result.shown)
+            is_shadow, where = settings.hook_mode == "shadow", settings.selection
+            if result.state in options["states"]:
+                record(log, warm.index, result, "hook", where, is_shadow=is_shadow)
+            offers = {} if is_shadow else render_offers(warm.library, result.shown)
         return {
             "offers": offers,
             "fits": len(result.hits),
-            "unvetted": result.unvetted,
+            "unvetted": 0 if is_shadow else result.unvetted,
             "notes": notes,
         }
 

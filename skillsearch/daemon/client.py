@@ -38,7 +38,7 @@ SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
 """The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
-PROTOCOL = 5
+PROTOCOL = 6
 """Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
@@ -74,12 +74,13 @@ def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | Non
 
 
 def search_arguments(
-    query: str, index_dir: Path, options: SearchOptions, *, refresh: bool = False
+    query: str, index_dir: Path, options: SearchOptions, *, refresh: bool = False, usage: str = ""
 ) -> JsonObject:
     """Return the arguments of ``search``, as JSON has them."""
     from dataclasses import asdict
 
     fields = asdict(options) | {"query": query, "index_dir": str(index_dir), "refresh": refresh}
+    fields["usage"] = usage
     arguments: JsonObject = json.loads(json.dumps(fields))
     return arguments
 

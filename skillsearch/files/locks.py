@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+_POLL_SECONDS = 0.001
 
 
 @contextmanager
@@ -22,6 +26,27 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
         with suppress(OSError):
             os.utime(path)
         yield
+
+
+@contextmanager
+def briefly_locked(path: Path, seconds: float) -> Iterator[None]:
+    """Keep other processes out for some milliseconds, as `locked` does; imports no library.
+
+    A TimeoutError if another process holds the lock for longer than `seconds`, other OSErrors if
+    the file cannot be made, or its disk knows no locks.
+    """
+    end = time.monotonic() + seconds
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        while not (is_held := try_lock(handle)):
+            if is_held is None:
+                raise OSError(errno.ENOLCK, "no locks here", str(path))
+            if time.monotonic() > end:
+                raise TimeoutError(errno.ETIMEDOUT, "another process holds it", str(path))
+            time.sleep(_POLL_SECONDS)
+        yield
+    finally:
+        os.close(handle)
 
 
 def try_lock(file: int) -> bool | None:

@@ -42,21 +42,8 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     path = cache / _FILE
     failed = f"{path}, the key to indexes that project files place, cannot be kept: %s."
     with explained(ConfigError, f"{failed} Choose a folder for the index: --index-dir"):
-        if not path.exists():
-            make_private(path.parent)
-            with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as whole:
-                try:
-                    with suppress(FileExistsError):  # another process was faster
-                        path.hardlink_to(whole)
-                except OSError:  # not every file system can
-                    whole.replace(path)
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(handle, "rb") as file:
-            status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
-    others = hasattr(os, "geteuid") and (
-        status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077
-    )
-    if others or len(key) != _KEY_BYTES:
+        key = user_key(path)
+    if key is None:
         raise ConfigError(
             f"{path}, the key to indexes that project files place, is damaged or not for you "
             "alone. Remove it, then run `skillsearch index`"
@@ -64,3 +51,25 @@ def own_folder(index_dir: Path, cache: Path) -> Path:
     data = os.fsencode(index_dir.resolve())
     digest = hashlib.blake2b(data, key=key, digest_size=_NAME_BYTES).hexdigest()
     return index_dir / f"{PREFIX}{digest}"
+
+
+def user_key(path: Path) -> bytes | None:
+    """Return a secret of the user, made at random when first needed.
+
+    None if the file is damaged or others can read it; an OSError if it cannot be kept.
+    """
+    if not path.exists():
+        make_private(path.parent)
+        with written_beside(path, secrets.token_bytes(_KEY_BYTES)) as whole:
+            try:
+                with suppress(FileExistsError):  # another process was faster
+                    path.hardlink_to(whole)
+            except OSError:  # not every file system can
+                whole.replace(path)
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    with os.fdopen(handle, "rb") as file:
+        status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
+    is_open = hasattr(os, "geteuid") and (
+        status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077
+    )
+    return None if is_open or len(key) != _KEY_BYTES else key

@@ -1,4 +1,4 @@
-"""Which hosts list which skills of the user, and what moving a skill would take along."""
+"""Which hosts list which skills, and what moving a skill of the user would take along."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from skillsearch.errors import SkillError
 from skillsearch.hosts.files import switched_off
-from skillsearch.hosts.folders import HostFolder, user_folders
+from skillsearch.hosts.folders import HostFolder, project_folders, user_folders
 from skillsearch.hosts.table import hosts, library_folder, with_key
 from skillsearch.text.safe_text import listed, visible
 
@@ -16,14 +16,14 @@ _SHOWN = 10
 
 
 class Listings:
-    """The folders of the user in which hosts look for skills, and the links in them.
+    """The folders in which hosts look for skills, of the user by default, and the links in them.
 
     Skills are given by the real path of their folder.
     """
 
-    def __init__(self) -> None:
-        """Look at the folders, and at the hosts' own switches."""
-        host_folders = user_folders()
+    def __init__(self, around: Path | None = None) -> None:
+        """Look at the folders, also those of the project around one, and at the hosts' switches."""
+        host_folders = (*user_folders(), *(project_folders(around) if around else ()))
         self._host_folders = {
             Path(os.path.realpath(looked.path)): looked for looked in host_folders
         }
@@ -38,12 +38,20 @@ class Listings:
 
     def hosts_of(self, folder: Path, name: str) -> tuple[str, ...]:
         """Return the hosts that list a skill of the user now, plugins aside."""
-        return tuple(host for host in self.readers(folder) if (host, name) not in self._off)
+        return tuple(host for host in self.readers(folder) if not self.is_off(host, name))
 
-    def readers(self, folder: Path) -> tuple[str, ...]:
-        """Return the hosts that look into a folder, even if a switch hides it."""
+    def is_off(self, host: str, name: str) -> bool:
+        """Return whether a host's own switch turns off the skill of a name, of no plugin."""
+        return (host, name) in self._off
+
+    def readers(self, folder: Path, *, with_plugins: bool = False) -> tuple[str, ...]:
+        """Return the hosts that look into a folder, even if a switch hides it.
+
+        Those of plugins that are enabled look into theirs too, if that is wanted.
+        """
         around = self._around((folder, *folder.parents))
-        own = [] if around and around[0].plugin else around
+        is_wanted = not around or not around[0].plugin or (with_plugins and around[0].is_enabled)
+        own = around if is_wanted else []
         host_folders = (*own, *self._links.get(folder, {}).values())
         return tuple(dict.fromkeys(host for looked in host_folders for host in looked.hosts))
 

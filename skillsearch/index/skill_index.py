@@ -9,7 +9,7 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
@@ -38,7 +38,7 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions, check_query
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
-from skillsearch.index.search.search import answer
+from skillsearch.index.search.search import Position, Search, answer
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
@@ -58,6 +58,9 @@ from skillsearch.types import (
     Skill,
 )
 from skillsearch.user_folders import index_dir_for
+
+if TYPE_CHECKING:
+    from skillsearch.usage.support import Usage
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +91,9 @@ class SkillIndex:
         self._embedder = QueryEmbedder(embedder, device=device)
         self._readers = readers or Readers(device=device)
         self._calibration = calibration or default_calibration()
+        self._analysed: tuple[OpenedIndex, Sequence[str], list[QueryForm]] | None = None
         self.threshold: float | None = None  # of searches that are given none
+        self.usage: Usage | None = None  # what requests led to, which counts for skills
 
     @classmethod
     def from_roots(
@@ -343,19 +348,39 @@ class SkillIndex:
         for query in queries:
             check_query(query)
         forms = self.analyse_many(queries) if len(self) else []
+        if usage := self.usage:
+            forms = [replace(form, usage=usage.support(form.vector)) for form in forms]
         reading = Reading.of(options.reader, self._readers)
         with self.opened.guard:
             results = answer(queries, options, self.opened, forms, self._calibration, reading)
         seconds = (time.perf_counter() - started) / max(len(queries), 1)
         return [replace(result, seconds=seconds) for result in results]
 
+    def position(self, query: str, document: Document, options: SearchOptions) -> Position | None:
+        """Return how a skill stands for a request, shown or not; None if it is left out.
+
+        Its rank and score are those of `answer`, if that shows it. Fails as `search` does.
+        """
+        check_query(query)
+        threshold = self.threshold if options.threshold is None else options.threshold
+        options = replace(options, threshold=threshold, system="hybrid", explain=True)
+        form, reading = self.analyse(query), Reading.of(options.reader, self._readers)
+        with self.opened.guard:
+            search = Search.of(options, self.opened, self._calibration, reading)
+            number = search.corpus.documents.number_of(document.doc_id)
+            return None if number is None else search.position_of(form, number)
+
     def analyse(self, query: str) -> QueryForm:
         """Return a query as it is searched for: its terms and its vector."""
         return self.analyse_many([query])[0]
 
     def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
-        """Return queries as `analyse` does, all embedded together."""
-        return analyse_queries(queries, self.opened, self._embedder)
+        """Return queries as `analyse` does, all embedded together; the last ones are known."""
+        last = self._analysed
+        if last is None or last[0] is not self.opened or last[1] != [*queries]:
+            forms = analyse_queries(queries, self.opened, self._embedder)
+            last = self._analysed = self.opened, [*queries], forms
+        return last[2]
 
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
         """Return the known ids of documents, and of all their namesakes and near-copies."""

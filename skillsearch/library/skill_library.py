@@ -40,6 +40,8 @@ from skillsearch.types import (
     Selection,
     Skill,
 )
+from skillsearch.usage.log import UsageLog
+from skillsearch.usage.recording import learn
 from skillsearch.user_folders import cache_dir
 
 MAX_PRELOADED_SKILLS = 1_000
@@ -84,6 +86,7 @@ class SkillLibrary:
         self._reader = reader
         self.selection: Selection = ()
         self.threshold: float | None = None  # of searches that are given none
+        self.usage: UsageLog | None = None  # what searches learn from, and tools add to
         self.looks = True  # False to compare nothing with the disk until `refresh`
         self._refreshed, self._told = source.documents, ""
         self._kept = _KEPT_SKILLS
@@ -159,6 +162,12 @@ class SkillLibrary:
     def is_indexing(self) -> bool:
         """Whether the executor is making an index that is not searched yet."""
         return self._source.indexer.is_busy
+
+    @property
+    def index(self) -> SkillIndex | None:
+        """The index that is searched; None until the first one is made."""
+        index = self._source.index() if self.roots and not self.progress else None
+        return index if isinstance(index, SkillIndex) else None
 
     @property
     def progress(self) -> IndexProgress | None:
@@ -297,6 +306,8 @@ class SkillLibrary:
         index = self._source.index()
         if index is None:
             return options.result(query, default_calibration())
+        if isinstance(index, SkillIndex):
+            learn(index, self.usage)
         return index.answer([query], options)[0]
 
     def is_current(self) -> bool:

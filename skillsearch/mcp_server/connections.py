@@ -6,17 +6,18 @@ import asyncio
 import hmac
 import ipaddress
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, cast
 
 import anyio
 import h11
 import uvicorn
 from starlette.datastructures import Headers
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -210,13 +211,22 @@ class _Guard:
             shown = headers.getlist("authorization")
             # Compared in constant time.
             if len(shown) != 1 or not hmac.compare_digest(shown[0].encode("latin-1"), self._token):
-                asks = {"WWW-Authenticate": "Bearer", "Connection": "close"}
-                return Response("Show the token: Authorization: Bearer TOKEN", 401, asks)
+                asks = {"WWW-Authenticate": "Bearer"}
+                message = "Show the token: Authorization: Bearer TOKEN"
+                return _refused(401, "UNAUTHENTICATED", message, asks)
         if self._host is None:
             return None
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not self._host.fullmatch(hosts[0]):
-            return Response("Host is not a name of this server", 421, {"Connection": "close"})
+            return _refused(421, "INVALID_ARGUMENT", "Host is not a name of this server")
         if not all(map(self._origin.fullmatch, headers.getlist("origin"))):
-            return Response("Origin is not this machine", 403, {"Connection": "close"})
+            return _refused(403, "INVALID_ARGUMENT", "Origin is not this machine")
         return None
+
+
+def _refused(
+    status: int, code: str, message: str, headers: Mapping[str, str] = MappingProxyType({})
+) -> Response:
+    """Return a refusal in the form that registries have, after which the connection ends."""
+    record = {"errorCode": code, "message": message}
+    return JSONResponse(record, status, {**headers, "Connection": "close"})

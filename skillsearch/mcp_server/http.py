@@ -21,16 +21,28 @@ from skillsearch.mcp_server.listening import PATH, Listener
 
 
 async def serve_http(
-    server: Server[Any], listener: Listener, stop: anyio.Event, limits: Limits = LIMITS
+    server: Server[Any],
+    listener: Listener,
+    stop: anyio.Event,
+    limits: Limits = LIMITS,
+    beside: ASGIApp | None = None,
 ) -> None:
-    """Serve until `stop` is set and requests had some time to end; closes the listener."""
+    """Serve until `stop` is set and requests had some time to end; closes the listener.
+
+    `beside` answers all other paths than that of the server, within the same limits.
+    """
     app: ASGIApp = server.streamable_http_app(
         streamable_http_path=PATH,
         transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
         max_sessions=limits.sessions + limits.connections,  # some are being opened
     )
     sessions = _Sessions(app, limits.sessions)
-    limited = RequestBodyLimitMiddleware(sessions, DEFAULT_MAX_REQUEST_BODY_SIZE)
+
+    async def route(scope: Scope, receive: Receive, send: Send) -> None:
+        is_beside = beside and scope["type"] == "http" and scope["path"] != PATH
+        await (beside if beside and is_beside else sessions)(scope, receive, send)
+
+    limited = RequestBodyLimitMiddleware(route, DEFAULT_MAX_REQUEST_BODY_SIZE)
     await serve_app(limited, listener, stop, limits)
 
 

@@ -205,6 +205,11 @@ class Publisher:
         self._files = {path: self._files[path] for path in paths if path in self._files}
         return self._listed != before
 
+    @property
+    def skills(self) -> Sequence[Published]:
+        """The skills that have a URI, by it; `look` says of each whether its files can be had."""
+        return self._skills
+
     def problems(self) -> tuple[Diagnostic, ...]:
         """Return why each other skill is not published, by path; a note if it should not be."""
         refused = list(self._refused)

@@ -20,6 +20,7 @@ from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.roots.sources import folder_of
 from skillsearch.types import IndexProgress, IndexReport, Selection
+from skillsearch.usage.recording import log_of
 from skillsearch.user_folders import index_dir_for
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.library.thread import LibraryThread
+    from skillsearch.mcp_server.publication import Publisher
 
 FIRST_SECONDS = 8.0  # how long a call waits for the first index of a user
 WAIT_SECONDS = 2.0  # how often to look for an index whose folders can be watched
@@ -57,6 +59,7 @@ class ServedLibrary:
         self._indexing = ThreadPoolExecutor(1, thread_name_prefix="indexing")
         self._library: SkillLibrary | None = None
         self._first: Future[tuple[SkillIndex, IndexReport]] | None = None
+        self._publisher: Publisher | None = None
 
     @property
     def progress(self) -> IndexProgress | None:
@@ -75,6 +78,16 @@ class ServedLibrary:
             raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
         library.selection = self._selection()
         return library
+
+    def publisher(self) -> Publisher:
+        """Return what publishes the skills that the library has now; raises what `get` does."""
+        from skillsearch.mcp_server.publication import Publisher
+
+        library = self.get()
+        if self._publisher is None or self._publisher.library is not library:
+            self._publisher = Publisher(library)
+        self._publisher.refresh()
+        return self._publisher
 
     def _selection(self) -> Selection:
         """Return what the settings select, as seen from the folders that the client names."""
@@ -96,7 +109,7 @@ class ServedLibrary:
             config["index_dir"] = self.index_dir
             library = SkillLibrary.from_roots(self._named, executor=executor, **config)
         library.looks = settings.refresh
-        library.threshold = settings.threshold
+        library.threshold, library.usage = settings.threshold, log_of(settings)
         return library
 
     def _make_first_index(self) -> None:

@@ -54,7 +54,7 @@ def _default(
     from skillsearch.agents.run_tools import run_script_tool
     from skillsearch.agents.tool import Toolset
 
-    tools = library_tools(served.get)
+    tools = library_tools(served.get, face="mcp")
     if runner is not None:
         tools += (run_script_tool(served.get, runner, session=session),)
     return Offer(Toolset(tools))

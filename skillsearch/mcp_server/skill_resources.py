@@ -62,7 +62,6 @@ class SkillResources:
         self._served = served
         self._ttl_ms = ttl_ms
         self._envelope = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
-        self._publisher: Publisher | None = None
 
     def add_to(self, server: Server[Any]) -> None:
         """Make a server answer requests for resources and skills."""
@@ -79,12 +78,9 @@ class SkillResources:
         """Ask the publisher, in the library's thread; if it refuses, the parameters were wrong."""
 
         def answer() -> _T:
-            library = self._served.get()
-            if self._publisher is None or self._publisher.library is not library:
-                self._publisher = Publisher(library)
-            self._publisher.refresh()
+            publisher = self._served.publisher()
             try:
-                return question(self._publisher)
+                return question(publisher)
             except SkillError as exc:
                 data = {"uri": uri} if uri else None
                 raise MCPError(INVALID_PARAMS, one_line(str(exc)), data) from exc

@@ -13,12 +13,10 @@ from skillsearch.agents.default_tools import (
     LoadSkillArgs,
     ReadSkillFileArgs,
     SearchSkillsArgs,
-    search_skills,
 )
 from skillsearch.agents.run_tools import RunArgs, RunSkillScriptArgs
 from skillsearch.agents.tool import ToolArguments
 from skillsearch.agents.toolsets.workspace import SelectDocsArgs
-from skillsearch.errors import QueryError
 
 CALLS = [
     (SearchSkillsArgs, {"query": "steep tea", "n": 7, "threshold": 0.5}),
@@ -120,16 +118,6 @@ def test_what_the_caller_gave_stays_as_it_was():
     before = json.dumps(given)
     checked(RunArgs, given)
     assert json.dumps(given) == before
-
-
-def test_arguments_without_end_are_refused_at_once():
-    with pytest.raises(ValidationError):
-        checked(SearchSkillsArgs, {f"x{number}": number for number in range(10_000)})
-
-
-def test_a_call_in_python_takes_the_same(monkeypatch, home):
-    with pytest.raises(QueryError, match="query: Field required"):
-        search_skills(None)
 
 
 def test_text_of_text_is_read_no_further():

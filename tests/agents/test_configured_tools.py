@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 
-import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.agents import default_tools
 from skillsearch.agents.default_tools import SearchSkillsArgs, call, search_skills, tool_specs
@@ -36,19 +35,6 @@ def test_the_hits_are_those_of_the_index(configured, index_dir, drinks):
         for h in expected
     ]
     assert found[0]["path"] == str(drinks / "brew-coffee" / "SKILL.md")
-
-
-def test_hidden_skills_have_no_say_in_the_scores(configured, drinks, make_skill):
-    hidden = {"disable-model-invocation": True}
-    make_skill(drinks, "roast-beans", "Roast coffee beans for espresso at home.", **hidden)
-    index = configured()
-    query = "roast coffee beans for espresso"
-    every = {hit.name: hit.score for hit in index.search(query, threshold=0.0)}
-    offered = search_skills(query, threshold=0.0)
-    alone = index.search(query, threshold=0.0, exclude=["drinks:roast-beans"])
-    assert [(hit["name"], hit["score"]) for hit in offered] == [(h.name, h.score) for h in alone]
-    assert offered[0]["name"] == "brew-coffee"
-    assert offered[0]["score"] > every["brew-coffee"]
 
 
 def test_an_index_is_opened_once_for_all_generations(configured, drinks, index_dir, make_skill):
@@ -83,19 +69,10 @@ def test_a_bad_argument_is_named_with_its_value(arguments, message):
     assert isinstance(caught.value, SkillSearchError)
 
 
-def test_an_empty_query_is_named(configured):
-    with pytest.raises(QueryError, match="query is empty"):
-        search_skills(" \n")
-
-
 def test_without_an_index_the_error_says_how_to_make_one(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(IndexNotFoundError, match="skillsearch index FOLDER"):
         search_skills("tea")
-
-
-def test_the_package_offers_the_same_function():
-    assert skillsearch.search_skills is search_skills
 
 
 def test_the_definitions_need_no_index(monkeypatch, tmp_path):
@@ -109,13 +86,6 @@ def test_the_definitions_need_no_index(monkeypatch, tmp_path):
 def test_the_definitions_are_small(style):
     """Every agent pays for them in every request: under 2,150 characters together."""
     assert len(json.dumps(tool_specs(style))) < 2_150
-
-
-def test_a_call_searches_the_same_index(configured):
-    found = search_skills("brew filter coffee", threshold=0.0)
-    answer = call("search_skills", {"query": "brew filter coffee", "threshold": 0.0})
-    assert answer == {"result": {"skills": found, "perhaps": []}}
-    assert found
 
 
 def test_a_call_holds_the_threshold_of_the_settings(configured, monkeypatch):

@@ -41,8 +41,6 @@ Always warm the pot.
 
 @pytest.fixture
 def open_library(tmp_path):
-    """Open a library over roots with the embedder that needs no model."""
-
     def open_library(*roots):
         return SkillLibrary.from_roots(roots, index_dir=tmp_path / "index", model="hashing")
 
@@ -56,8 +54,6 @@ def library(drinks, open_library):
 
 @pytest.fixture
 def call(drinks, open_library):
-    """Call a default tool over the drinks as they are now; return its result."""
-
     def call(tool, /, **arguments):
         answer = Toolset(library_tools(open_library(drinks))).call(tool, arguments)
         return answer["result"] if "result" in answer else answer["error"]
@@ -67,14 +63,6 @@ def call(drinks, open_library):
 
 def test_every_tool_only_reads():
     assert all(tool.read_only for tool in library_tools(SkillLibrary.from_roots([])))
-
-
-def test_a_search_gives_what_an_agent_needs_of_each_hit(call, library):
-    expected = library.search("brew filter coffee", threshold=0.0)
-    assert call("search_skills", query="brew filter coffee", threshold=0.0) == {
-        "skills": list(map(row_of, expected)),
-        "perhaps": [],
-    }
 
 
 def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
@@ -94,20 +82,6 @@ def test_one_list_has_what_fits_and_then_what_may_marked(call, fits_from):
     found = as_list(call("search_skills", query=QUERY))
     assert found == [every[0], *({**one, "state": "perhaps"} for one in every[1:])]
     assert len(found) > 1
-
-
-def test_the_threshold_of_the_tools_holds_unless_one_is_given(library):
-    toolset = Toolset(library_tools(library, threshold=1.0))
-    strict = toolset.call("search_skills", {"query": "brew filter coffee"})["result"]
-    assert (strict["skills"], strict["perhaps"]) == ([], [])
-    arguments = {"query": "brew filter coffee", "threshold": 0.0}
-    assert toolset.call("search_skills", arguments)["result"]["skills"][0]["name"] == "brew-coffee"
-
-
-def test_an_empty_query_is_named(call):
-    error = call("search_skills", query=" \n")
-    assert error["code"] == "query-invalid"
-    assert "The query is empty" in error["message"]
 
 
 @pytest.mark.parametrize("name", ["Brew\nTea\u202e", "x" * 500, "tea@>>1"])
@@ -140,16 +114,6 @@ def test_loading_gives_the_instructions_and_what_there_is_to_read(call, drinks):
     }
 
 
-@pytest.mark.parametrize("looks", [True, False])
-def test_a_skill_that_changed_and_is_not_indexed_is_flagged(library, make_skill, drinks, looks):
-    toolset = Toolset(library_tools(library))
-    library.looks = looks
-    make_skill(drinks, "steep-tea", "Steep green tea.", body="Use 70 C.\n")
-    loaded = toolset.call("load_skill", {"name": "steep-tea"})["result"]
-    assert loaded["stale"] is not looks
-    assert loaded["body"] == "Use 70 C."
-
-
 def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
     make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
     hits = call("search_skills", query="steep oolong five times", threshold=0.0)["skills"]
@@ -158,13 +122,6 @@ def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
     body = call("load_skill", name=hit["name"], chunk=hit["chunk"])["body"]
     assert body == "Steep it five times."
     assert all("chunk" not in hit for hit in hits if hit["name"] != "gongfu")
-
-
-def test_an_unknown_chunk_is_answered_with_those_there_are(call, drinks, make_skill):
-    make_skill(drinks, "gongfu", "Brew gongfu tea.", body=CHUNKED)
-    error = call("load_skill", name="gongfu", chunk="olong")
-    assert (error["code"], error["available"]) == ("chunk-not-found", ["oolong"])
-    assert "oolong" in error["message"]
 
 
 def test_a_huge_body_and_a_huge_list_are_cut_and_say_so(call, drinks, make_skill):
@@ -207,14 +164,6 @@ def test_a_skill_that_is_gone_is_told_without_its_path(library, drinks, tmp_path
     assert error["code"] == "skill-not-found"
     assert "'steep-tea' is gone: its SKILL.md was deleted or moved" in error["message"]
     assert str(tmp_path) not in json.dumps(error)
-
-
-def test_a_file_is_read_in_pages(call, drinks):
-    (drinks / "steep-tea" / "notes.md").write_text("0123456789")
-    first = call("read_skill_file", name="steep-tea", path="notes.md", limit=6)
-    assert (first["content"], first["next_offset"], first["size"]) == ("012345", 6, 10)
-    last = call("read_skill_file", name="steep-tea", path="notes.md", offset=6)
-    assert (last["content"], last["next_offset"]) == ("6789", None)
 
 
 def test_a_page_has_64_kib_unless_asked(call, drinks):
@@ -263,13 +212,6 @@ def test_an_unknown_cursor_says_to_start_again(call):
     error = call("list_skills", cursor="drinks:gone")
     assert error["code"] == "query-invalid"
     assert "start again without one" in error["message"]
-
-
-def test_hidden_skills_are_neither_listed_nor_found(call, drinks, make_skill):
-    make_skill(drinks, "roast", "Roast coffee beans.", **{"disable-model-invocation": True})
-    assert "roast" not in [row["name"] for row in call("list_skills")["skills"]]
-    found = call("search_skills", query="roast coffee beans", threshold=0.0)["skills"]
-    assert "roast" not in [hit["name"] for hit in found]
 
 
 def test_a_library_without_skills_answers_all_tools(tmp_path):

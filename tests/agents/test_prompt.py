@@ -115,7 +115,6 @@ def shown(skill, keep_lines=True):
 
 
 def read_xml(text):
-    """Read an overview in XML back; each value stands on lines of its own."""
     records = []
     for skill in ElementTree.fromstring(text) if text else ():
         assert skill.tag == "skill"
@@ -145,18 +144,6 @@ def read_markdown(text):
 
 
 # The overview.
-
-
-def test_xml_is_what_the_specification_shows():
-    assert render_overview([TEA, LEMON]) == (
-        "<available_skills>\n"
-        "<skill>\n<name>\ntea-timer\n</name>\n"
-        "<description>\nTimes tea. Use for brewing.\n</description>\n"
-        "<location>\n/skills/tea-timer/SKILL.md\n</location>\n</skill>\n"
-        "<skill>\n<name>\nlemons\n</name>\n"
-        "<description>\nSqueezes lemons.\n</description>\n</skill>\n"
-        "</available_skills>"
-    )
 
 
 DESCRIPTIONS = {
@@ -286,13 +273,6 @@ def test_beyond_the_limit_only_names_are_listed():
     )
 
 
-def test_a_limit_of_none_describes_none():
-    assert render_available(SKILLS, -1).split("\n") == [
-        "Available skills: (showing 0 of 4; remaining names listed below)",
-        "Additional skills (use skill_load by name to access): a, b, c, d",
-    ]
-
-
 @given(PROMPT_SKILLS, st.none() | st.integers(0, 5))
 def test_a_skill_has_one_line_of_the_plain_list(skills, limit):
     text = render_available(skills, limit)
@@ -351,13 +331,6 @@ def test_folded_files_are_all_there(parts):
         assert within <= left
         left -= within
     assert not left
-
-
-def test_a_path_keeps_its_blanks():
-    text = render_body("a  b", "", directory="/my  skills", files=["two  blanks.md"])
-    assert 'name="a b"' in text
-    assert "Skill directory: /my  skills\n" in text
-    assert "<file>two  blanks.md</file>" in text
 
 
 def test_markdown_of_a_body_stays_as_it_is():

@@ -15,10 +15,6 @@ def session():
     return SkillSession(clock=lambda: NOON)
 
 
-def names(session):
-    return [entry.name for entry in session.loaded()]
-
-
 def test_a_load_writes_the_keys_of_the_seed(session):
     delta = session.load("demo", docs=["USAGE.md", "docs/更多.md"])
     assert delta == {
@@ -29,17 +25,6 @@ def test_a_load_writes_the_keys_of_the_seed(session):
         "temp:skill:since:demo": "2026-03-01T12:00:00+00:00",
     }
     assert session.state == delta
-
-
-def test_a_load_for_an_agent_writes_the_keys_of_that_agent():
-    session = SkillSession(agent="cook", lifetime="session", clock=lambda: NOON)
-    assert session.load("demo", include_all_docs=True) == {
-        "temp:skill:loaded_by_agent:cook/demo": "1",
-        "temp:skill:docs_by_agent:cook/demo": "*",
-        "temp:skill:loaded_order_by_agent:cook": '["demo"]',
-        "temp:skill:lifetime_by_agent:cook/demo": "session",
-        "temp:skill:since_by_agent:cook/demo": "2026-03-01T12:00:00+00:00",
-    }
 
 
 def test_the_time_of_a_load_is_told_in_utc():
@@ -55,34 +40,6 @@ def test_the_clock_is_that_of_the_machine_by_default():
     before = utc_now()
     session.load("demo")
     assert before <= session.loaded()[0].since <= utc_now()
-
-
-def test_loading_again_with_documents_replaces_the_selection(session):
-    session.load("a", include_all_docs=True)
-    assert session.load("a", docs=["y.md"]) == {"temp:skill:docs:a": '["y.md"]'}
-    assert session.load("a", docs=["z.md"], include_all_docs=True) == {"temp:skill:docs:a": "*"}
-
-
-def test_unload_forgets_everything_about_a_skill(session):
-    session.load("a", docs=["x.md"])
-    session.activate_chunk("a", "setup")
-    delta = session.unload("a")
-    kinds = ("loaded", "docs", "chunks", "since", "lifetime")
-    assert delta == {f"temp:skill:{kind}:a": None for kind in kinds} | {
-        "temp:skill:loaded_order:": None
-    }
-    assert session.state == {}
-    assert session.unload("a") == {}
-
-
-def test_a_state_that_holds_too_many_is_cut_when_it_is_opened():
-    state = SkillSession()
-    for name in "cabd":
-        state.load(name)
-    session = SkillSession(state.state, max_loaded=2)
-    assert session.opening.evicted == ("c", "a")
-    assert session.opening["temp:skill:loaded:c"] is None
-    assert names(session) == ["b", "d"]
 
 
 @pytest.mark.parametrize(

@@ -57,11 +57,6 @@ def test_every_record_can_be_read_back_from_its_key(record):
     assert parse_key(state_key(*record)) == record
 
 
-@given(TEXTS, TEXTS)
-def test_agents_share_no_order(one, other):
-    assert (state_key("loaded_order", one) == state_key("loaded_order", other)) == (one == other)
-
-
 @pytest.mark.parametrize(
     "key",
     [

@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime, timedelta
 
-import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -53,7 +52,6 @@ class Owner:
             self.put_last(name)
 
     def entries(self):
-        """Return what the session should say is loaded."""
         return tuple(
             LoadedEntry(
                 name,
@@ -79,14 +77,12 @@ class SessionMachine(RuleBasedStateMachine):
         self.sessions = {}
 
     def pair(self, agent):
-        """Return the session of an agent and its model."""
         if agent not in self.sessions:
             self.owners.setdefault(agent, Owner())
             self.open(agent)
         return self.sessions[agent], self.owners[agent]
 
     def open(self, agent):
-        """Open the session of an agent on the state."""
         owner = self.owners[agent]
         session = SkillSession(
             self.state,
@@ -100,7 +96,6 @@ class SessionMachine(RuleBasedStateMachine):
         self.replay(session.opening)
 
     def replay(self, delta):
-        """Make the changes that a call told on a copy of the state."""
         for key, value in delta.items():
             assert self.copy.get(key) != value
             if value is None:
@@ -167,7 +162,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, ended=st.sampled_from(["turn", "once"]))
     def end(self, agent, ended):
-        """Begin a turn, or end a request."""
         session, owner = self.pair(agent)
         self.replay(session.begin_turn() if ended == "turn" else session.end_request())
         for name in [name for name, kept in owner.lifetimes.items() if kept == ended]:
@@ -175,7 +169,6 @@ class SessionMachine(RuleBasedStateMachine):
 
     @rule(agent=AGENTS, lifetime=LIFETIMES, bound=BOUNDS)
     def reopen(self, agent, lifetime, bound):
-        """Open an agent's session again, with other settings."""
         _, owner = self.pair(agent)
         owner.lifetime, owner.bound = lifetime, bound
         self.open(agent)
@@ -212,11 +205,5 @@ class SessionMachine(RuleBasedStateMachine):
             assert self.state["host"] == "ours"
 
 
-class LongSessionMachine(SessionMachine):
-    """The same, for longer."""
-
-
 TestSessionMachine = SessionMachine.TestCase
 TestSessionMachine.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
-TestLongSessionMachine = pytest.mark.slow(LongSessionMachine.TestCase)
-TestLongSessionMachine.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

@@ -29,7 +29,6 @@ UNNAMED = {
 
 @pytest.fixture
 def root(tmp_path):
-    """A folder with one sound skill and one of each kind that is not."""
     for name, text in {
         "steep-tea": GOOD,
         **{n: t for n, (t, _) in (BROKEN | UNNAMED).items()},

@@ -1,7 +1,7 @@
 """Tests of the results of the default tools as text."""
 
 from skillsearch.agents.default_tools import library_tools
-from skillsearch.agents.tool_texts import list_text, page_text, run_text, search_text
+from skillsearch.agents.tool_texts import body_text, list_text, page_text, run_text, search_text
 from skillsearch.text.states import note_for_model
 
 HIT = {"name": "tea", "description": "Brew tea.", "score": 0.8, "path": "/x/SKILL.md"}
@@ -34,6 +34,30 @@ def test_a_list_says_how_to_go_on():
     assert list_text({"skills": [], "next_cursor": None, "total": 0}) == "There are no skills."
 
 
+BODY = {"name": "tea", "body": "Core.", "directory": "/x", "files": [], "files_truncated": False}
+
+
+def test_what_nobody_has_vouched_for_says_so_before_what_a_skill_says():
+    hit = HIT | {"trust": "project"}
+    assert search_text({"skills": [hit], "perhaps": []}) == "tea (0.80) [project]: Brew tea."
+    page = {"skills": [hit], "next_cursor": None, "total": 1}
+    assert list_text(page) == "tea [project]: Brew tea."
+    first, second = body_text(BODY | {"trust": "project"}).splitlines()[:2]
+    assert first == "From a project root: nobody has vouched for it."
+    assert second == '<skill_content name="tea">'
+
+
+def test_the_text_of_a_body_names_chunks_and_needs():
+    """A model that sees no structured content can load them all the same."""
+    chunks = [{"id": "a1", "description": "How to pour"}]
+    lines = body_text(BODY | {"chunks": chunks, "requires": ["milk", "cup"]}).splitlines()
+    assert "- a1: How to pour" in lines
+    assert "Needs these skills too: milk, cup" in lines
+    cut = "The body is cut here; the rest is in SKILL.md."
+    assert cut not in lines
+    assert cut in body_text(BODY | {"body_truncated": True}).splitlines()
+
+
 def test_each_part_of_the_output_of_a_command_has_a_line_before_it():
     file = {"name": "out/a.txt", "mime_type": "text/plain", "size_bytes": 2, "truncated": True}
     record = {
@@ -55,3 +79,4 @@ def test_each_part_of_the_output_of_a_command_has_a_line_before_it():
         "1",
         "[warning: cut]",
     ]
+    assert run_text(record | {"timed_out": True}).startswith("[timed out, 5 ms, ")

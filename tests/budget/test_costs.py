@@ -44,17 +44,13 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
     assert measure_levels([skill])[2].total == Size(16, 5)
 
 
-def test_a_long_description_is_cut_in_a_summary_alone():
+def test_a_long_description_is_cut_in_a_summary_alone_and_a_hidden_one_is_in_none():
     long = ListedSkill("tea", "Tea " * 250)
     skill = measure_skill(long, "Body.", Size(), count=count_words)
     assert skill.overview.characters == len("- tea: ") + 999
     assert skill.summary.characters == pytest.approx(len("- tea: ") + CONCISE_CHARS, abs=4)
-
-
-def test_a_hidden_skill_has_no_overview():
-    skill = measure_skill(
-        ListedSkill("tea", "Tea.", hidden=True), "Body.", Size(), count=count_words
-    )
+    hidden = ListedSkill("tea", "Tea.", hidden=True)
+    skill = measure_skill(hidden, "Body.", Size(), count=count_words)
     assert (skill.overview, skill.xml, skill.body) == (Size(), Size(), Size(5, 1))
 
 
@@ -82,11 +78,8 @@ def test_a_search_costs_the_average_overview_of_its_hits_and_one_body():
     search = measure_search(skills, 2)
     assert (search.listing, search.body) == (Size(100, 10), Size(350, 35))
     assert search.total == Size(450, 45)
-
-
-def test_a_search_lists_no_more_than_there_is():
-    """Five hits of two skills are two hits."""
-    assert measure_search([sized("a", 4, 30), sized("b", 6, 50)], 5).listing == Size(100, 10)
+    two = [sized("a", 4, 30), sized("b", 6, 50)]
+    assert measure_search(two, 5).listing == Size(100, 10)  # five hits of two skills are two
 
 
 def test_claims_are_measured_as_they_are_worded():

@@ -65,6 +65,8 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
     (tmp_path / "root" / "bad").mkdir()
     (tmp_path / "root" / "bad" / "SKILL.md").write_text("# Nothing")
     (good / "large.md").write_text("word " * 5)
+    # A document in a wrong encoding has replacement characters, not an error.
+    (good / "latin.md").write_bytes("é à".encode("latin-1"))
     with (good / "huge.txt").open("wb") as file:
         file.truncate(17 * 1024 * 1024)
     sources, problems = costs.sources_of_roots([tmp_path / "root", tmp_path / "none"])
@@ -74,7 +76,7 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill):
         ("frontmatter-missing", "error"),
         ("document-unreadable", "warning"),
     ]
-    assert [(skill.skill.name, skill.documents.tokens) for skill in skills] == [("tea", 5)]
+    assert [(skill.skill.name, skill.documents) for skill in skills] == [("tea", Size(28, 7))]
 
 
 def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill):
@@ -96,14 +98,6 @@ def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill):
     assert (len(skills), [item.code for item in problems]) == (1, ["folder-unreadable"])
 
 
-def test_bytes_that_are_no_text_are_measured_all_the_same(tmp_path, make_skill):
-    """A document in a wrong encoding has replacement characters, not an error."""
-    folder = make_skill(tmp_path, "tea").parent
-    (folder / "latin.md").write_bytes("é à".encode("latin-1"))
-    skills, problems = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
-    assert (skills[0].documents, problems) == (Size(3, 2), ())
-
-
 def test_the_packaged_examples_fit_where_they_should():
     """All hosts list the examples whole at 200,000 tokens, and most claims hold."""
     from skillsearch.index.root_change import EXAMPLES
@@ -121,3 +115,14 @@ def test_the_packaged_examples_fit_where_they_should():
         "relevant": True,
         "format": False,
     }
+
+
+def test_skills_are_listed_in_the_order_in_which_they_are_measured(tmp_path, make_skill):
+    """Without what cannot be read."""
+    for root, name in (("b", "Zebra"), ("b", "ant"), ("a", "bee")):
+        make_skill(tmp_path / root, name)
+    make_skill(tmp_path / "a", "broken", description="")
+    sources, _ = costs.sources_of_roots([tmp_path / "b", tmp_path / "a"])
+    measured, _ = costs.measure(sources, count_words)
+    assert costs.listed_skills(sources) == tuple(skill.skill for skill in measured)
+    assert len(measured) == 3

@@ -10,35 +10,28 @@ from skillsearch.budget.hosts import FATES, HOSTS, ListedSkill, codex_kept, list
 
 
 def listed(name, description, root="/r", **more):
-    """Make what a listing says of a skill in a root."""
     path = f"{root}/{name}/SKILL.md"
     return ListedSkill(name, description, path=path, root=root, short_path=path, **more)
 
 
 def fates(listing):
-    """Return the fates that skills really have, with their names."""
     return {fate: list(names) for fate, names in listing.fates.items() if names}
 
 
-def test_claude_code_lists_all_whole_up_to_the_last_character():
-    """Two lines of 10 characters and a line end are 21, which is 1 % of 525 tokens of 4."""
-    skills = [listed("ab", "cdef"), listed("gh", "ijkl")]
-    listing = list_in("claude-code", skills, 525)
+def test_claude_code_keeps_every_name_and_the_descriptions_that_fit():
+    """Two lines of 10 characters and a line end are 21, which is 1 % of 525 tokens of 4.
+
+    Names take 14 of 24 characters; of the 10 left, 6 go to the first, 3 to the last.
+    """
+    listing = list_in("claude-code", [listed("ab", "cdef"), listed("gh", "ijkl")], 525)
     assert (listing.unit, listing.limit, listing.needed) == ("characters", 21, 21)
     assert fates(listing) == {"whole": ["ab", "gh"]}
-
-
-def test_claude_code_keeps_every_name_and_the_descriptions_that_fit():
-    """Names take 14 of 24 characters; of the 10 left, 6 go to the first, 3 to the last."""
+    listing = list_in("claude-code", [listed("ab", "cdef"), listed("gh", "i")], 25)
+    assert (listing.limit, fates(listing)) == (1, {"name only": ["ab", "gh"]})
     skills = [listed("ab", "cdef"), listed("gh", "ijkl"), listed("mn", "o")]
     listing = list_in("claude-code", skills, 600)
     assert (listing.limit, listing.needed) == (24, 14 + 6 + 6 + 3)
     assert fates(listing) == {"whole": ["ab", "mn"], "name only": ["gh"]}
-
-
-def test_claude_code_keeps_the_names_even_where_they_do_not_fit():
-    listing = list_in("claude-code", [listed("ab", "cdef"), listed("gh", "i")], 25)
-    assert (listing.limit, fates(listing)) == (1, {"name only": ["ab", "gh"]})
 
 
 def test_claude_code_cuts_one_entry_with_its_when_to_use():
@@ -212,9 +205,5 @@ def test_every_skill_has_one_fate(skills, window, host):
     assert tuple(listing.fates) == FATES
     counts = listing.to_dict()["counts"]
     assert list(counts.values()) == [len(found) for found in listing.fates.values()]
-
-
-@pytest.mark.parametrize("host", sorted(HOSTS))
-def test_no_skills_need_no_room(host):
-    listing = list_in(host, [], 200_000)
-    assert (fates(listing), listing.needed <= listing.limit) == ({}, True)
+    none = list_in(host, [], 200_000)
+    assert (fates(none), none.needed <= none.limit) == ({}, True)

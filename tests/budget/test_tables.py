@@ -6,7 +6,6 @@ from skillsearch.budget.tables import claims, levels, listings
 
 
 def words(text):
-    """Count words, as a stand-in for a tokenizer."""
     return len(text.split())
 
 

@@ -1,5 +1,9 @@
 """Fixtures of the tests of the command line."""
 
+import os
+import subprocess
+import sys
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -20,6 +24,28 @@ def terminal(monkeypatch):
         monkeypatch.setenv("TTY_COMPATIBLE", "0")
 
     return set_terminal
+
+
+@pytest.fixture
+def on_terminal():
+    """Run the program with a terminal for all its streams; return its end and what was sent."""
+
+    def run(*args, **options):
+        leader, follower = os.openpty()
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
+        command = [sys.executable, "-m", "skillsearch", *map(str, args)]
+        process = subprocess.Popen(command, **streams, **options)
+        os.close(follower)
+        sent = b""
+        try:
+            while part := os.read(leader, 65536):
+                sent += part
+        except OSError:
+            pass  # Linux says so when the last writer closes the terminal.
+        os.close(leader)
+        return process.wait(timeout=120), sent.decode()
+
+    return run
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ def test_audit_without_findings_says_so(indexed):
     assert result.stderr == "skills checked: 3; errors: 0, warnings: 0, notes: 0\n"
 
 
-def test_audit_prints_place_severity_code_and_message(cli, drinks, make_skill):
+def test_audit_prints_place_severity_code_and_message(cli, drinks, make_skill, index_dir):
     """ROOTs are indexed apart: the index of the settings stays as it is."""
     path = make_skill(drinks, "steep-tea", f"Steeps tea. {COMMAND}")
     result = cli("audit", drinks)
@@ -22,6 +22,8 @@ def test_audit_prints_place_severity_code_and_message(cli, drinks, make_skill):
     )
     assert result.stderr.endswith("skills checked: 3; errors: 0, warnings: 1, notes: 0\n")
     assert cli("list").exit_code == 4
+    both = cli("audit", drinks, "--index-dir", index_dir)
+    assert (both.exit_code, index_dir.exists()) == (2, False)
 
 
 @pytest.mark.parametrize(
@@ -59,12 +61,6 @@ def test_of_a_family_three_copies_are_printed(cli, drinks, make_skill):
     result = cli("audit", drinks)
     assert result.stdout.count("warning near-copy") == 3
     assert "near-copy 2 (--all prints all)" in result.stderr
-
-
-def test_roots_and_an_index_exclude_each_other(cli, drinks, index_dir):
-    result = cli("audit", drinks, "--index-dir", index_dir)
-    assert result.exit_code == 2
-    assert not index_dir.exists()
 
 
 def test_nothing_hidden_is_printed(cli, drinks, make_skill):

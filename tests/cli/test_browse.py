@@ -81,14 +81,10 @@ def test_show_as_json_holds_frontmatter_and_files(indexed):
     assert with_body["body"].lstrip().startswith("# Coffee\n")
 
 
-def test_show_body_and_files_print_only_these(indexed, drinks):
-    (drinks / "steep-tea" / "notes.md").write_text("x")
+def test_show_prints_a_body_the_files_or_a_text_as_it_is(indexed, drinks):
+    (drinks / "steep-tea" / "notes.md").write_text("one\n\ttwo\n")
     assert indexed("show", "steep-tea", "--body").stdout.strip() == "# Tea\n\nUse 80 C."
     assert indexed("show", "steep-tea", "--files").stdout == "notes.md\n"
-
-
-def test_show_file_prints_a_text_as_it_is(indexed, drinks):
-    (drinks / "steep-tea" / "notes.md").write_text("one\n\ttwo\n")
     assert indexed("show", "steep-tea", "--file", "notes.md").stdout == "one\n\ttwo\n"
     record = json.loads(indexed("show", "steep-tea", "--file", "notes.md", "--json").stdout)
     assert record == {"name": "steep-tea", "file": "notes.md", "bytes": 9, "text": "one\n\ttwo\n"}
@@ -163,6 +159,9 @@ def test_show_chunk_prints_one_chunk(chunked):
         "description": "",
         "text": "Four [31mminutes.",
     }
+    both = chunked("show", "steep-tea", "--chunk", "green", "--file", "notes.md")
+    assert both.exit_code == 2
+    assert "--file and --chunk" in both.stderr
 
 
 @pytest.mark.parametrize(
@@ -176,18 +175,6 @@ def test_an_unknown_chunk_exits_with_1_and_gets_those_that_there_are(chunked, na
     result = chunked("show", name, "--chunk", "red")
     assert (result.exit_code, result.stdout) == (1, "")
     assert message in result.stderr
-
-
-def test_show_chunk_goes_with_no_other_part(chunked):
-    result = chunked("show", "steep-tea", "--chunk", "green", "--file", "notes.md")
-    assert result.exit_code == 2
-    assert "--file and --chunk" in result.stderr
-
-
-def test_an_unknown_name_exits_with_1_and_gets_the_nearest(indexed):
-    result = indexed("show", "brew-cofee")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert "No skill is named 'brew-cofee'. Did you mean: brew-coffee" in result.stderr
 
 
 @pytest.mark.parametrize("refresh", ["true", "false"])
@@ -205,15 +192,15 @@ def test_a_file_that_changed_since_is_shown_and_flagged_if_it_is_not_indexed(
 @pytest.mark.parametrize(
     ("refresh", "said"), [("true", "No skill is named"), ("false", "cannot be read")]
 )
-def test_a_skill_whose_file_is_gone_exits_with_1(indexed, drinks, monkeypatch, refresh, said):
+def test_a_skill_that_is_unknown_or_gone_exits_with_1(indexed, drinks, monkeypatch, refresh, said):
+    result = indexed("show", "brew-cofee")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "No skill is named 'brew-cofee'. Did you mean: brew-coffee" in result.stderr
     monkeypatch.setenv("SKILLSEARCH_REFRESH", refresh)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     result = indexed("show", "steep-tea")
     assert (result.exit_code, result.stdout) == (1, "")
     assert said in result.stderr
-
-
-# What a skill wrote does not reach the terminal as it is.
 
 
 @pytest.fixture
@@ -235,7 +222,6 @@ def test_a_printed_body_keeps_its_lines_only(hostile):
 
 
 def make_result(count=2, **changes):
-    """Make an answer with some hits."""
     values = {"name": "red-ink", "description": HOSTILE, "path": "/r/red-ink/SKILL.md", **changes}
     hits = [
         Hit(rank=n, score=0.5, root="/r", doc_id=f"r:{n}", **values) for n in range(1, count + 1)
@@ -243,17 +229,47 @@ def make_result(count=2, **changes):
     return SearchResult("q", 0.3, tuple(hits), False, 0.0)
 
 
+def table_of(result, width=80, **options):
+    file = io.StringIO()
+    print_hits(result, Console(file=file, width=width, **{"highlight": False, **options}))
+    return file.getvalue()
+
+
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_table_of_hits_is_harmless_and_fits(width):
     """Colours of ours are the only escapes; no line is wider than the terminal."""
-    file = io.StringIO()
-    print_hits(make_result(), Console(file=file, width=width, force_terminal=True))
-    assert "]0;" in file.getvalue()
-    assert "\x1b]" not in file.getvalue()
-    plain = io.StringIO()
-    print_hits(make_result(), Console(file=plain, width=width, highlight=False))
-    assert SHOWN in " ".join(plain.getvalue().split())
-    assert max(map(len, plain.getvalue().splitlines())) <= width
+    colourful = table_of(make_result(), width, force_terminal=True, highlight=True)
+    assert "]0;" in colourful
+    assert "\x1b]" not in colourful
+    plain = table_of(make_result(), width)
+    assert SHOWN in " ".join(plain.split())
+    assert max(map(len, plain.splitlines())) <= width
+
+
+def test_a_hit_is_told_by_its_handle_with_its_description_chunk_and_family():
+    handles = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
+    places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
+    hits = [
+        Hit(rank=n, name=name, description="x", score=0.5, handle=handle, **places)
+        for n, (name, handle) in enumerate(handles)
+    ]
+    table = table_of(SearchResult("q", 0.3, tuple(hits), False, 0.0))
+    named = [line.split()[2:] for line in table.splitlines() if "0.50" in line]
+    assert named == [["r:a/pdf"], ["s:pdf"], ["tea"]]
+    long = table_of(make_result(1, description="lorem ipsum " * 100), 60).splitlines()
+    assert long[3].strip().endswith("…")
+    assert long[4].strip() == "/r/red-ink/SKILL.md"
+    chunk = table_of(make_result(1, description="Tea.", chunk="gre\x1ben [bold]")).splitlines()
+    below = [line.strip() for line in chunk[1:]]
+    assert below == ["Tea.", "chunk: green [bold]", "/r/red-ink/SKILL.md"]
+    assert "chunk" not in table_of(make_result(1))
+    members = [
+        Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body"), f"s:{n}") for n in range(3)
+    ]
+    family = Family(4, 2, (replace(members[0], differs=(), handle="s:0"), *members[1:]))
+    assert table_of(make_result(1, family=family), 200).splitlines()[-1].strip() == (
+        "4 near-copies in 2 roots: s:0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
+    )
 
 
 def printed_at(width, rows, headers=()):
@@ -343,52 +359,6 @@ def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
     found = tables.wrapped(Text(text), width).plain
     assert "".join(found.split()) == "".join(text.split())
     assert all(cell_len(line.rstrip()) <= width for line in found.split("\n"))
-
-
-def test_hits_of_one_name_are_told_apart():
-    found = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
-    places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
-    hits = [
-        Hit(rank=n, name=name, description="x", score=0.5, handle=handle, **places)
-        for n, (name, handle) in enumerate(found)
-    ]
-    file = io.StringIO()
-    result = SearchResult("q", 0.3, tuple(hits), False, 0.0)
-    print_hits(result, Console(file=file, width=80, highlight=False))
-    lines = [line.split()[2:] for line in file.getvalue().splitlines() if "0.50" in line]
-    assert lines == [["r:a/pdf"], ["s:pdf"], ["tea"]]
-
-
-def test_a_long_description_is_cut_to_three_lines():
-    file = io.StringIO()
-    result = make_result(1, description="lorem ipsum " * 100)
-    print_hits(result, Console(file=file, width=60, highlight=False))
-    lines = [line.strip() for line in file.getvalue().splitlines()]
-    assert lines[3].endswith("…")
-    assert lines[4] == "/r/red-ink/SKILL.md"
-
-
-def test_a_chunk_is_named_below_the_description():
-    file = io.StringIO()
-    result = make_result(1, description="Tea.", chunk="gre\x1ben [bold]")
-    print_hits(result, Console(file=file, highlight=False))
-    lines = [line.strip() for line in file.getvalue().splitlines()]
-    assert lines[1:] == ["Tea.", "chunk: green [bold]", "/r/red-ink/SKILL.md"]
-    plain = io.StringIO()
-    print_hits(make_result(1), Console(file=plain))
-    assert "chunk" not in plain.getvalue()
-
-
-def test_a_family_is_told_below_the_hit():
-    file = io.StringIO()
-    members = [
-        Relative(f"ink-{n}", f"/s/{n}/SKILL.md", "/s", ("name", "body"), f"s:{n}") for n in range(3)
-    ]
-    family = Family(4, 2, (replace(members[0], differs=(), handle="s:0"), *members[1:]))
-    print_hits(make_result(1, family=family), Console(file=file, width=200))
-    assert file.getvalue().splitlines()[-1].strip() == (
-        "4 near-copies in 2 roots: s:0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
-    )
 
 
 def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):

@@ -43,9 +43,14 @@ def budget(cli, drinks):
     return run
 
 
-def test_json_has_the_levels_by_hand(budget, tokens):
+def test_json_has_the_levels_by_hand(budget, tokens, monkeypatch):
     """Characters and tokens of overview and bodies, each counted here on the texts themselves."""
-    levels = budget()["levels"]
+    monkeypatch.setenv("SKILLSEARCH_N", "2")
+    record = budget()
+    levels = record["levels"]
+    assert record["search"]["n"] == 2
+    total = levels["overview"]["total"]["tokens"]
+    assert record["search"]["listing"]["tokens"] == round(total * 2 / 3)
     assert levels["overview"]["total"] == {
         "characters": sum(map(len, LINES)),
         "tokens": sum(map(tokens, LINES)),
@@ -57,14 +62,6 @@ def test_json_has_the_levels_by_hand(budget, tokens):
     assert levels["all"]["total"] == levels["bodies"]["total"]
     assert (levels["all"]["share"], levels["all"]["largest_skill"]) == (1.0, "brew-coffee")
     assert levels["bodies"]["median"]["tokens"] == tokens(BODIES[2])
-
-
-def test_the_hits_of_a_search_are_those_of_the_settings(budget, tmp_path, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_N", "2")
-    record = budget()
-    assert record["search"]["n"] == 2
-    total = record["levels"]["overview"]["total"]["tokens"]
-    assert record["search"]["listing"]["tokens"] == round(total * 2 / 3)
 
 
 def test_a_small_window_shows_which_skills_are_cut(budget):
@@ -196,11 +193,6 @@ def test_no_skills_are_no_error(cli, tmp_path, flags):
         assert (result.stdout, result.stderr) == ("", "There are no skills to measure.\n")
 
 
-def test_the_hosts_of_the_option_are_those_that_are_known():
-    """The help names them without loading what works them out."""
-    assert tuple(HOSTS) == OPTION_HOSTS
-
-
 def test_names_cannot_break_a_row(cli, tmp_path, make_skill):
     make_skill(tmp_path / "odd", "a").write_text(
         '---\nname: "x\\ty\\nz\\u001b[31m"\ndescription: D.\n---\nBody.\n'
@@ -210,7 +202,8 @@ def test_names_cannot_break_a_row(cli, tmp_path, make_skill):
     assert "\x1b" not in result.stdout
 
 
-def test_the_help_does_not_load_the_tokenizer(cli, monkeypatch):
+def test_the_help_names_the_hosts_and_does_not_load_the_tokenizer(cli, monkeypatch):
+    assert tuple(HOSTS) == OPTION_HOSTS
     monkeypatch.delitem(sys.modules, "skillsearch.embedders.embedder", raising=False)
     assert cli("budget", "--help").exit_code == 0
     assert "skillsearch.embedders.embedder" not in sys.modules

@@ -42,8 +42,6 @@ def index(cli):
 
 @pytest.fixture
 def cache(cli):
-    """Run the command, and return its JSON."""
-
     def run(*args):
         result = cli("cache", "--json", *args)
         assert result.exit_code == 0, result.stderr
@@ -53,7 +51,6 @@ def cache(cli):
 
 
 def kinds(entries):
-    """Return the kind and the name of each entry."""
     return [(entry["kind"], entry["path"].rpartition("/")[2]) for entry in entries]
 
 
@@ -65,14 +62,12 @@ def age(path, days=30.1):
 
 
 def write(path, size=10):
-    """Make a file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(bytes(size))
     return path
 
 
 def everything(folder):
-    """Return all paths below a folder, and what the files hold."""
     return {p: p.is_file() and p.read_bytes() for p in folder.rglob("*")}
 
 
@@ -85,6 +80,9 @@ def test_an_empty_cache_is_shown(cli, cache):
     }
     assert cli("cache", "--clear").stdout == ""
     assert not cache_dir().exists()
+    result = cli("cache", "--prune", "--clear")
+    assert result.exit_code == 2
+    assert "one of --prune and --clear" in result.stderr
 
 
 def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp_path, drinks):
@@ -292,9 +290,3 @@ def test_the_key_to_indexes_of_projects_is_kept(cache):
     key = own_folder(cache_dir() / "elsewhere", cache_dir())
     assert kinds(cache("--clear")["entries"]) == [("kept", "key")]
     assert own_folder(cache_dir() / "elsewhere", cache_dir()) == key
-
-
-def test_only_one_way_to_empty_is_taken(cli):
-    result = cli("cache", "--prune", "--clear")
-    assert result.exit_code == 2
-    assert "one of --prune and --clear" in result.stderr

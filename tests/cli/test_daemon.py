@@ -34,9 +34,6 @@ def without_time(stdout):
     return stdout[: stdout.rindex('"seconds"')]
 
 
-# Start, stop, status.
-
-
 def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     started = cli("daemon", "start", "--idle", "3")
     assert (started.exit_code, started.stdout) == (0, "")
@@ -50,6 +47,8 @@ def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     assert not (runtime / "daemon.sock").exists()
     again = cli("daemon", "stop")
     assert (again.exit_code, again.stderr) == (0, "No daemon is running.\n")
+    assert cli("daemon", "start").exit_code == 0  # right after a stop
+    assert client.ask("status", seconds=120)["pid"] != pid
 
 
 def test_status_without_a_daemon_is_no(cli, runtime):
@@ -94,9 +93,6 @@ def test_wrong_usage_exits_with_2(cli, runtime, args, message):
     assert not runtime.exists()
 
 
-# Queries.
-
-
 @pytest.mark.parametrize(
     "args",
     [
@@ -117,21 +113,18 @@ def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed, args):
     assert daemon()["answered"] == 2
 
 
-@pytest.mark.parametrize("way", ["flag", "variable", "file"])
+@pytest.mark.parametrize("way", ["flag", "variable", "file", "batch"])
 def test_the_daemon_can_be_left_alone(daemon, indexed, monkeypatch, way):
     if way == "variable":
         monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     elif way == "file":
         Path("skillsearch.toml").write_text("daemon = 'off'\n", encoding="utf-8")
-    result = indexed("query", "brew filter coffee", *(["--no-daemon"] if way == "flag" else []))
-    assert "brew-coffee" in result.stdout
-    assert daemon()["answered"] == 0
-
-
-def test_a_batch_does_without_the_daemon(daemon, indexed):
-    """It loads the model once for all its queries anyway."""
-    result = indexed("query", "--batch", "-", stdin='{"_id": 1, "text": "coffee"}\n')
-    assert json.loads(result.stdout)["_id"] == 1
+    asked = {
+        "flag": ["brew filter coffee", "--no-daemon"],
+        "batch": ["--batch", "-"],  # it loads the model once for all its queries anyway
+    }.get(way, ["brew filter coffee"])
+    lines = '{"_id": 1, "text": "brew filter coffee"}\n'
+    assert "brew-coffee" in indexed("query", *asked, stdin=lines).stdout
     assert daemon()["answered"] == 0
 
 
@@ -222,11 +215,3 @@ def test_a_warm_query_imports_no_search(daemon, indexed, index_dir, threshold):
     assert bool(run.stdout) == (threshold == "0")
     assert not {"numpy", "faiss", "onnxruntime", "yaml"} & set(run.stderr.split())
     assert daemon()["answered"] == 1
-
-
-def test_a_daemon_that_ends_meanwhile_is_waited_for(daemon, cli):
-    """A start right after a stop starts a new one."""
-    first = daemon()["pid"]
-    assert cli("daemon", "stop").exit_code == 0
-    assert cli("daemon", "start").exit_code == 0
-    assert daemon()["pid"] != first

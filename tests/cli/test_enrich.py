@@ -60,13 +60,11 @@ print("```")
 
 
 def lines_of(answers):
-    """Return answers by name as JSON lines."""
     records = ({"name": name, "examples": texts} for name, texts in answers.items())
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
 def kept():
-    """Return the names in the user's file, with their examples."""
     records = map(json.loads, user_file().read_text("utf-8").splitlines())
     return {one["name"]: one["examples"] for one in records}
 
@@ -193,16 +191,16 @@ def test_a_command_that_gives_no_answer_gets_an_error(indexed, writer, program, 
     assert not user_file().exists()
 
 
+def test_no_shell_reads_the_command(indexed, tmp_path):
+    indexed("enrich", "--yes", "--command", f"{sys.executable} -c pass ; touch {tmp_path}/made")
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize("line", ["", "  ", "claude 'unfinished", "no-such-program-anywhere"])
 def test_a_command_that_cannot_be_started_is_told(indexed, line):
     done = indexed("enrich", "--yes", "--command", line)
     assert done.exit_code in (1, 2)
     assert "Error: " in done.stderr
-
-
-def test_no_shell_reads_the_command(indexed, tmp_path):
-    indexed("enrich", "--yes", "--command", f"{sys.executable} -c pass ; touch {tmp_path}/made")
-    assert not (tmp_path / "made").exists()
 
 
 def test_a_command_writes_for_no_skill_that_it_was_not_asked_about(indexed, writer):

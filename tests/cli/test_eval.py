@@ -6,6 +6,7 @@ import sys
 from datetime import UTC, datetime
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from skillsearch import __version__
 from skillsearch.environ import install_extra
@@ -16,7 +17,6 @@ HIDDEN = "\x1b[2J\u202e"
 
 
 def write_lines(path, records):
-    """Write JSON lines."""
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
@@ -61,8 +61,6 @@ def evaluate(cli, tmp_path, monkeypatch):
 
 @pytest.fixture
 def parsed(evaluate):
-    """Run ``eval --json`` and return its object."""
-
     def run(*args):
         result = evaluate("--json", *args)
         assert result.exit_code == 0, result.stderr
@@ -189,6 +187,10 @@ def test_saved_results_are_shown_side_by_side(cli, saved, tmp_path, terminal):
     found = json.loads(cli("eval", "--compare", *saved, "--json").stdout)
     assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
     assert list(found["mean"]) == ["2026-05-03 early", "2026-05-20 late"]
+    schema = Draft202012Validator(json.loads(cli("eval", "--json-schema").stdout))
+    for printed in (found, json.loads(saved[0].read_text(encoding="utf-8"))):
+        assert printed.keys() == {"collections", "made", "mean", "version"}
+        schema.validate(printed)
     html = page.read_text(encoding="utf-8")
     assert "Search quality on <bdi>drinks, metals over time</bdi>" in html
     terminal()

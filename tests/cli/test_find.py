@@ -103,7 +103,6 @@ class Terminal:
 
 @pytest.fixture
 def find(indexed, index_dir, monkeypatch):
-    """Begin ``find`` in a terminal, on the drinks."""
     monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
 
     def begin(*args, columns=80, rows=24):
@@ -231,7 +230,6 @@ def test_it_uses_the_index_that_it_opened(find, cli, drinks, index_dir):
 
 
 def test_without_a_terminal_it_names_query(find, index_dir):
-    """A session without a terminal at all."""
     argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", str(index_dir)]
     done = subprocess.run(argv, stdin=-3, capture_output=True, text=True, start_new_session=True)
     assert (done.returncode, done.stdout) == (2, "")
@@ -285,7 +283,6 @@ def by_keys():
 
 
 def answer(query, names="abc", fit=1):
-    """Answer with some skills, of which the first fit."""
     hits = tuple(
         Hit(rank, name, name, 1 / rank, f"/{name}/SKILL.md", "/", f"r:{name}", explain=NOTHING)
         for rank, name in enumerate(names, start=1)

@@ -71,9 +71,6 @@ def context_of(result):
     return output["hookEventName"], output["additionalContext"]
 
 
-# What a host gets.
-
-
 @pytest.mark.parametrize(
     ("args", "event", "expected"),
     [
@@ -95,10 +92,17 @@ def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
     assert result.stderr == ""
 
 
-def test_any_other_host_gets_plain_text(hook):
-    text = hook("brew filter coffee", "--client", "text").stdout
-    assert text.startswith(prompt_hook.INTRODUCTION.format("fit"))
-    assert text.endswith("</available_skills>\n")
+def test_any_other_host_gets_plain_text_and_that_there_is_no_index_on_stderr(
+    hook, index_dir, monkeypatch
+):
+    relative = os.path.relpath(index_dir)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/nowhere")
+    for place in (index_dir, relative):
+        text = hook("brew filter coffee", "--client", "text", "--index-dir", place).stdout
+        assert text.startswith(prompt_hook.INTRODUCTION.format("fit"))
+        assert text.endswith("</available_skills>\n")
+    result = hook("tea", "--client", "text")
+    assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
 
 
 @pytest.mark.parametrize("prompt", ["assemble a bookshelf", "", "  \n", "?!", "\ud800"])
@@ -140,13 +144,6 @@ def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch)
     assert hook("brew filter coffee").stdout == ""
 
 
-def test_the_index_can_be_named(hook, index_dir, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/nowhere")
-    assert "brew-coffee" in hook("brew coffee", "--index-dir", index_dir).stdout
-    relative = os.path.relpath(index_dir)
-    assert "brew-coffee" in hook("brew coffee", "--index-dir", relative).stdout
-
-
 def test_of_a_long_prompt_the_beginning_counts(hook):
     """Pasted logs neither stop nor slow the search."""
     request = "brew filter coffee " * 300
@@ -158,9 +155,6 @@ def test_a_skill_cannot_break_out_of_the_answer(hook, drinks, make_skill):
     _, text = context_of(hook("brew evil coffee"))
     assert text.count("</available_skills>") == 1
     assert "\x1b" not in text
-
-
-# With and without the daemon.
 
 
 def test_the_first_prompt_starts_the_daemon_and_the_next_finds_it(cold_hook):
@@ -199,9 +193,6 @@ def test_a_daemon_that_cannot_be_used_costs_only_time(
     else:
         serve(version="9.9")
     assert "brew-coffee" in cold_hook().stdout
-
-
-# What goes wrong.
 
 
 @pytest.mark.parametrize(
@@ -266,11 +257,6 @@ def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
     assert "systemMessage" in hook("tea", *place).stdout
 
 
-def test_a_host_that_takes_plain_text_gets_none_of_it(hook):
-    result = hook("tea", "--index-dir", "/nowhere", "--client", "text")
-    assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
-
-
 @pytest.mark.parametrize("daemon", ["auto", "off"])
 def test_a_bad_setting_is_a_line_on_stderr(hook, monkeypatch, daemon):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", daemon)
@@ -307,9 +293,6 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
     assert "Error: " in result.stderr
 
 
-# As a process.
-
-
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
@@ -334,7 +317,6 @@ def test_plain_arguments_are_read_without_click(arguments, expected):
 
 
 def run(*args, stdin=b'{"prompt": "brew filter coffee"}', **options):
-    """Run the hook as a host does."""
     return subprocess.run(
         [sys.executable, "-c", PATIENT, *args],
         input=stdin,

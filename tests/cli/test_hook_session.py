@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import resource
 import time
+from functools import partial
 
 import pytest
 from hypothesis import given
@@ -19,45 +20,31 @@ SLOW_MACHINE = 120
 KEYS = ["a:tea@1", "a:coffee@2"]
 
 
-def claude_event(prompt, transcript, session=SESSION):
-    """Return an event as Claude Code 2.1.197 sends it."""
-    return {
-        "session_id": session,
-        "transcript_path": str(transcript),
-        "cwd": "/",
-        "prompt_id": "5f3c1c5e-98d2-4a9e-a1a8-7d5ac6a0f9b7",
+MORE = {
+    "claude-code": {
         "permission_mode": "default",
         "effort": {"level": "medium"},
-        "hook_event_name": "UserPromptSubmit",
-        "prompt": prompt,
-        "session_title": "Drinks",
-    }
+        "prompt_id": "5f3",
+    },
+    "codex": {"turn_id": "0199a213-81d0", "model": "gpt-5.5-codex", "permission_mode": "default"},
+    "gemini": {"timestamp": "2026-11-26T14:24:01.000Z"},
+}
+"""What Claude Code 2.1.197 and Gemini CLI 0.61 send beside, and Codex 0.171 by its schema."""
 
 
-def codex_event(prompt, transcript, session=SESSION):
-    """Return an event by the schema of Codex 0.171."""
+def event_of(host, prompt, transcript, session=SESSION):
+    """Return an event of a host."""
     return {
         "session_id": session,
-        "turn_id": "0199a213-81d0-7000-8000-000000000001",
         "transcript_path": str(transcript) if transcript else None,
         "cwd": "/",
-        "hook_event_name": "UserPromptSubmit",
-        "model": "gpt-5.5-codex",
-        "permission_mode": "default",
+        "hook_event_name": "BeforeAgent" if host == "gemini" else "UserPromptSubmit",
         "prompt": prompt,
+        **MORE[host],
     }
 
 
-def gemini_event(prompt, transcript, session=SESSION):
-    """Return an event as Gemini CLI 0.61 sends it."""
-    return {
-        "session_id": session,
-        "transcript_path": str(transcript),
-        "cwd": "/",
-        "hook_event_name": "BeforeAgent",
-        "timestamp": "2026-11-26T14:24:01.000Z",
-        "prompt": prompt,
-    }
+claude_event, codex_event, gemini_event = (partial(event_of, host) for host in MORE)
 
 
 def claude_turn(text):
@@ -163,9 +150,6 @@ def hook(cli, indexed, index_dir, daemon, monkeypatch):
     return run
 
 
-# What is offered once.
-
-
 @pytest.mark.parametrize(("host", "by"), ANSWERED)
 def test_a_skill_is_offered_once_in_a_session(hook, transcript, monkeypatch, host, by):
     monkeypatch.setenv("SKILLSEARCH_DAEMON", by)
@@ -247,9 +231,6 @@ def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcri
     assert "brew-coffee" not in first
     assert hook(claude_event("brew filter coffee", transcript)) == ""
     assert hook(claude_event("brew filter coffee", transcript, "another")) == first
-
-
-# The files of sessions.
 
 
 @given(st.text(), st.lists(st.text(max_size=20), max_size=5))
@@ -362,9 +343,6 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
     monkeypatch.setattr(os, "scandir", scandir)
     Session({"prompt": "tea", "session_id": "two"}).remember(["b"])
     assert Session({"prompt": "tea", "session_id": "two"}).offered == ["b"]
-
-
-# What was said before.
 
 
 @pytest.mark.parametrize("host", HOSTS)

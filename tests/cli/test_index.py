@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,7 +51,17 @@ def test_json_is_one_object_with_the_keys_of_the_contract(index, drinks, cli, in
     assert len(report["generation"]) == 32
 
 
-def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, index_dir):
+def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
+    first = index(drinks)[1]
+    for args in ((drinks,), (drinks, "--verify")):
+        _, report = index(*args)
+        assert (report["embedded"], report["reused"]) == (0, 3)
+        assert report["generation"] == first["generation"]
+
+
+def test_a_folder_of_other_files_is_no_place_for_an_index_and_nothing_none(
+    index, cli, drinks, index_dir
+):
     index_dir.mkdir()
     (index_dir / ".gitkeep").touch()
     assert index(drinks)[0] == 0
@@ -62,14 +73,13 @@ def test_a_folder_of_other_files_is_no_place_for_an_index(index, cli, drinks, in
     assert f"holds other files ({', '.join(names)}) and no index" in result.stderr
     assert f"such as {drinks / 'index'}" in result.stderr
     assert sorted(path.name for path in drinks.iterdir()) == names
-
-
-def test_a_second_run_does_nothing_and_a_verified_one_reads_all(index, drinks):
-    first = index(drinks)[1]
-    for args in ((drinks,), (drinks, "--verify")):
-        _, report = index(*args)
-        assert (report["embedded"], report["reused"]) == (0, 3)
-        assert report["generation"] == first["generation"]
+    result = cli("index", drinks, "--index-dir", drinks / "steep-tea" / "SKILL.md")
+    assert result.exit_code == 2
+    assert "is a file" in result.stderr
+    nothing = cli("index")
+    assert (nothing.exit_code, nothing.stdout) == (2, "")
+    assert "skillsearch index FOLDER" in nothing.stderr
+    assert "--examples" in nothing.stderr
 
 
 def test_a_person_reads_one_line_on_stdout_and_problems_on_stderr(cli, drinks, make_skill):
@@ -114,14 +124,11 @@ def skills(tmp_path, make_skill):
 
 @pytest.fixture
 def roots_of(index_dir):
-    """Return the names of the roots that the index was asked to hold."""
     return lambda: [Path(root).name for root in IndexRequest.load(index_dir).named]
 
 
 @pytest.fixture
 def found(cli, index_dir):
-    """Return the names of the skills in the index."""
-
     def names():
         listed = json.loads(cli("list", "--index-dir", index_dir, "--json").stdout)["skills"]
         return {skill["name"] for skill in listed}
@@ -177,23 +184,16 @@ def test_roots_of_the_settings_come_first(
 
 
 def test_roots_of_a_project_do_not_go_into_an_index_that_a_flag_names(
-    index, skills, tmp_path, roots_of
+    index, skills, tmp_path, roots_of, index_dir
 ):
-    """The project names roots for its own index, or for yours; not for any other."""
+    """The project names roots for its own index, or for yours; not for any other that has some."""
     _, mine = skills("theirs", "mine")
     (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
     index(mine)
     assert roots_of() == ["mine"]
     index()
     assert roots_of() == ["mine"]
-
-
-def test_where_nothing_else_is_named_any_index_takes_the_roots_of_the_project(
-    index, skills, tmp_path, roots_of
-):
-    """An index of one's own for a project."""
-    skills("theirs")
-    (tmp_path / "skillsearch.toml").write_text('roots = ["theirs"]\nindex_dir = "idx"\n')
+    shutil.rmtree(index_dir)
     index()
     assert roots_of() == ["theirs"]
 
@@ -268,12 +268,8 @@ def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
     first.rename(first.with_name("away"))
     assert cli(*shlex.split(command)[1:]).exit_code == 0
     assert roots_of() == ["my second", "third"]
-
-
-def test_when_the_only_root_is_gone_the_command_asks_for_another(index, skills):
-    (only,) = skills("only")
-    index(only)
-    only.rename(only.with_name("away"))
+    for root in (second, third):
+        root.rename(root.with_name(f"away-{root.name}"))
     assert "skillsearch index --replace FOLDER --index-dir" in index()[1]
 
 
@@ -347,19 +343,6 @@ def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir)
     assert IndexRequest.load(index_dir).with_body is True
 
 
-def test_nothing_to_index_says_what_to_do(cli):
-    result = cli("index")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "skillsearch index FOLDER" in result.stderr
-    assert "--examples" in result.stderr
-
-
-def test_a_file_as_index_folder_is_refused(cli, drinks):
-    result = cli("index", drinks, "--index-dir", drinks / "steep-tea" / "SKILL.md")
-    assert result.exit_code == 2
-    assert "is a file" in result.stderr
-
-
 @NEEDS_ORDINARY_USER
 def test_an_unreadable_root_is_refused(index, drinks):
     drinks.chmod(0)
@@ -390,15 +373,14 @@ def test_a_folder_that_may_not_be_written_is_not_called_full(index, drinks, inde
     assert "space" not in message
 
 
-def test_an_interrupt_exits_with_130_and_says_what_is_kept(failing):
-    """Ctrl-C is not an error, and no embedded text is lost."""
-    result = failing(KeyboardInterrupt(), "index")
-    assert (result.exit_code, result.stdout) == (130, "")
-    assert "embedded texts are kept" in result.stderr
-
-
-def test_an_unexpected_error_is_one_line_that_says_it_is_a_bug(failing):
-    """No traceback reaches a user who did not ask for one."""
+def test_an_interrupt_is_no_bug_and_an_unexpected_error_one_line_that_says_it_is(failing):
+    loud = failing(RuntimeError("a cog broke"), "list", "-v")
+    assert loud.exit_code == 1
+    assert "Traceback" in loud.stderr
+    assert "raise error\nRuntimeError: a cog broke" in loud.stderr
+    interrupted = failing(KeyboardInterrupt(), "index")
+    assert (interrupted.exit_code, interrupted.stdout) == (130, "")
+    assert "embedded texts are kept" in interrupted.stderr
     result = failing(RuntimeError("a cog broke"), "index")
     assert "Traceback" not in result.stderr
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
@@ -445,9 +427,6 @@ def test_removing_too_much_or_nothing_is_refused(index, skills, roots_of):
         code, message = index(*args)
         assert (code, part in message) == (2, True), message
     assert roots_of() == ["first", "second"]
-
-
-# Folders that nobody means.
 
 
 @pytest.mark.parametrize(

@@ -45,23 +45,23 @@ OF_INDEX = {
         ["brew-coffee", "--executor", "local", "--", "sh", "-c", "echo 1; echo 2 >out/a.txt"],
         ["brew-coffee", "--executor", "local", "--output", "out/*", "--", *WRITING],
     ],
+    "why": [["steep-tea"], ["nothing-like-it"], ["steep-tea", "brew filter coffee"]],
     "status": [[]],
     "doctor": [[]],
     "audit": [[]],
     "prompt": [["brew filter coffee"], ["--all"]],
     "enrich": [["--pending"], ["--list"], ["--accept", "-"], ["--forget", "--stale"]],
     "budget": [[]],
+    "catalog": [["site", "--url", "https://skills.example.org"]],
 }
 """Arguments beside ``--index-dir`` and ``--json``, for every form of what is printed."""
 
 
 def schema_of(name):
-    """Return the schema of what a command prints."""
     return json.loads(CliRunner().invoke(app, [name, "--json-schema"]).stdout)
 
 
 def check(name, output, lines=1):
-    """Validate each line of an output by the schema of a command."""
     schema = schema_of(name)
     Draft202012Validator.check_schema(schema)
     assert output.count("\n") == lines
@@ -111,15 +111,14 @@ def test_what_a_command_prints_about_an_index_is_valid(name, teas, indexed):
         check(name, done.stdout)
 
 
-def test_each_report_of_a_watcher_is_valid(drinks, tmp_path):
-    request = IndexRequest((drinks,), model="hashing", with_body=True)
-    _, report = SkillIndex.build(request, tmp_path / "index")
-    check("watch", json.dumps(report.to_dict()) + "\n")
-
-
-def test_a_batch_is_valid_line_by_line(indexed):
+def test_a_batch_is_valid_line_by_line_and_a_key_that_the_model_lacks_is_not(indexed):
     lines = '{"_id": 1, "text": "tea"}\n{"_id": "b", "text": "coffee"}\n'
     check("query", indexed("query", "--batch", "-", stdin=lines).stdout, lines=2)
+    record = json.loads(indexed("list", "--json").stdout)
+    record["skills"][0]["colour"] = "red"
+    assert not Draft202012Validator(schema_of("list")).is_valid(record)
+    del record["skills"][0]["colour"], record["skills"][0]["root"]
+    assert not Draft202012Validator(schema_of("list")).is_valid(record)
 
 
 def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
@@ -130,6 +129,9 @@ def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
     assert json.loads(found)["diagnostics"]
     check("validate", found)
     check("cache", cli("cache", "--json").stdout)
+    request = IndexRequest((drinks,), model="hashing", with_body=True)
+    _, report = SkillIndex.build(request, index_dir.with_name("watched"))
+    check("watch", json.dumps(report.to_dict()) + "\n")
     check("status", cli("status", "--index-dir", index_dir, "--json").stdout)
 
 
@@ -178,26 +180,6 @@ def test_an_evaluation_is_valid(cli, tmp_path, collection, more):
     assert bool(found.get("confusables")) is ("--confusables" in more)
 
 
-def test_several_collections_are_valid(cli, tmp_path):
-    for name in ("one", "two"):
-        place = tmp_path / name
-        place.mkdir()
-        documents = [{"_id": id, "name": id, "description": f"about {id}"} for id in ("tea", "ale")]
-        queries = [{"_id": id, "text": f"something about {id}"} for id in ("tea", "ale")]
-        for file, records in (("corpus", documents), ("queries", queries)):
-            lines = "\n".join(map(json.dumps, records))
-            (place / f"{file}.jsonl").write_text(lines, "utf-8")
-        rows = ["query-id\tcorpus-id\tscore", "tea\ttea\t1", "ale\tale\t1", ""]
-        (place / "qrels.tsv").write_text("\n".join(rows), "utf-8")
-    how = ("--system", "hybrid=model:hashing", "--work", tmp_path / "work", "--json")
-    output = cli("eval", tmp_path / "one", tmp_path / "two", *how).stdout
-    assert json.loads(output).keys() == {"collections", "made", "mean", "version"}
-    check("eval", output)
-    for name in ("old", "new"):
-        (tmp_path / f"{name}.json").write_text(output, "utf-8")
-    check("eval", cli("eval", "--compare", *tmp_path.glob("*.json"), "--json").stdout)
-
-
 @pytest.mark.parametrize("has_gain", [True, False])
 def test_a_tuning_is_valid(has_gain, comparison, tmp_path, cli):
     means = {"nDCG@10": 0.5, "R@5": 1.0}
@@ -225,11 +207,3 @@ def test_the_daemon_is_described_validly(cli, serve, indexed):
     assert json.loads(output)["indexes"]
     assert client.ask("status", seconds=120)["indexes"]
     check("daemon", output)
-
-
-def test_a_key_that_the_model_lacks_fails(indexed):
-    record = json.loads(indexed("list", "--json").stdout)
-    record["skills"][0]["colour"] = "red"
-    assert not Draft202012Validator(schema_of("list")).is_valid(record)
-    del record["skills"][0]["colour"], record["skills"][0]["root"]
-    assert not Draft202012Validator(schema_of("list")).is_valid(record)

@@ -36,11 +36,7 @@ def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
 
 
 @pytest.mark.parametrize(
-    ("missing", "args", "extra"),
-    [
-        ("mcp", [], "mcp"),
-        ("watchfiles", ["--watch"], "watch"),
-    ],
+    ("missing", "args", "extra"), [("mcp", [], "mcp"), ("watchfiles", ["--watch"], "watch")]
 )
 def test_a_missing_library_is_told_with_what_brings_it(cli, monkeypatch, missing, args, extra):
     find = importlib.util.find_spec

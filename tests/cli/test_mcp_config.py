@@ -5,6 +5,7 @@ import os
 import shlex
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +29,6 @@ def program(tmp_path, monkeypatch):
 
 
 def entry(result):
-    """Return what Claude Code reads."""
     assert result.exit_code == 0
     return json.loads(result.stdout)["mcpServers"]["skillsearch"]
 
@@ -57,11 +57,6 @@ def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkey
     assert f"note: There is no index in {expected}" in result.stderr
 
 
-def test_an_index_that_is_there_is_not_missed(cli, program, drinks):
-    cli("index", drinks, "--model", "hashing")
-    assert "no index" not in cli("mcp-config", "claude-code").stderr
-
-
 def test_a_relative_path_is_made_absolute(cli, program, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", "bin dir")
@@ -77,17 +72,12 @@ def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_pa
 
 def test_folders_are_made_absolute(cli, program, tmp_path):
     (tmp_path / "work" / "my skills").mkdir()
-    found = entry(cli("mcp-config", "claude-code", "my skills", "--index-dir", "an index"))
+    assert cli("index", "my skills", "--index-dir", "an index", "--model", "hashing").exit_code == 0
+    result = cli("mcp-config", "claude-code", "my skills", "--index-dir", "an index")
+    assert "no index" not in result.stderr
+    found = entry(result)
     work = tmp_path / "work"
     assert found["args"] == ["mcp", str(work / "my skills"), "--index-dir", str(work / "an index")]
-
-
-def test_a_folder_that_is_missing_is_a_wrong_usage(cli):
-    """A typing error would show only when the host starts the server."""
-    result = cli("mcp-config", "codex", "no-such-folder")
-    assert result.exit_code == 2
-    assert "no-such-folder" in result.stderr
-    assert result.stdout == ""
 
 
 def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
@@ -99,15 +89,13 @@ def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
     )
 
 
-def test_a_running_server_is_named_by_its_url(cli):
-    url = "http://127.0.0.1:8765/mcp"
-    assert entry(cli("mcp-config", "claude-code", "--http", url)) == {"type": "http", "url": url}
-
-
 @pytest.mark.parametrize(
     "url", ["ftp://host/mcp", "http://", "http://h:99999/", "http://[::1", "http://h/ x"]
 )
-def test_what_is_no_url_is_a_wrong_usage(cli, url):
+def test_a_server_is_named_by_its_url_and_what_is_none_is_a_wrong_usage(cli, url):
+    running = "http://127.0.0.1:8765/mcp"
+    found = entry(cli("mcp-config", "claude-code", "--http", running))
+    assert found == {"type": "http", "url": running}
     result = cli("mcp-config", "vscode", "--http", url)
     assert result.exit_code == 2
     assert "http://127.0.0.1:8765/mcp" in result.stderr
@@ -135,6 +123,22 @@ def test_options_that_do_nothing_together_are_refused(cli, args):
     assert (result.exit_code, result.stdout) == (2, "")
 
 
+def test_what_would_show_only_when_the_host_starts_the_server_is_told(cli, monkeypatch):
+    Path("$HOME").mkdir()
+    for args, told in (
+        (("codex", "no-such-folder"), "no-such-folder"),
+        (("gemini", "$HOME"), "gemini would expand"),
+        (("emacs",), ", ".join(map(repr, HOSTS))),
+    ):
+        result = cli("mcp-config", *args)
+        assert (result.exit_code, result.stdout) == (2, "")
+        assert told in result.stderr
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    result = cli("mcp-config", "goose")
+    assert result.exit_code == 0
+    assert install_extra("mcp") in result.stderr
+
+
 @pytest.mark.parametrize("client", HOOK_CLIENTS)
 def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, client):
     result = cli("mcp-config", client, "--hook", "--index-dir", "i")
@@ -152,27 +156,6 @@ def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
     assert result.exit_code == 2
     assert f"skillsearch mcp-config {client}" in " ".join(result.stderr.split())
     assert "claude-code, codex, gemini" in " ".join(result.stderr.split())
-
-
-def test_an_unknown_host_is_told_the_known_ones(cli):
-    result = cli("mcp-config", "emacs")
-    assert result.exit_code == 2
-    assert all(client in result.stderr for client in HOSTS)
-
-
-def test_what_the_host_would_replace_is_a_wrong_usage(cli, tmp_path):
-    (tmp_path / "work" / "$HOME").mkdir()
-    result = cli("mcp-config", "gemini", "$HOME")
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "gemini would expand" in result.stderr
-
-
-def test_a_missing_extra_is_told(cli, monkeypatch):
-    """The host would only say that the server failed."""
-    monkeypatch.setitem(sys.modules, "mcp", None)
-    result = cli("mcp-config", "goose")
-    assert result.exit_code == 0
-    assert install_extra("mcp") in result.stderr
 
 
 def test_what_the_server_is_to_offer_is_passed_on(cli, tmp_path):
@@ -260,7 +243,6 @@ def test_a_projects_file_comes_with_what_others_must_install(cli, program, optio
 
 
 def entry_of(file, table):
-    """Return our entry in a file."""
     return json.loads(file.read_text())[table]["skillsearch"]
 
 

@@ -33,10 +33,6 @@ def test_an_option_that_overrides_a_setting_has_its_name(name):
     command = app.get_command(click.Context(app), name)
     settings = {each.name for each in command.params if isinstance(each, options.Setting)}
     assert settings <= options.Flags.__annotations__.keys()
-
-
-def test_flags_are_settings():
-    """A setting that is renamed is renamed here too."""
     assert options.Flags.__annotations__.keys() <= set(config.SETTINGS)
 
 

@@ -9,17 +9,13 @@ from skillsearch.agents.prompt import OVERVIEW_FORMATS
 from skillsearch.cli.query import FORMATS
 
 
-def test_the_overview_is_what_the_reference_library_writes(indexed, drinks):
-    result = indexed("prompt", "steep green tea", "-n", "1", "--threshold", "0")
+def test_the_overview_is_what_the_reference_library_writes_before_what_is_loaded(indexed, drinks):
+    asked = ("prompt", "-", "-n", "1", "--threshold", "0")
+    result = indexed(*asked, stdin="steep green tea\n")
     assert result.stdout.rstrip("\n") == to_prompt([drinks / "steep-tea"])
-
-
-def test_only_the_best_are_offered(indexed):
-    result = indexed("prompt", "brew coffee or tea", "-n", "2", "--threshold", "0", "--json")
-    record = json.loads(result.stdout)
-    assert record["query"] == "brew coffee or tea"
-    assert len(record["skills"]) == 2
-    assert record["prompt"].count("<skill>") == 2
+    both = indexed(*asked, "--load", "steep-tea", stdin="squeeze lemons")
+    assert "</available_skills>\n\n<skill_content" in both.stdout
+    assert "squeeze-lemons" in both.stdout
 
 
 def test_where_nothing_fits_nothing_is_printed(indexed):
@@ -29,19 +25,18 @@ def test_where_nothing_fits_nothing_is_printed(indexed):
     assert "No skill fits, so none is offered." in result.stderr
 
 
-def test_all_skills_can_be_offered_whatever_the_request(indexed):
+def test_all_skills_can_be_offered_whatever_the_request_in_each_format(indexed):
     result = indexed("prompt", "--all", "--format", "markdown")
     assert [line.split("**")[1] for line in result.stdout.splitlines() if line[:2] == "- "] == [
         "brew-coffee",
         "squeeze-lemons",
         "steep-tea",
     ]
-
-
-def test_the_overview_can_be_json(indexed):
     result = indexed("prompt", "--all", "--format", "json")
     assert [skill["name"] for skill in json.loads(result.stdout)][2] == "steep-tea"
     assert json.loads(indexed("prompt", "world cup", "--format", "json").stdout) == []
+    # They are written down twice, so that a query does not import what renders them.
+    assert FORMATS == OVERVIEW_FORMATS
 
 
 def test_hidden_and_shadowed_skills_are_not_offered(cli, tmp_path, make_skill):
@@ -54,6 +49,7 @@ def test_hidden_and_shadowed_skills_are_not_offered(cli, tmp_path, make_skill):
     for words in (["steep tea", "--threshold", "0"], ["--all"]):
         found = json.loads(cli("prompt", *words, *place, "--json").stdout)
         assert found["skills"] == ["steep-tea"]
+        assert found["query"] == ("steep tea" if "steep tea" in words else "")
         assert "green" in found["prompt"]
 
 
@@ -81,11 +77,6 @@ def test_a_loaded_skill_leaves_its_chunks_out_and_names_them(cli, tmp_path, make
     )
 
 
-def test_overview_and_loaded_skills_stand_together(indexed):
-    result = indexed("prompt", "squeeze lemons", "--threshold", "0", "--load", "steep-tea")
-    assert "</available_skills>\n\n<skill_content" in result.stdout
-
-
 def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
     root = tmp_path / "r"
     make_skill(root, "report", requires_skills=["chart", "gone"])
@@ -101,23 +92,14 @@ def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
     assert cli("prompt", "--load", "report", *place).stdout.count("<skill_content") == 1
 
 
-def test_an_unknown_skill_to_load_is_told_with_the_nearest(indexed):
-    result = indexed("prompt", "--load", "steep-te")
-    assert result.exit_code == 1
-    assert "Did you mean: steep-tea" in result.stderr
-    assert result.stdout == ""
-
-
-def test_the_request_can_come_from_stdin(indexed):
-    result = indexed("prompt", "-", "--threshold", "0", "-n", "1", stdin="squeeze lemons\n")
-    assert "squeeze-lemons" in result.stdout
-
-
 @pytest.mark.parametrize("arguments", [[], ["tea", "--all"]])
 def test_it_must_be_clear_what_to_offer(indexed, arguments):
     result = indexed("prompt", *arguments)
     assert result.exit_code == 2
     assert "skillsearch prompt" in result.stderr
+    unknown = indexed("prompt", "--load", "steep-te")
+    assert (unknown.exit_code, unknown.stdout) == (1, "")
+    assert "Did you mean: steep-tea" in unknown.stderr
 
 
 def test_nothing_in_a_skill_closes_its_element(cli, tmp_path, make_skill):
@@ -130,6 +112,9 @@ def test_nothing_in_a_skill_closes_its_element(cli, tmp_path, make_skill):
     assert not set("\u202e\x1b\U000e0041") & set(text)
 
 
-def test_the_option_has_the_formats_that_are_rendered():
-    """They are written down twice, so that a query does not import what renders them."""
-    assert FORMATS == OVERVIEW_FORMATS
+def test_only_the_best_are_offered(indexed):
+    result = indexed("prompt", "brew coffee or tea", "-n", "2", "--threshold", "0", "--json")
+    record = json.loads(result.stdout)
+    assert record["query"] == "brew coffee or tea"
+    assert len(record["skills"]) == 2
+    assert record["prompt"].count("<skill>") == 2

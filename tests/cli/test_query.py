@@ -25,8 +25,6 @@ HIT_KEYS = {"rank", "name", "description", "score", "path", "root", "duplicates"
 
 @pytest.fixture
 def ask(indexed):
-    """Run ``query --json`` on the drinks and return its object."""
-
     def run(*args, **kwargs):
         result = indexed("query", "--json", *args, **kwargs)
         assert result.exit_code == 0, result.stderr
@@ -37,7 +35,6 @@ def ask(indexed):
 
 
 def names(result):
-    """Return the names of the hits, best first."""
     return [hit["name"] for hit in result["hits"]]
 
 
@@ -85,12 +82,12 @@ def test_a_hit_names_the_chunk_that_fits(ask, indexed, drinks, make_skill):
     assert {len(row) for row in rows[1:]} <= {5}
 
 
-def test_words_need_no_quotes(ask):
-    assert ask("brew", "filter", "coffee")["query"] == "brew filter coffee"
-
-
-def test_a_dash_reads_the_query_from_stdin(ask):
+def test_a_dash_reads_the_query_from_stdin_and_words_need_no_quotes(ask, indexed):
     assert names(ask("-", stdin=b"  brew filter coffee \xff\n"))[0] == "brew-coffee"
+    assert ask("brew", "filter", "coffee")["query"] == "brew filter coffee"
+    result = indexed("query", "-", stdin="tea " * 262_144)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "1,048,575 characters, more than the 65,536" in result.stderr
 
 
 def test_no_hit_is_an_answer_with_exit_code_0(indexed):
@@ -151,12 +148,6 @@ def between(indexed):
     return (hits[0]["score"] + hits[1]["score"]) / 2
 
 
-def test_exit_code_turns_no_hit_into_1(indexed):
-    """A script can ask "is there one?"."""
-    assert indexed("query", "assemble a bookshelf", "--exit-code").exit_code == 1
-    assert indexed("query", "brew filter coffee", "--exit-code").exit_code == 0
-
-
 def test_explain_gives_features_terms_and_section(ask, indexed):
     explain = ask("grind coffee beans", "--explain", "--threshold", "0")["hits"][0]["explain"]
     assert set(explain["features"]) == set(explain["contributions"])
@@ -206,9 +197,6 @@ def test_the_packaged_model_understands_other_words(cli, drinks):
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
-# What changed on disk.
-
-
 def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
@@ -225,29 +213,21 @@ def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
     assert (result.stderr, names(json.loads(result.stdout))) == ("", [])
 
 
+@pytest.mark.timeout(120)
 def test_an_index_that_cannot_be_written_is_searched_as_it_was(
     indexed, drinks, make_skill, index_dir
 ):
-    """A read-only index folder costs the refresh, not the answer."""
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    (index_dir / "lock").unlink()
-    (index_dir / "lock").mkdir()
-    result = indexed("query", "brew filter coffee", "--json")
-    assert "warning: the index was not refreshed" in result.stderr
-    assert names(json.loads(result.stdout))[0] == "brew-coffee"
-
-
-@pytest.mark.timeout(120)
-def test_a_query_does_not_wait_for_another_writer(indexed, drinks, make_skill, index_dir):
-    """While ``index`` is at work, the generation before it is searched."""
+    """A read-only folder or another writer costs the refresh, not the answer."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     with IndexFolder(index_dir).lock():
         result = indexed("query", "brew filter coffee", "--json")
     assert "another process is writing the index" in result.stderr
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
-
-
-# Indexes that cannot be used.
+    (index_dir / "lock").unlink()
+    (index_dir / "lock").mkdir()
+    result = indexed("query", "brew filter coffee", "--json")
+    assert "warning: the index was not refreshed" in result.stderr
+    assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
 @pytest.mark.parametrize(
@@ -323,12 +303,10 @@ def test_a_root_that_cannot_be_read_is_not_called_gone(indexed, drinks):
 
 
 def part_of(index_dir):
-    """Return the largest part of the generation in use."""
     return max(index_dir.glob("generations/*/*"), key=lambda part: part.stat().st_size)
 
 
 def damage(index_dir):
-    """Flip a bit in the middle of a part."""
     part = part_of(index_dir)
     data = bytearray(part.read_bytes())
     data[len(data) // 2] ^= 1
@@ -368,11 +346,7 @@ def test_what_a_damaged_index_waits_for_is_said_once(indexed, index_dir, drinks,
     assert ("leave its skills out" in result.stderr) != is_zip
 
 
-# Batches.
-
-
 def lines(*records):
-    """Return records as JSON lines."""
     return "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
 
 
@@ -388,17 +362,16 @@ def test_a_batch_answers_a_line_for_each_line(indexed, tmp_path):
     assert result.stderr == ""
 
 
-def test_an_empty_batch_has_no_answers(indexed):
-    result = indexed("query", "--batch", "-", stdin="")
-    assert (result.exit_code, result.stdout) == (0, "")
-    assert "<stdin> holds no queries" in result.stderr
-
-
-def test_exit_code_of_a_batch_is_1_where_no_query_has_a_hit(indexed):
+def test_exit_code_is_1_where_no_query_has_a_hit(indexed):
     none = lines({"_id": 1, "text": "a bookshelf"})
     some = none + lines({"_id": 2, "text": "brew filter coffee"})
     assert indexed("query", "--exit-code", "--batch", "-", stdin=none).exit_code == 1
     assert indexed("query", "--exit-code", "--batch", "-", stdin=some).exit_code == 0
+    assert indexed("query", "assemble a bookshelf", "--exit-code").exit_code == 1
+    assert indexed("query", "brew filter coffee", "--exit-code").exit_code == 0
+    empty = indexed("query", "--batch", "-", stdin="")
+    assert (empty.exit_code, empty.stdout) == (0, "")
+    assert "<stdin> holds no queries" in empty.stderr
 
 
 @pytest.mark.parametrize(
@@ -428,22 +401,16 @@ def test_a_bad_line_is_named_and_the_rest_asked(indexed, line, reason):
     assert result.stderr.count("\n") == 1
 
 
-def test_of_many_bad_lines_ten_are_named(indexed):
-    data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
-    stderr = indexed("query", "--batch", "-", stdin=data).stderr
-    assert stderr.count("not asked: ") == 10
-    assert "warning: and 5 more lines" in stderr
-
-
-def test_a_file_of_plain_text_is_told_the_form(indexed, tmp_path):
+def test_a_file_of_plain_text_is_told_the_form_and_of_many_bad_lines_ten(indexed, tmp_path):
     (tmp_path / "plain.txt").write_text("brew filter coffee\nsteep tea\n")
     result = indexed("query", "--batch", tmp_path / "plain.txt")
     assert (result.exit_code, result.stdout) == (2, "")
     assert "plain.txt:1: this is not JSON" in result.stderr
     assert 'has to be an object like {"_id": "1", "text": "what is to be done"}' in result.stderr
-
-
-# Bad input.
+    data = lines({"_id": 0, "text": "brew filter coffee"}) + "plain\n" * 15
+    stderr = indexed("query", "--batch", "-", stdin=data).stderr
+    assert stderr.count("not asked: ") == 10
+    assert "warning: and 5 more lines" in stderr
 
 
 @pytest.mark.parametrize(
@@ -466,14 +433,6 @@ def test_a_bad_value_is_a_usage_error_that_names_it(indexed, args, message):
     assert message in " ".join(result.stderr.split())
 
 
-@pytest.mark.timeout(120)
-def test_a_query_of_a_megabyte_is_refused(indexed):
-    """It is a mistake that would cost seconds; the message gives its length and the limit."""
-    result = indexed("query", "-", stdin="tea " * 262_144)
-    assert (result.exit_code, result.stdout) == (2, "")
-    assert "1,048,575 characters, more than the 65,536" in result.stderr
-
-
 def test_a_query_without_words_finds_nothing_and_fails_nowhere(cli, drinks):
     cli("index", drinks, "--index-dir", "i")
     for text in ("the of and is", "?!", "\udcff", "\x00\x1b[2J", "\u202e"):
@@ -494,10 +453,7 @@ def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
         plain = indexed("query", words, "--threshold", "0.99", "--json").stdout
         assert "nearest" not in json.loads(plain)
     assert "nearest" not in json.loads(indexed("query", "steep-tea", "--json").stdout)
-
-
-def test_a_misspelt_name_in_a_longer_request_is_named(indexed):
-    """A word with a hyphen may be one; any other word is mostly just a word."""
+    # A word with a hyphen may be one; any other word is mostly just a word.
     for request, near in {
         "please run the brew-cofee skill on my kettle": ["brew-coffee"],
         "is squeze-lemons, or stepp-tea, installed?": ["squeeze-lemons", "steep-tea"],

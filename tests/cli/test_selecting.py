@@ -38,7 +38,6 @@ def names(cli, work):
 
 
 def settle(path, text):
-    """Write a file of settings."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
@@ -197,7 +196,8 @@ def test_an_offer_leaves_out_what_the_settings_exclude(cli, work, index_dir):
     assert "is left out by the settings of skillsearch: change include, excl" in refused.stderr
     asked = {"prompt": TEA, "n": 20, "folder": str(work), "index_dir": None}
     given = {name: text for name, text in variables().items() if name != "SKILLSEARCH_DAEMON"}
-    answer = Answers().overview({**asked, "variables": given, "include_unvetted": False})
+    more = {"variables": given, "include_unvetted": False, "states": []}
+    answer = Answers().overview({**asked, **more})
     text = "\n".join(answer["offers"].values())
     assert "theirs:steep-tea" in text
     assert "<name>\nsteep-tea\n" not in text
@@ -218,21 +218,10 @@ def test_the_daemon_gives_the_same_answer(cli, work, serve, monkeypatch):
 
 def test_a_host_gets_the_same_options(cli, work):
     """`mcp-config` hands them on to the server, each with its value."""
-    args = (
-        "--include",
-        "a*",
-        "--include",
-        "b*",
-        "--tag",
-        "x",
-        "--root",
-        "theirs",
-        "--profile",
-        "p",
-    )
+    args = "--include a* --include b* --tag x --root theirs --profile p".split()
     settle(work / "skillsearch.toml", "index_dir = 'i'\n[profiles.p]\nn = 3\n")
     server = json.loads(cli("mcp-config", "claude-code", *args).stdout)["mcpServers"]["skillsearch"]
-    assert server["args"][-len(args) :] == list(args)
+    assert server["args"][-len(args) :] == args
 
 
 def test_names_in_a_batch_and_on_stderr_are_chosen_too(cli, work):

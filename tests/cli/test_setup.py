@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,6 @@ def machine(home, tmp_path, make_skill, monkeypatch):
 
 
 def files(folder):
-    """Return the contents of all files of hosts."""
     return {path: path.read_bytes() for path in folder.glob(".c*/*") if path.is_file()}
 
 
@@ -229,14 +229,6 @@ def test_however_often_it_runs_one_copy_stays_beside_a_file(cli, machine):
     ]
 
 
-def test_a_host_is_found_by_its_program(cli, machine, tmp_path):
-    program = tmp_path / "bin" / "goose"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(0o755)
-    found = [row["client"] for row in record(cli("setup", "--json"))["hosts"]]
-    assert found == ["codex", "goose", "cursor"]
-
-
 def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):
     (machine / ".codex" / "config.toml").write_text("a = ")
     result = cli("setup", "--yes")
@@ -253,7 +245,13 @@ def test_the_users_own_index_is_named_even_in_a_project(cli, machine, tmp_path):
     assert shown["index_dir"] == str(machine / "cache" / "skillsearch" / "default")
 
 
-def test_servers_are_left_out_without_their_extra(cli, machine, monkeypatch):
+def test_a_host_is_found_by_its_program_and_servers_need_their_extra(
+    cli, machine, tmp_path, monkeypatch
+):
+    program = shutil.copy(tmp_path / "bin" / "skillsearch", tmp_path / "bin" / "goose")
+    clients = [row["client"] for row in record(cli("setup", "--json"))["hosts"]]
+    assert clients == ["codex", "goose", "cursor"]
+    Path(program).unlink()
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = cli("setup")
     assert [line.split("\t")[1] for line in result.stdout.splitlines()[1:]] == ["hook"]
@@ -291,17 +289,13 @@ def test_what_is_refused_only_at_the_end_is_said_too(cli, machine, monkeypatch):
     assert host_file("cursor").exists()
 
 
-def test_the_plugin_is_this_version_and_its_skill_the_example():
-    """Claude Code reads no link out of a plugin, so there are two of it."""
-    manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
-    assert manifest["version"] == skillsearch.__version__
+def test_the_plugin_is_this_version_and_configures_what_mcp_config_does(cli, machine):
+    """Claude Code reads no link out of a plugin, so its skill is there twice."""
     skill = Path("find-skills", "SKILL.md")
     example = PLUGIN.parent / "examples" / skill
     assert (PLUGIN / "skills" / skill).read_bytes() == example.read_bytes()
-
-
-def test_the_plugin_configures_what_mcp_config_does(cli, machine):
     manifest = json.loads((PLUGIN / ".claude-plugin" / "plugin.json").read_text())
+    assert manifest["version"] == skillsearch.__version__
     assert manifest["mcpServers"] == {"skillsearch": {"command": "skillsearch", "args": ["mcp"]}}
     ((group,),) = json.loads((PLUGIN / "hooks" / "hooks.json").read_text())["hooks"].values()
     printed = json.loads(cli("mcp-config", "claude-code", "--hook").stdout)

@@ -21,7 +21,6 @@ def here(index_dir, monkeypatch):
 
 @pytest.fixture
 def work(tmp_path, cli, here):
-    """Return the folder of a project, which commands run in."""
     return tmp_path / "work"
 
 
@@ -47,9 +46,6 @@ def index(cli, index_dir, here):
 @pytest.fixture
 def both(index, drinks, pack):
     return index(drinks, pack)
-
-
-# Where trust comes from.
 
 
 @pytest.mark.parametrize("place", [".claude/skills", ".agents/skills"])
@@ -123,9 +119,6 @@ def test_a_server_over_an_index_takes_no_trust(here, cli):
     assert "skillsearch index --trust ROOT=vetted" in result.stderr
 
 
-# What shows it.
-
-
 def test_hits_show_where_they_come_from(both, cli, pack):
     hits = json.loads(cli("query", QUERY, "--json").stdout)["hits"]
     assert [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits] == [
@@ -160,9 +153,6 @@ def test_a_body_comes_with_a_warning(both, cli, pack):
     assert cli("prompt", "--load", "oolong").stdout.startswith(f"{warning}\n<skill_content")
 
 
-# What is offered.
-
-
 def test_a_prompt_offers_vetted_skills_and_counts_the_others(both, cli, pack):
     result = cli("prompt", QUERY)
     assert "steep-tea" in result.stdout
@@ -176,13 +166,9 @@ def test_a_prompt_offers_vetted_skills_and_counts_the_others(both, cli, pack):
     everything = cli("prompt", QUERY, "--include-unvetted")
     assert f"<source>\n[fetched: {pack}]\n</source>" in everything.stdout
     assert everything.stderr == ""
-
-
-def test_a_list_of_everything_is_of_vetted_skills(both, cli):
-    record = json.loads(cli("prompt", "--all", "--json").stdout)
-    assert (len(record["skills"]), record["unvetted"]) == (3, 1)
-    record = json.loads(cli("prompt", "--all", "--include-unvetted", "--json").stdout)
-    assert (len(record["skills"]), record["unvetted"]) == (4, 0)
+    for more, expected in (([], (3, 1)), (["--include-unvetted"], (4, 0))):
+        record = json.loads(cli("prompt", "--all", *more, "--json").stdout)
+        assert (len(record["skills"]), record["unvetted"]) == expected
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])

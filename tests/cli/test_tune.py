@@ -60,14 +60,7 @@ def test_rows_and_advice_where_it_is_better(run, tmp_path, drinks):
     assert (wishes.model, wishes.minutes, wishes.seed, wishes.keep) == ("onnx", 5.0, 3, False)
 
 
-def test_not_better_is_no_error(run):
-    result = run(gains=False)
-    assert result.exit_code == 0
-    assert "Not better" in result.stdout
-    assert "keep what you have." in result.stdout
-
-
-def test_json_is_one_object(run, tmp_path):
+def test_json_is_one_object_and_not_better_no_error(run, tmp_path):
     record = json.loads(run("--json").stdout)
     assert record.keys() == KEYS
     assert (record["better"], record["folder"]) == (True, str(tmp_path / "out"))
@@ -75,6 +68,10 @@ def test_json_is_one_object(run, tmp_path):
     assert dense["before"]["nDCG@10"] == 0.5
     assert (dense["difference"], dense["interval"], dense["p_value"]) == (0.125, [0.1, 0.2], 0.001)
     assert json.loads(run("--json", gains=False).stdout)["folder"] is None
+    result = run(gains=False)
+    assert result.exit_code == 0
+    assert "Not better" in result.stdout
+    assert "keep what you have." in result.stdout
 
 
 def test_a_person_gets_a_table(run, terminal):
@@ -89,7 +86,10 @@ def test_a_person_gets_a_table(run, terminal):
     ("args", "code", "told"),
     [(("--minutes", "0"), 2, "0"), (("--queries", "nowhere.jsonl"), 2, "nowhere.jsonl")],
 )
-def test_bad_values_are_refused(run, args, code, told):
+def test_bad_values_and_no_folder_for_the_model_are_refused(run, cli, drinks, args, code, told):
+    without = cli("tune", drinks)
+    assert without.exit_code == 2
+    assert "--out" in without.stderr
     result = run(*args)
     assert result.exit_code == code
     assert told in result.stderr
@@ -127,12 +127,6 @@ def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):
     assert result.exit_code == 2
     assert told in " ".join(result.stderr.split())
     assert not run.asked
-
-
-def test_a_folder_for_the_model_is_needed(cli, drinks):
-    result = cli("tune", drinks)
-    assert result.exit_code == 2
-    assert "--out" in result.stderr
 
 
 @pytest.mark.slow

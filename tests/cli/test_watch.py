@@ -28,11 +28,7 @@ class Process:
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
         with self.stdout.open("w") as out, self.stderr.open("w") as err:
             self.process = subprocess.Popen(
-                [*PROGRAM, "watch", *map(str, args)],
-                stdout=out,
-                stderr=err,
-                env=env,
-                cwd=folder,
+                [*PROGRAM, "watch", *map(str, args)], stdout=out, stderr=err, env=env, cwd=folder
             )
 
     def lines(self, path, count):
@@ -70,7 +66,6 @@ def start(tmp_path):
 
 
 def names(index_dir):
-    """Return the names in an index."""
     return [document.name for document in SkillIndex.open(index_dir).documents()]
 
 

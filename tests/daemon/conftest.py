@@ -19,8 +19,6 @@ def question(indexed, index_dir):
 
 @pytest.fixture
 def names(question):
-    """Ask the daemon and return the names of the hits."""
-
     def ask(**changes):
         answer = client.ask("search", seconds=120, **question(**changes))
         return [hit["name"] for hit in answer["result"]["hits"]]

@@ -40,23 +40,18 @@ def prompt(tmp_path, index_dir, indexed):
 
     def make(text="brew filter coffee", **changes):
         given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
-        given |= {"index_dir": str(index_dir), "include_unvetted": False}
+        given |= {"index_dir": str(index_dir), "include_unvetted": False, "states": []}
         return given | changes
 
     return make
 
 
 def names(answer):
-    """Return the names of the hits of an answer."""
     return [hit["name"] for hit in answer["result"]["hits"]]
 
 
 def without_time(record):
-    """Return a result without the one thing that differs from search to search."""
     return {key: value for key, value in record.items() if key != "seconds"}
-
-
-# Searching.
 
 
 @pytest.mark.parametrize(
@@ -161,9 +156,6 @@ def test_one_question_waits_for_another_but_not_for_long(question):
     assert names(answers.search(question())) == ["brew-coffee"]
 
 
-# The indexes that stay open.
-
-
 def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_path):
     folders = [tmp_path / f"index-{number}" for number in range(MAX_INDEXES + 1)]
     for folder in folders:
@@ -216,9 +208,6 @@ def test_an_index_of_another_embedder_is_left_to_the_client(drinks, tmp_path):
     )
     with pytest.raises(DaemonError, match="another embedder"):
         WarmIndexes().get(tmp_path / "one")
-
-
-# Overviews.
 
 
 def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
@@ -304,11 +293,10 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
         ({"n": None}, "'n' has the wrong type"),
     ],
 )
-def test_a_client_of_other_surroundings_is_turned_away(answers, prompt, changes, message):
+def test_a_client_of_other_surroundings_or_that_wants_none_is_turned_away(
+    answers, prompt, changes, message
+):
     with pytest.raises(DaemonError, match=message):
         answers.overview(prompt(**changes))
-
-
-def test_settings_that_turn_the_daemon_off_are_heeded(answers, prompt):
     with pytest.raises(DaemonError, match="turn the daemon off"):
         answers.overview(prompt(variables={**variables(), "SKILLSEARCH_DAEMON": "off"}))

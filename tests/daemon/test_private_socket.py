@@ -30,41 +30,24 @@ def folder(runtime):
     return runtime
 
 
-def test_a_folder_and_a_socket_of_our_own_will_do(folder):
+def test_only_a_folder_and_a_socket_of_our_own_will_do(folder):
+    """Others could put their questions, or their daemon behind it."""
     client.check_private(str(folder), is_folder=True)
     client.check_private(make_socket(folder / "s"), is_folder=False)
-
-
-@pytest.mark.parametrize("mode", [0o701, 0o710, 0o1777])
-def test_a_folder_that_others_can_enter_is_refused(folder, mode):
-    folder.chmod(mode)
-    with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
-        client.check_private(str(folder), is_folder=True)
-
-
-@pytest.mark.parametrize("mode", [0o602, 0o620])
-def test_a_socket_that_others_can_write_to_is_refused(folder, mode):
-    """Others could put their questions, or their daemon behind it."""
-    with pytest.raises(DaemonError, match="not private to you"):
-        client.check_private(make_socket(folder / "s", mode), is_folder=False)
-
-
-def test_a_link_is_refused_wherever_it_leads(folder):
-    make_socket(folder / "s")
+    (folder / "file").touch(mode=0o600)
     (folder / "link").symlink_to(folder / "s")
     (folder / "up").symlink_to(folder)
-    with pytest.raises(DaemonError):
-        client.check_private(str(folder / "link"), is_folder=False)
-    with pytest.raises(DaemonError):
-        client.check_private(str(folder / "up"), is_folder=True)
-
-
-def test_another_kind_is_refused(folder):
-    (folder / "file").touch(mode=0o600)
-    with pytest.raises(DaemonError):
-        client.check_private(str(folder / "file"), is_folder=False)
-    with pytest.raises(DaemonError):
-        client.check_private(make_socket(folder / "s"), is_folder=True)
+    for name, is_folder in (("file", False), ("s", True), ("link", False), ("up", True)):
+        with pytest.raises(DaemonError):
+            client.check_private(str(folder / name), is_folder=is_folder)
+    for mode in (0o602, 0o620):
+        (folder / "s").chmod(mode)
+        with pytest.raises(DaemonError, match="not private to you"):
+            client.check_private(str(folder / "s"), is_folder=False)
+    for mode in (0o701, 0o710, 0o1777):
+        folder.chmod(mode)
+        with pytest.raises(DaemonError, match="SKILLSEARCH_DAEMON=off"):
+            client.check_private(str(folder), is_folder=True)
 
 
 @NEEDS_ROOT
@@ -105,9 +88,6 @@ def test_a_peer_of_another_user_is_refused(folder):
             peer.wait(timeout=120)
 
 
-# Becoming the daemon.
-
-
 def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
     before = os.umask(0)
     try:
@@ -121,25 +101,24 @@ def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
     assert runtime.stat().st_mode & 0o777 == 0o700
 
 
-def test_of_two_daemons_one_listens(runtime):
-    """The second learns that there is one, and leaves its socket alone."""
-    listener, lock = server.listen(runtime)
-    with listener:
-        socket_before = (runtime / "daemon.sock").stat().st_ino
-        assert server.listen(runtime) is None
-        assert (runtime / "daemon.sock").stat().st_ino == socket_before
-        os.close(lock)
-
-
-def test_the_socket_of_a_killed_daemon_is_replaced(folder):
+def test_of_two_daemons_one_listens(folder):
+    """The second leaves its socket alone; that of a killed one is replaced."""
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
     with listener, socket.socket(socket.AF_UNIX) as connection:
         connection.connect(client.socket_path())
+        socket_before = (folder / "daemon.sock").stat().st_ino
+        assert server.listen(folder) is None
+        assert (folder / "daemon.sock").stat().st_ino == socket_before
         os.close(lock)
 
 
-def test_a_folder_that_was_there_before_is_not_trusted(folder, tmp_path):
+def test_a_folder_or_a_lock_that_was_there_before_is_not_trusted(folder, tmp_path):
+    (folder / "daemon.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(OSError, match=r"daemon\.lock"):
+        server.listen(folder)
+    assert not (tmp_path / "victim").exists()
+    (folder / "daemon.lock").unlink()
     folder.chmod(0o777)
     with pytest.raises(DaemonError):
         server.listen(folder)
@@ -151,21 +130,11 @@ def test_a_folder_that_was_there_before_is_not_trusted(folder, tmp_path):
     assert list((tmp_path / "theirs").iterdir()) == []
 
 
-def test_a_lock_that_is_a_link_is_not_followed(folder, tmp_path):
-    (folder / "daemon.lock").symlink_to(tmp_path / "victim")
-    with pytest.raises(OSError, match=r"daemon\.lock"):
-        server.listen(folder)
-    assert not (tmp_path / "victim").exists()
-
-
 def test_a_path_too_long_for_a_socket_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("x" * 100)))
     with pytest.raises(DaemonError, match="set XDG_RUNTIME_DIR to a folder of yours"):
         server.listen(tmp_path / ("x" * 100) / "skillsearch")
     assert list(tmp_path.iterdir()) == []
-
-
-# Where the folder lies.
 
 
 def test_the_folder_of_the_login_is_used_where_there_is_one(monkeypatch):

@@ -16,8 +16,6 @@ from skillsearch.errors import DaemonError
 
 @pytest.fixture
 def start(runtime):
-    """Start a daemon and return the id of its process."""
-
     def run(**options):
         client.start(seconds=120, **options)
         return client.ask("status", seconds=120)["pid"]
@@ -26,7 +24,6 @@ def start(runtime):
 
 
 def wait_until(condition, seconds=120):
-    """Wait for something to become true."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
@@ -34,7 +31,6 @@ def wait_until(condition, seconds=120):
 
 
 def lives(process):
-    """Return whether a process exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -22,7 +22,6 @@ PATIENCE = 120
 
 
 def error_in(response):
-    """Return the error of a response."""
     return json.loads(response)["error"]
 
 
@@ -33,37 +32,24 @@ def test_a_question_gets_its_answer(serve, names):
     assert client.ask("status", seconds=120)["answered"] == 2
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"\n",
-        b"nonsense\n",
-        b"[]\n",
-        b"\x00" * 99 + b"\n",
-        b"[" * 99_999 + b"\n",
-        b'{"protocol": 9}\n',
-    ],
-)
-def test_a_malformed_line_gets_an_error_and_hurts_nobody(serve, raw, names, data):
+MALFORMED = [b"", b"nonsense", b"[]", b"\x00" * 99, b"[" * 99_999, b'{"protocol": 9}']
+NO_METHODS = [
+    {"method": "run", "arguments": {}},
+    {"method": ["search"], "arguments": {}},
+    {"method": "search", "arguments": [1]},
+    {"method": "search"},
+    {},
+]
+
+
+def test_a_malformed_line_or_method_gets_an_error_and_hurts_nobody(serve, raw, names):
     serve()
-    assert "A message is" in error_in(raw(data))["message"]
+    for data in MALFORMED:
+        assert "A message is" in error_in(raw(data + b"\n"))["message"]
+    for content in NO_METHODS:
+        error = error_in(raw(client.message(**content)))
+        assert error["message"] == "There is no such method."
     assert names() == ["brew-coffee"]
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        {"method": "run", "arguments": {}},
-        {"method": ["search"], "arguments": {}},
-        {"method": "search", "arguments": [1]},
-        {"method": "search"},
-        {},
-    ],
-    ids=json.dumps,
-)
-def test_an_unknown_method_gets_an_error(serve, raw, content):
-    serve()
-    assert error_in(raw(client.message(**content)))["message"] == "There is no such method."
 
 
 def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime):
@@ -93,13 +79,11 @@ def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
             connection.close()
 
 
-def test_a_client_that_says_half_is_left(serve, raw):
-    serve(read_seconds=0.3)
+def test_a_client_that_has_said_all_gets_its_answer_and_one_that_says_half_is_left(
+    serve, raw, question
+):
+    serve(read_seconds=1.0)
     assert raw(b"{") == b""
-
-
-def test_a_client_that_has_said_all_gets_its_answer(serve, raw, question):
-    serve()
     request = client.message(method="search", arguments=question())
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
 
@@ -184,16 +168,13 @@ def test_errors_say_whether_they_are_final(serve, question):
     assert not caught.value.is_final
 
 
-def test_an_answer_that_fails_unexpectedly_is_an_error_too(serve, question, monkeypatch):
-    daemon, _ = serve()
+def test_an_answer_that_fails_unexpectedly_or_is_too_long_is_an_error(serve, question, monkeypatch):
+    daemon, _ = serve(response_bytes=300)
     monkeypatch.setattr(daemon.answers, "search", lambda _arguments: 1 / 0)
     with pytest.raises(DaemonError, match="ZeroDivisionError"):
         client.ask("search", seconds=120, **question())
     assert client.ask("status", seconds=120)["answered"] == 0
-
-
-def test_an_answer_longer_than_a_client_reads_is_an_error(serve, question):
-    serve(response_bytes=300)
+    monkeypatch.setattr(daemon.answers, "search", lambda _arguments: {"x": "x" * 300})
     with pytest.raises(DaemonError, match="longer than 300 bytes"):
         client.ask("search", seconds=120, **question())
 
@@ -239,9 +220,6 @@ def test_a_client_whose_time_is_up_gets_no_answer(serve):
     for seconds in (0, -1):
         with pytest.raises(DaemonError, match="does not answer"):
             client.ask("status", seconds=seconds)
-
-
-# The end.
 
 
 def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):

@@ -121,28 +121,3 @@ def test_a_script_runs_by_its_path(systems, tmp_path):
     command = [sys.executable, "-X", "utf8", path, "a.txt", "b.txt"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode, done.stdout.decode()) == (1, "- 二\n+ 三\n")
-
-
-@pytest.mark.parametrize(
-    ("skill", "command", "file", "content"),
-    [
-        (
-            "python-math",
-            "python3 scripts/fib.py 10 > out/fib.txt",
-            "fib.txt",
-            "0 1 1 2 3 5 8 13 21 34",
-        ),
-        ("demo-skill", "bash scripts/build.sh", "build.txt", "built"),
-    ],
-)
-def test_a_command_runs_and_its_file_comes_back(systems, skill, command, file, content):
-    result = systems.run(command, skill, output_files=["out/*.txt"])
-    assert (result["exit_code"], result["stderr"]) == (0, "")
-    (written,) = result["output_files"]
-    assert (written["name"], written["content"].split()) == (f"out/{file}", content.split())
-
-
-def test_an_environment_has_its_own_skills(systems):
-    assert [info.id for info in systems.server.list_skills()] == ["another-skill", "test-skill"]
-    systems.server.switch_environment("documents")
-    assert len(systems.server.list_skills()) == len(COLLECTION.documents)

@@ -5,7 +5,6 @@ each row fails when a name, an argument, a default or a text is another.
 """
 
 import inspect
-import logging
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,6 @@ from skillsearch.agents.toolsets.environments import (
     SkillInfo,
     SkillLoader,
     base_skill_tool,
-    create_skill_tool_with_description,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
@@ -29,11 +27,7 @@ from skillsearch.execution.workspace import Workspaces
 REQUIRED = inspect.Parameter.empty
 
 SIGNATURES = {
-    SkillLoader: "skills_dir",
     SkillLoader.load_all: "",
-    create_skill_tool_with_description: "skills",
-    Environment.list_skills: "",
-    Environment.get_skill: "id",
     Environment.get_skills_info_for_tool_description: "",
     Environment.get_skills_directory: "",
     Environment.load_skills: "",
@@ -44,43 +38,30 @@ SIGNATURES = {
     ServerEnvironment.reload: "",
     SkillInfo: "id, name, description, path",
     ToolResult: "success, output='', error=None",
-    chunks.SkillManager.load_from_directory: "dir",
     chunks.SkillManager.register_skill: "content",
-    chunks.SkillManager.get_skills_prompt: "",
     chunks.SkillManager.activate_chunk: "skill_name, chunk_id",
-    chunks.LoadSkillChunkTool: "manager",
     chunks.LoadSkillChunkTool.execute: "args",
     chunks.SkillChunk: "id, description, content",
     chunks.Skill: "metadata, core_content, chunks, active_chunks=frozenset()",
     context.SkillsLoader: f"skills_root={Path('.skills')!r}",
-    context.SkillsLoader.load_skill_metadata: "skill_name",
     context.SkillsLoader.load_all_metadata: "",
-    context.SkillsLoader.load_skill_content: "skill_name",
-    context.SkillsManager: "loader",
-    context.SkillsManager.search_skills: "query, limit=3",
     context.SkillsManager.get_skill_content: "skill_name",
     context.SkillsManager.get_metadata_summary: "",
     context.calculate_match_score: "query, metadata",
     context.list_skills: "ctx, args",
     context.search_skills: "ctx, args",
     context.get_skill: "ctx, args",
-    context.SkillMetadata: "name, description, path",
     context.Skill: "name, description, content, path, loaded_at=<factory>",
     context.ToolContext: "workspace_root, todos=<factory>, mode='code', browser_session=None, "
     "skills_manager=None, active_skills=<factory>",
-    context.ListSkillsArgs: "",
-    context.SearchSkillsArgs: "query, limit=5",
-    context.GetSkillArgs: "name",
-    skills_manager.SkillsManager: "skills_root=None",
     skills_manager.SkillsManager.list_skills: "",
-    skills_manager.SkillsManager.get_skill_content: "name",
-    skills_manager.SkillsManager.search_skills: "query, n=5",
-    skills_manager.SkillsManager.get_skill_asset: "skill_name, relative_path",
-    skills_manager.SkillsManager.get_skill_script_path: "skill_name, script_name",
     skills_manager.SkillsManager.list_skill_assets: "skill_name",
     skills_manager.SkillsManager.create_root: "",
 }
-"""What functions and types take first, in this order and with these defaults."""
+"""What functions and types take first, in this order and with these defaults.
+
+The checklist has those that its documents write out.
+"""
 
 TOOLS = {  # arguments with their defaults; None for one that may be left out
     ("000", "skill"): {"skill": REQUIRED},
@@ -108,14 +89,6 @@ OBJECTS = {  # arguments of `skill_run`, and the fields of their objects
     "outputs": {"globs": [], "inline": False, "save": False, "name_template": ""}
     | {"max_files": 100, "max_file_bytes": 4 * 1024**2, "max_total_bytes": 64 * 1024**2},
 }
-
-
-FIBONACCI = """import sys
-a, b = 0, 1
-for _ in range(int(sys.argv[1])):
-    print(a)
-    a, b = b, a + b
-"""
 
 
 @pytest.fixture
@@ -150,45 +123,8 @@ def systems(tmp_path, make_skill, make_systems, runner):
     (folder / "USAGE.md").write_text("Usage.")
     (folder / "references").mkdir()
     (folder / "references" / "REFERENCE.md").write_text("Reference.")
-    (folder / "scripts").mkdir()
-    (folder / "scripts" / "fib.py").write_text(FIBONACCI)
     make_skill(root, "data-analysis", "Analyse data.", "Look at it.")
     return make_systems(root, runner, model="hashing")
-
-
-@pytest.mark.parametrize(
-    ("mode", "selected"),
-    [("add", '["USAGE.md", "references/REFERENCE.md"]'), ("replace", None), ("clear", "[]")],
-)
-def test_selecting_documents_has_the_three_modes_of_the_document(systems, mode, selected):
-    systems.call("004", "skill_load", skill="python-math", docs=["USAGE.md"])
-    arguments = {"docs": ["references/REFERENCE.md"], "mode": mode}
-    systems.call("004", "skill_select_docs", skill="python-math", **arguments)
-    expected = selected or '["references/REFERENCE.md"]'
-    found = systems.state["temp:skill:docs:python-math"]
-    assert found.replace('","', '", "') == expected
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        ("just text", "No frontmatter found in"),
-        ("---\nname: x\n---\n", "Missing name or description in"),
-        ("---\n- a\n---\n", "Failed to"),
-    ],
-)
-def test_a_skill_that_cannot_be_loaded_is_logged_in_the_words_of_the_document(
-    systems, caplog, content, words
-):
-    (systems.root / "broken").mkdir()
-    (systems.root / "broken" / "skill.md").write_text(content)
-    with caplog.at_level(logging.WARNING, "skillsearch"):
-        systems.environment.load_skills()
-    assert [info.id for info in systems.environment.list_skills()] == [
-        "data-analysis",
-        "python-math",
-    ]
-    assert any(words in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize(
@@ -261,31 +197,9 @@ def run(systems, command, /, **arguments):
     return systems.call("004", "skill_run", skill="python-math", command=command, **arguments)
 
 
-def test_the_example_of_the_document_runs(systems):
-    result = run(
-        systems, "python3 scripts/fib.py 10 > out/fib.txt", output_files=["out/fib.txt"], timeout=60
-    )
-    assert (result["stdout"], result["stderr"], result["exit_code"]) == ("", "", 0)
-    assert result["timed_out"] is False
-    assert 0 < result["duration_ms"] < 60_000
-    (file,) = result["output_files"]
-    assert (file["name"], file["mime_type"]) == ("out/fib.txt", "text/plain")
-    assert file["content"].split() == "0 1 1 2 3 5 8 13 21 34".split()
-
-
 def test_a_skill_is_run_only_after_it_was_loaded(systems):
     message = systems.call("004", "skill_run", skill="python-math", command="true")
     assert message == 'skill_run requires skill_load first for "python-math"'
-
-
-@pytest.mark.parametrize(
-    ("cwd", "folder"),
-    [({}, "skills/python-math"), ({"cwd": "scripts"}, "skills/python-math/scripts")],
-)
-def test_a_command_runs_where_the_document_says(systems, cwd, folder):
-    result = run(systems, "pwd -P; cd $WORKSPACE_DIR; pwd -P", **cwd)
-    found, top = result["stdout"].split()
-    assert found == f"{top}/{folder}"
 
 
 def test_a_command_is_run_by_bash_as_a_login_shell(systems):
@@ -313,7 +227,7 @@ def test_two_stars_are_any_number_of_folders(systems):
     result = run(
         systems,
         "mkdir -p out/b/c; echo 1 > out/a; echo 2 > out/b/c/d",
-        outputs={"globs": ["$OUTPUT_DIR/**"]},
+        outputs={"globs": ["$OUTPUT_DIR/b/**", "${OUTPUT_DIR}/*"]},
     )
     assert [file["name"] for file in result["output_files"]] == ["out/a", "out/b/c/d"]
     assert "content" not in result["output_files"][0]

@@ -69,16 +69,11 @@ def make_states(point):
     }
     kept = 0.8 * point.recall
     answerable = StateShares(kept, 0.05, 0.1, 0.85 - kept)
-    kinds = {"short": 0.61, "task": 0.42}
     return States(
-        lower_bound=0.11,
-        answerable=answerable,
-        shown=0.93,
-        length=1.4,
-        unanswerable=told,
+        *(0.11, answerable, 0.93, 1.4, told),
         threshold=point.threshold,
         precision=point.precision,
-        kinds=kinds,
+        kinds={"short": 0.61, "task": 0.42},
         faces={"page": FaceStates(0.05, answerable, 0.97, 2.5, told)},
     )
 
@@ -168,19 +163,15 @@ def report():
             for measure in systems[0].means
             if measure not in NOT_COMPARED
         ]
+        sources = [*systems[0].abstention.auroc]
         given = {
             "documents": 697,
             "queries": len(systems[0].per_query.get("nDCG@10", ())),
-            "unanswerable": dict.fromkeys(systems[0].abstention.auroc, 150),
-            "style": dict.fromkeys(list(systems[0].abstention.auroc)[:1], 0.8765),
+            "unanswerable": dict.fromkeys(sources, 150),
+            "style": dict.fromkeys(sources[:1], 0.8765),
+            "comparisons": tuple(comparisons),
             **fields,
         }
-        return Report(
-            collection=collection,
-            systems=systems,
-            comparisons=tuple(comparisons),
-            notes=notes,
-            **given,
-        )
+        return Report(collection=collection, systems=systems, notes=notes, **given)
 
     return make

@@ -78,7 +78,6 @@ def test_an_edge_belongs_to_the_bin_above():
 
 
 def test_weights_count_cases():
-    """A case of weight three is three cases, but for the count."""
     scores, outcomes = [0.05, 0.02, 0.8], [True, False, False]
     thrice, bins = expected_calibration_error(scores, outcomes, weights=[3, 1, 2])
     expected, same = expected_calibration_error([0.05] * 3 + [0.02] + [0.8] * 2, [1] * 3 + [0] * 3)
@@ -101,9 +100,17 @@ def test_calibration_error_is_bounded_and_complete(cases, bins):
 
 
 def test_the_default_threshold_by_hand():
-    """At 0.4 one of four is kept, one of two foreign ones and four in all are answered."""
+    """At 0.4 one of four is kept, one of two foreign ones and four in all are answered.
+
+    Then two right first hits of two answerable, one foreign and two other answers.
+    """
     found = assess_abstention(system(FOUR, threshold=0.4, foreign=FOREIGN), qrels_of(FOUR))
     assert point_of(found.default) == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
+    answers = answered([("a", 0.9)], [("a", 0.9)])
+    none = {"n1": (("x", 0.9),), "n2": (("x", 0.9),), "n3": (("x", 0.1),)}
+    both = system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none)
+    found = point_of(assess_abstention(both, qrels_of(answers)).default)
+    assert found == OperatingPoint(0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5)
 
 
 def test_a_score_at_the_threshold_is_accepted():
@@ -114,14 +121,10 @@ def test_a_score_at_the_threshold_is_accepted():
 
 
 def test_a_query_without_a_hit_is_not_answered_at_any_threshold():
-    """Not even at 0, which its score for the histogram is."""
+    """Even where scores are negative, as those of some run files are."""
     found = assess_abstention(system(FOUR, foreign=FOREIGN), qrels_of(FOUR))
     assert found.curve[0] == OperatingPoint(0.0, 2 / 4, {"foreign": 1 / 2}, 1 / 4)
     assert found.top_scores == {"answerable": (0.9, 0.5, 0.7, 0.0), "foreign": (0.5, 0.0)}
-
-
-def test_no_hit_is_below_every_hit():
-    """Even where scores are negative, as those of some run files are."""
     answers = answered([("a", -3.0)], [("a", -1.0)])
     found = assess_abstention(system(answers, calibrated=False, none={"n": ()}), qrels_of(answers))
     assert found.auroc == {"none": 1.0}
@@ -134,21 +137,7 @@ def test_depth_says_how_far_an_answer_goes():
     assert kept == [2 / 4, 3 / 4]
 
 
-def test_precision_pools_all_unanswerable_queries():
-    """Two right first hits of two answerable, one foreign and two other answers."""
-    answers = answered([("a", 0.9)], [("a", 0.9)])
-    none = {"n1": (("x", 0.9),), "n2": (("x", 0.9),), "n3": (("x", 0.1),)}
-    found = assess_abstention(
-        system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none),
-        qrels_of(answers),
-    )
-    assert point_of(found.default) == OperatingPoint(
-        0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5
-    )
-
-
 def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantiles():
-    """From 0 to 1 by 0.02; else at scores that were observed, the lowest and highest among them."""
     answers = {f"q{number}": (("a", float(number)),) for number in range(1_000)}
     grid = assess_abstention(system(FOUR), qrels_of(FOUR)).curve
     assert [point.threshold for point in grid] == [step / 50 for step in range(51)]
@@ -161,18 +150,17 @@ def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantil
 
 def test_equal_scores_have_one_threshold():
     answers = answered([("a", 7.0)], [("x", 7.0)])
-    found = assess_abstention(
-        system(answers, calibrated=False, foreign={"f": (("x", 7.0),)}), qrels_of(answers)
-    )
+    raw = system(answers, calibrated=False, foreign={"f": (("x", 7.0),)})
+    found = assess_abstention(raw, qrels_of(answers))
     point = OperatingPoint(7.0, 1 / 2, {"foreign": 1.0}, 1 / 3)
     assert found.auroc == {"foreign": 0.5}
+    assert (found.calibration_error, found.reliability) == ({}, ())  # no probabilities
     assert found.curve == (point,)
     assert found.keeping == {0.9: point, 0.95: point}
 
 
 @given(st.lists(HITS, min_size=1, max_size=12))
 def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
-    """It keeps the share, and the next higher observed score does not."""
     answers = answered(*rankings)
     qrels = qrels_of(answers)
     keeping = assess_abstention(system(answers), qrels).keeping
@@ -189,7 +177,6 @@ def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
 
 @given(st.lists(HITS, min_size=1, max_size=8), st.lists(HITS, max_size=8), st.booleans())
 def test_a_higher_threshold_never_answers_more(rankings, foreign, calibrated):
-    """Neither kept nor false answers rise along the curve, which rises itself."""
     answers = answered(*rankings)
     found = assess_abstention(
         system(answers, calibrated=calibrated, foreign=answered(*foreign)), qrels_of(answers)
@@ -218,25 +205,13 @@ def test_both_sorts_of_queries_weigh_the_same_in_the_calibration():
     answers = answered([("a", 0.9)])
     foreign = {"f1": (("x", 0.2),), "f2": (("x", 0.2),)}
     negatives = {"n1": (("x", 0.9),), "n2": (("x", 0.4),)}
-    found = assess_abstention(
-        system(answers, foreign=foreign, negatives=negatives), qrels_of(answers)
-    )
+    made = system(answers, foreign=foreign, negatives=negatives)
+    found = assess_abstention(made, qrels_of(answers))
     # In the last bin weigh 1/2 of a relevant and 1/8 of an irrelevant 0.9: it is right in 4 of 5.
     expected = 2 / 8 * 0.2 + 1 / 8 * 0.4 + 5 / 8 * (0.9 - 4 / 5)
-    assert found.calibration_error == {
-        "answerable": pytest.approx(0.1),
-        "all": pytest.approx(expected),
-    }
-    assert found.reliability[-1] == ReliabilityBin(
-        0.9, 1.0, 2, pytest.approx(0.9), pytest.approx(4 / 5)
-    )
-
-
-def test_scores_that_are_no_probabilities_have_no_calibration():
-    """A BM25 score of 12 is not wrong about anything."""
-    answers = answered([("a", 12.0)])
-    found = assess_abstention(system(answers, calibrated=False), qrels_of(answers))
-    assert (found.calibration_error, found.reliability) == ({}, ())
+    assert found.calibration_error == pytest.approx({"answerable": 0.1, "all": expected})
+    last = found.reliability[-1]
+    assert last == ReliabilityBin(0.9, 1.0, 2, pytest.approx(0.9), pytest.approx(4 / 5))
 
 
 def test_without_unanswerable_queries_only_kept_is_known():
@@ -249,26 +224,21 @@ def test_without_unanswerable_queries_only_kept_is_known():
 
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_system_that_never_answers(calibrated):
-    """Keeps nothing, answers nothing falsely, and cannot be ranked or calibrated."""
-    found = assess_abstention(
-        system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()}), {"q": {"a": 1}}
-    )
-    silent = OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
-    assert point_of(found.default) == silent
+    silent = system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()})
+    found = assess_abstention(silent, {"q": {"a": 1}})
+    assert point_of(found.default) == OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
     assert {point.recall for point in found.curve} == ({0.0} if calibrated else set())
     assert found.auroc == {"foreign": 0.5}
     assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
 
 
 def test_only_unanswerable_queries_have_hits():
-    """Every answer is wrong, and the error is how sure it was."""
     found = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
     assert found.auroc == {"foreign": 0.0}
     assert found.calibration_error == {"all": pytest.approx(0.8)}
 
 
 def test_only_queries_with_a_relevant_document_are_answerable():
-    """A grade of 0 judges, but nothing right; other queries are not looked at."""
     answers = answered([("a", 0.9)], [("a", 0.9)], [("a", 0.9)])
     found = assess_abstention(system(answers), {"q1": {"a": 1}, "q2": {"a": 0}})
     assert found.top_scores == {"answerable": (0.9,)}

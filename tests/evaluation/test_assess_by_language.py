@@ -52,31 +52,27 @@ def system(name, **answers):
 
 GOOD = system(
     "good",
-    en1="bill",
-    zh1="dinner save",
-    zh2="dinner",
-    es1="train dinner poster",
-    es2="bill",
-    ko1="train",
-    ko2="save",
+    **{"en1": "bill", "zh1": "dinner save", "zh2": "dinner", "es1": "train dinner poster"},
+    **{"es2": "bill", "ko1": "train", "ko2": "save"},
 )
 BAD = system("bad", en1="bill", zh2="dinner", ko1="train")
 
 
 def measured(collection=COLLECTION, systems=(GOOD, BAD)):
-    """Return the report of a collection with its languages."""
     return add_languages(assess(collection, systems), collection, systems)
 
 
 def tagged(*languages, collection=COLLECTION):
-    """Return the collection with a language tag for each query, in their order."""
     pairs = zip(collection.queries, languages, strict=True)
     return replace(collection, queries=tuple(replace(query, language=tag) for query, tag in pairs))
 
 
 def means(parts, place=0):
-    """Return the nDCG@10 of one system in each part."""
     return {name: part.systems[place].means["nDCG@10"] for name, part in parts.items()}
+
+
+def counts(parts):
+    return {name: part.queries for name, part in parts.items()}
 
 
 def english(count=4):
@@ -93,25 +89,23 @@ def english(count=4):
 
 
 def test_the_queries_of_each_language_are_measured_by_themselves():
-    """Worked by hand; the language with most queries comes first, ties by code."""
     report = measured()
-    assert {name: part.queries for name, part in report.languages.items()} == {
-        "es": 2,
-        "ko": 2,
-        "zh": 2,
-        "en": 1,
-    }
+    assert counts(report.languages) == {"es": 2, "ko": 2, "zh": 2, "en": 1}
     assert list(report.languages) == ["es", "ko", "zh", "en"]
     assert means(report.languages) == pytest.approx(
         {"es": (RIGHT_AT_3 + 1) / 2, "ko": 1, "zh": (RIGHT_AT_2 + 1) / 2, "en": 1}
     )
     assert means(report.languages, 1) == {"es": 0, "ko": 0.5, "zh": 0.5, "en": 1}
+    part = report.languages["zh"]
+    assert (part.collection, part.notes, part.unanswerable) == ("languages: zh", (), {})
+    assert part.systems[0].worst == part.systems[0].best == ()
+    assert part.systems[0].abstention.auroc == {}
+    assert replace(report, languages={}, crossing={}) == assess(COLLECTION, (GOOD, BAD))
 
 
 def test_queries_that_cross_languages_are_measured_apart():
-    """They and all that answers them are in different languages."""
     crossing = measured().crossing
-    assert {name: part.queries for name, part in crossing.items()} == {SAME: 4, CROSS: 3}
+    assert counts(crossing) == {SAME: 4, CROSS: 3}
     assert list(crossing) == [SAME, CROSS]
     assert means(crossing) == pytest.approx(
         {SAME: (1 + 1 + RIGHT_AT_3 + 1) / 4, CROSS: (RIGHT_AT_2 + 1 + 1) / 3}
@@ -120,22 +114,9 @@ def test_queries_that_cross_languages_are_measured_apart():
 
 
 def test_one_answer_in_the_language_of_the_query_is_enough_to_be_the_same():
-    """Whatever else answers it; what is judged irrelevant does not count."""
     qrels = {**COLLECTION.qrels, "zh1": {"save": 1, "dinner": 1}, "es2": {"bill": 1, "poster": 0}}
     crossing = measured(replace(COLLECTION, qrels=qrels)).crossing
-    assert {name: part.queries for name, part in crossing.items()} == {SAME: 5, CROSS: 2}
-
-
-def test_each_part_is_named_and_says_nothing_that_the_whole_says():
-    part = measured().languages["zh"]
-    assert (part.collection, part.notes, part.unanswerable) == ("languages: zh", (), {})
-    assert part.systems[0].worst == part.systems[0].best == ()
-    assert part.systems[0].abstention.auroc == {}
-
-
-def test_the_whole_stays_as_it_is():
-    report = measured()
-    assert replace(report, languages={}, crossing={}) == assess(COLLECTION, (GOOD, BAD))
+    assert counts(crossing) == {SAME: 5, CROSS: 2}
 
 
 @pytest.mark.parametrize("count", [FEW - 1, FEW])
@@ -163,25 +144,16 @@ def test_a_collection_in_one_language_has_no_languages():
 
 
 def test_one_language_is_told_of_where_it_is_not_that_of_the_skills():
-    """All queries are in it, and all of them cross."""
     only = replace(COLLECTION, queries=tuple(COLLECTION.queries[n] for n in (1, 6)))
     report = measured(tagged("ko", "ko", collection=only))
     assert list(report.languages) == ["ko"]
-    assert {name: part.queries for name, part in report.crossing.items()} == {CROSS: 2}
+    assert counts(report.crossing) == {CROSS: 2}
 
 
 def test_a_tag_decides_over_the_text():
-    """By its first part, in any case; one that names no language decides nothing."""
     queries = tagged("EN", "zh-CN", "zh_Hant", "und", "?", "\x1b[2J", "fil").queries
-    assert query_languages(queries) == {
-        "en1": "en",
-        "zh1": "zh",
-        "zh2": "zh",
-        "es1": "es",
-        "es2": "es",
-        "ko1": "ko",
-        "ko2": "fil",
-    }
+    told = dict(zip(ASKED, "en zh zh es es ko fil".split(), strict=True))
+    assert query_languages(queries) == told
 
 
 def test_the_tag_of_a_document_decides_too():
@@ -195,30 +167,25 @@ def test_the_tag_of_a_document_decides_too():
 
 
 def test_queries_of_an_unknown_language_come_last_and_cross_nothing():
-    """They are in no other group, so that numbers can be added up."""
     queries = (JudgedQuery("en1", "xkcd 927"), *COLLECTION.queries[1:])
     report = measured(replace(COLLECTION, queries=queries))
     assert list(report.languages) == ["es", "ko", "zh", UNKNOWN]
     assert sum(part.queries for part in report.crossing.values()) == 6
-
-
-def test_what_asks_for_a_skill_in_an_unknown_language_crosses_nothing():
     documents = (DOCUMENTS[0], JudgedDocument("save", "save", "pg_dump"), *DOCUMENTS[2:])
     crossing = measured(replace(COLLECTION, documents=documents)).crossing
-    assert {name: part.queries for name, part in crossing.items()} == {SAME: 4, CROSS: 1}
-
-
-def test_a_language_that_few_texts_suggest_is_not_believed():
-    """One in a hundred untagged queries may be misread; a tag is believed."""
-    collection = english(count=99)
-    odd = JudgedQuery("odd", ASKED["es1"][0])
-    assert query_languages((*collection.queries, odd))["odd"] == ""
-    assert query_languages((*collection.queries[:40], odd))["odd"] == "es"
-    said = replace(odd, language="es")
-    assert query_languages((*collection.queries, said))["odd"] == "es"
+    assert counts(crossing) == {SAME: 4, CROSS: 1}
 
 
 def test_queries_without_a_relevant_document_are_in_no_language():
     qrels = {**COLLECTION.qrels, "en1": {"bill": 0}}
     report = measured(replace(COLLECTION, qrels=qrels))
     assert list(report.languages) == ["es", "ko", "zh"]
+
+
+def test_a_language_that_few_texts_suggest_is_not_believed():
+    collection = english(count=99)
+    odd = JudgedQuery("odd", ASKED["es1"][0])
+    assert query_languages((*collection.queries, odd))["odd"] == ""
+    assert query_languages((*collection.queries[:40], odd))["odd"] == "es"
+    said = replace(odd, language="es")
+    assert query_languages((*collection.queries, said))["odd"] == "es"

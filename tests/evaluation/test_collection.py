@@ -22,12 +22,12 @@ from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 FILES = {
     "corpus.jsonl": '{"_id": "pdf", "name": "fill-pdf", "description": "Forms.", "body": "#"}\n'
-    '{"_id": "csv", "name": "chart-csv", "description": "Draws charts."}\n',
+    '{"_id": "csv", "name": "chart-csv", "description": "Draws charts.", "body": null}\n',
     "queries.jsonl": '{"_id": "q1", "text": "fill in a form", "kind": "trigger", "lang": "en"}\n'
     '{"_id": "q2", "text": "draw a chart", "leak": false}\n',
     "qrels.tsv": "query-id\tcorpus-id\tscore\nq1\tpdf\t1\nq2\tcsv\t2\nq2\tpdf\t-1\n",
     "ignore.tsv": "query-id\tcorpus-id\nq1\tcsv\n",
-    "negatives.jsonl": '{"_id": "n1", "text": "boil an egg", "not_skill": null}\n',
+    "negatives.jsonl": '{"_id": "n1", "text": "boil an egg", "kind": "twin", "twin_of": "q1"}\n',
 }
 """A small collection with everything in it."""
 
@@ -56,14 +56,12 @@ def write_files(folder, **changed):
 
 
 def problem(folder, **options):
-    """Return what loading a folder raises."""
     with pytest.raises(EvaluationError) as caught:
         load_collection(folder, **options)
     return str(caught.value)
 
 
 def test_everything_in_a_folder_is_read(write):
-    """Documents, queries, grades, documents to ignore and negatives; other keys are passed over."""
     assert load_collection(write()) == Collection(
         name="small",
         documents=(
@@ -76,19 +74,17 @@ def test_everything_in_a_folder_is_read(write):
         ),
         qrels={"q1": {"pdf": 1}, "q2": {"csv": 2, "pdf": -1}},
         ignored={"q1": frozenset({"csv"})},
-        negatives=(JudgedQuery("n1", "boil an egg"),),
+        negatives=(JudgedQuery("n1", "boil an egg", "twin", twin_of="q1"),),
     )
 
 
 def test_ignored_documents_and_negatives_are_optional(write):
-    """Missing or empty, the files change nothing else."""
     without = load_collection(write(ignore_tsv=None, negatives_jsonl=None))
     assert (without.ignored, without.negatives) == ({}, ())
     assert load_collection(write(ignore_tsv="", negatives_jsonl="")) == without
 
 
 def test_a_folder_of_beir_is_read_as_it_is(write):
-    """Title and text are name and description, and the split is a file."""
     folder = write(
         corpus_jsonl='{"_id": "1", "title": "T", "text": "long", "metadata": {}}\n'
         '{"_id": "2", "title": " ", "text": "x"}\n{"_id": "3", "text": "y"}\n',
@@ -147,7 +143,6 @@ def test_whole_numbers_are_ids(write):
 
 
 def test_line_ends_marks_and_blank_lines_do_not_matter(write):
-    """CRLF, a byte order mark, blank lines and a missing last line end are read like the rest."""
     plain = load_collection(write())
     odd = {}
     for name, text in FILES.items():
@@ -157,30 +152,20 @@ def test_line_ends_marks_and_blank_lines_do_not_matter(write):
     assert load_collection(write(**odd)) == plain
 
 
-def test_a_line_separator_in_a_text_ends_no_line(write):
-    """U+2028, U+0085 and their like are text in JSON."""
-    text = "one\u2028two\x85three\u2029four"
-    line = json.dumps({"_id": "n1", "text": text}, ensure_ascii=False)
-    assert load_collection(write(negatives_jsonl=line)).negatives[0].text == text
-
-
-def test_half_a_surrogate_pair_in_a_text_is_replaced(write):
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("one\u2028two\x85three\u2029four", "one\u2028two\x85three\u2029four"),
+        ("cut \\ud83d", "cut \ufffd"),
+    ],
+)
+def test_odd_characters_end_no_line_and_half_a_pair_is_replaced(write, written, text):
     """JSON can hold what UTF-8 cannot, such as an emoji cut in two."""
-    found = load_collection(
-        write(negatives_jsonl='{"_id": "n1", "text": "cut \\ud83d", "kind": "\\udc00"}')
-    )
-    assert found.negatives == (JudgedQuery("n1", "cut \ufffd", "\ufffd"),)
-
-
-def test_missing_texts_that_are_not_needed_are_empty(write):
-    found = load_collection(
-        write(corpus_jsonl='{"_id": "pdf", "name": "p", "body": null}\n{"_id": "csv", "name": "c"}')
-    )
-    assert found.documents == (JudgedDocument("pdf", "p", ""), JudgedDocument("csv", "c", ""))
+    found = load_collection(write(negatives_jsonl=f'{{"_id": "n1", "text": "{written}"}}'))
+    assert found.negatives == (JudgedQuery("n1", text),)
 
 
 def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
-    """Unjudged, or judged 0 and below: neither is measured, nor are its other lines kept."""
     queries = FILES["queries.jsonl"] + '{"_id": "q3", "text": "c"}\n'
     header = "query-id\tcorpus-id\tscore\n"
     found = load_collection(
@@ -218,53 +203,23 @@ LINES = {
     "id with a tab": ("corpus.jsonl", '{"_id": "a\\tb", "name": "a"}', 1, ["'a\\tb'", "control"]),
     "id half a pair": ("queries.jsonl", '{"_id": "\\ud83d", "text": "a"}', 1, ["'\\ud83d'"]),
     "id twice": ("corpus.jsonl", FILES["corpus.jsonl"] * 2, 3, ["'pdf'", "corpus.jsonl:1 has it"]),
-    "both query and negative": (
-        "negatives.jsonl",
-        '{"_id": "q2", "text": "a"}',
-        1,
-        ["'q2'", "queries.jsonl:2 has it too; rename or remove one"],
-    ),
+    "query, negative": ("negatives.jsonl", '{"_id": "q2", "text": "a"}', 1, ["queries.jsonl:2 "]),
     "no name": ("corpus.jsonl", '{"_id": "a", "description": "b"}', 1, ['"name" is missing']),
     "blank name": ("corpus.jsonl", '{"_id": "a", "name": ""}', 1, ["\"name\" is ''"]),
     "null name": ("corpus.jsonl", '{"_id": "a", "name": null, "text": "b"}', 1, ['"name" is miss']),
     "body a list": ("corpus.jsonl", '{"_id": "a", "name": "b", "body": []}', 1, ['"body" is []']),
-    "examples a text": (
-        "corpus.jsonl",
-        '{"_id": "a", "name": "b", "examples": "c"}',
-        1,
-        ["\"examples\" is 'c'; it must be a list of texts"],
-    ),
-    "examples with a number": (
-        "corpus.jsonl",
-        '{"_id": "a", "name": "b", "examples": ["c", 1]}',
-        1,
-        ["it must be a list of texts"],
-    ),
+    "a text": ("corpus.jsonl", '{"_id": "a", "name": "b", "examples": "c"}', 1, ["is 'c'"]),
+    "a number": ("corpus.jsonl", '{"_id": "a", "name": "b", "examples": ["c", 1]}', 1, ["a list"]),
     "no text": ("queries.jsonl", '{"_id": "a"}', 1, ['"text" is missing']),
     "blank text": ("queries.jsonl", '{"_id": "a", "text": "\\n "}', 1, ["not blank"]),
-    "no header": (
-        "qrels.tsv",
-        "q1\tpdf\t1\n",
-        1,
-        ["'q1\\tpdf\\t1'", "query-id<TAB>corpus-id<TAB>"],
-    ),
+    "no header": ("qrels.tsv", "q1\tpdf\t1\n", 1, ["'q1\\tpdf\\t1'", "-id<TAB>corpus-id<TAB>"]),
     "header of another file": ("ignore.tsv", FILES["qrels.tsv"], 1, ["query-id<TAB>corpus-id."]),
     "empty judgments": ("qrels.tsv", "", 1, ["is not the header"]),
     "blanks for tabs": ("qrels.tsv", FILES["qrels.tsv"] + "q1 csv 1", 5, ["1 column ", "not 3"]),
     "a column more": ("ignore.tsv", FILES["ignore.tsv"] + "q1\tpdf\t1", 3, ["3 columns", "not 2"]),
     "unknown query": ("qrels.tsv", FILES["qrels.tsv"] + "q9\tpdf\t1", 5, ["'q9'", "queries.jsonl"]),
-    "unknown document": (
-        "qrels.tsv",
-        FILES["qrels.tsv"] + "q1\tpdg\t1",
-        5,
-        ["'pdg'", "corpus.jsonl"],
-    ),
-    "unknown to ignore": (
-        "ignore.tsv",
-        FILES["ignore.tsv"] + "q1\tpd\n",
-        3,
-        ["'pd'", "(nearest: 'pdf')"],
-    ),
+    "unknown document": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tpdg\t1", 5, ["'pdg'", "corpus.js"]),
+    "unknown to ignore": ("ignore.tsv", FILES["ignore.tsv"] + "q1\tpd\n", 3, ["(nearest: 'pdf')"]),
     "a fraction": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t0.5", 5, ["'0.5'", "integer"]),
     "other digits": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t\u0661", 5, ["integer"]),
     "a huge score": ("qrels.tsv", FILES["qrels.tsv"] + "q1\tcsv\t10000", 5, ["to 9999"]),
@@ -274,7 +229,6 @@ LINES = {
 
 @pytest.mark.parametrize("case", LINES)
 def test_a_line_that_cannot_be_used_is_named_with_its_value(write, case):
-    """File, line, value, and what it must be."""
     name, content, number, parts = LINES[case]
     folder = write(**{name.replace(".", "_"): content})
     message = problem(folder)
@@ -285,7 +239,6 @@ def test_a_line_that_cannot_be_used_is_named_with_its_value(write, case):
 
 @pytest.mark.parametrize("name", ["corpus.jsonl", "queries.jsonl", "qrels.tsv"])
 def test_a_missing_file_is_named_and_a_collection_described(write, name):
-    """The message shows the form of each file."""
     message = problem(write(**{name.replace(".", "_"): None}))
     assert name in message
     assert 'queries.jsonl ({"_id": …, "text": …} a line)' in message
@@ -298,7 +251,6 @@ def test_an_empty_file_is_named(write, name):
 
 
 def test_judgments_must_hold_a_relevant_document(write):
-    """Neither a header alone nor scores of 0 can be measured."""
     for rows in ("", "q1\tpdf\t0\nq2\tpdf\t-1\n"):
         folder = write(qrels_tsv=f"query-id\tcorpus-id\tscore\n{rows}")
         start = f"{folder / 'qrels.tsv'}: no query has a relevant document; judge a pair"
@@ -306,7 +258,6 @@ def test_judgments_must_hold_a_relevant_document(write):
 
 
 def test_what_is_no_folder_is_no_collection(write, tmp_path):
-    """Missing, a file, or a name that no system takes."""
     assert "is not a folder. A collection is a folder with" in problem(tmp_path / "absent")
     assert "is not a folder" in problem(write() / "corpus.jsonl")
     assert problem(Path("a" * 5000))
@@ -314,7 +265,6 @@ def test_what_is_no_folder_is_no_collection(write, tmp_path):
 
 
 def test_a_query_may_be_as_long_as_search_takes(write):
-    """A longer one could not be asked, and is named."""
     longest, longer = (
         json.dumps({"_id": f"n{more}", "text": "x" * (MAX_QUERY_CHARS + more)}) for more in (0, 1)
     )
@@ -330,7 +280,6 @@ def test_a_collection_has_the_name_of_its_folder(write, monkeypatch):
 
 @given(st.sampled_from(sorted(FILES)), st.binary(max_size=60), st.integers(0, 80))
 def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, place):
-    """Bytes in the middle of a file give a collection or our error, nothing else."""
     folder = write_files(tmp_path_factory.mktemp("fuzz") / "small")
     content = FILES[name].encode()
     (folder / name).write_bytes(content[:place] + data + content[place:])
@@ -343,7 +292,6 @@ def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, 
 
 @st.composite
 def collections(draw):
-    """Draw a collection of the kind that loading gives."""
     doc_ids = draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
     query_ids = draw(st.lists(IDS, min_size=2, max_size=5, unique=True))
     *asked, negative = query_ids
@@ -362,7 +310,10 @@ def collections(draw):
         queries=tuple(JudgedQuery(key, draw(TEXTS), draw(texts), draw(texts)) for key in asked),
         qrels=qrels,
         ignored=ignored,
-        negatives=(JudgedQuery(negative, draw(TEXTS)),) if draw(st.booleans()) else (),
+        negatives=tuple(
+            JudgedQuery(negative, draw(TEXTS), twin_of=draw(st.sampled_from(["", *asked])))
+            for _ in range(draw(st.integers(0, 1)))
+        ),
     )
 
 
@@ -435,7 +386,6 @@ def test_other_documents_have_another_digest(one, other):
 
 
 def test_negatives_are_told_apart_by_their_kind():
-    """Unless queries are of that kind too, or it is the name of something else."""
     kinds = {"1": "twin", "2": "", "3": "trigger", "4": "foreign", "5": "twin", "6": "answerable"}
     collection = Collection(
         "c",
@@ -445,15 +395,5 @@ def test_negatives_are_told_apart_by_their_kind():
         negatives=tuple(JudgedQuery(key, "y", kind) for key, kind in kinds.items()),
     )
     found = negatives_by_source(collection)
-    assert {source: [one.query_id for one in group] for source, group in found.items()} == {
-        "twin": ["1", "5"],
-        "negatives": ["2", "3", "4", "6"],
-    }
-
-
-def test_the_original_of_a_twin_is_kept(write, tmp_path):
-    twin = {"_id": "t", "text": "brew some gravel", "kind": "twin", "twin_of": "q1"}
-    loaded = load_collection(write(negatives_jsonl=json.dumps(twin)))
-    assert loaded.negatives == (JudgedQuery("t", "brew some gravel", "twin", twin_of="q1"),)
-    save_collection(loaded, tmp_path / "copy")
-    assert load_collection(tmp_path / "copy").negatives == loaded.negatives
+    actual = {source: [one.query_id for one in group] for source, group in found.items()}
+    assert actual == {"twin": ["1", "5"], "negatives": ["2", "3", "4", "6"]}

@@ -29,40 +29,31 @@ SECOND = Collection(
 
 
 def ids(collection):
-    """Return the ids of the documents of a collection."""
     return [document.doc_id for document in collection.documents]
 
 
-def test_every_collection_has_the_documents_of_all():
-    """Under the name of where they come from; texts and languages stay."""
+def test_every_collection_has_the_documents_of_all_and_its_own_judgments():
+    """A copy in an earlier collection stands for a later one; copies within one stay."""
     first, second = pool_collections([FIRST, SECOND])
     assert first.documents == second.documents
     assert ids(first) == ["first/tea", "first/tea2", "first/juice", "second/b", "second/d"]
     assert (first.documents[2].description, first.documents[2].language) == ("Press juice.", "en")
     assert first.pool == second.pool != ""
-
-
-def test_each_keeps_its_name_its_queries_and_their_judgments():
-    """By the ids in the pool; what is not relevant or to be ignored stays so."""
-    first, second = pool_collections([FIRST, SECOND])
     assert (first.name, first.queries) == ("first", FIRST.queries)
     assert (second.name, second.queries) == ("second", SECOND.queries)
     assert first.qrels == {"q": {"first/tea": 2, "first/juice": 0}}
     assert first.ignored == {"q": {"first/juice"}}
-
-
-def test_the_same_document_of_an_earlier_collection_stands_for_a_later_one():
-    """With all its copies there; within one collection copies stay what they are."""
-    _, second = pool_collections([FIRST, SECOND])
-    assert second.qrels == {
-        "q": {"first/tea": 1, "first/tea2": 1, "second/b": 1},
-        "r": {"second/d": 1},
-    }
+    assert second.qrels["q"] == {"first/tea": 1, "first/tea2": 1, "second/b": 1}
+    assert second.qrels["r"] == {"second/d": 1}
     assert second.ignored == {"r": {"first/tea", "first/tea2"}}
+    assert (first.negatives, second.negatives) == ((), ())
+    pooled = "Asked among the 5 documents of 2 collections together."
+    left = "Not asked: its 2 negatives, which another collection may answer."
+    assert first.notes == ("a note", f"{pooled} {left}")
+    assert second.notes == (pooled,)
 
 
 def test_of_several_judgments_of_one_document_the_highest_counts():
-    """Two copies in the later collection are one document of the earlier."""
     copies = Collection(
         "copies", (TEA, TEA_AGAIN), (JudgedQuery("q", "tea"),), {"q": {"tea": 0, "tea2": 3}}
     )
@@ -73,29 +64,17 @@ def test_of_several_judgments_of_one_document_the_highest_counts():
 
 
 def test_a_slash_in_an_id_makes_no_two_ids_the_same():
-    """The name of a collection, a folder, has none."""
     documents = (JudgedDocument("b/c", "x", "x"), JudgedDocument("c", "y", "y"))
     one = Collection("a", documents[:1], (JudgedQuery("q", "x"),), {"q": {"b/c": 1}})
     other = Collection("b", documents[1:], (JudgedQuery("q", "y"),), {"q": {"c": 1}})
     assert ids(pool_collections([one, other])[0]) == ["a/b/c", "b/c"]
 
 
-def test_negatives_are_left_out_and_that_is_said():
-    first, second = pool_collections([FIRST, SECOND])
-    assert (first.negatives, second.negatives) == ((), ())
-    pooled = "Asked among the 5 documents of 2 collections together."
-    left = "Not asked: its 2 negatives, which another collection may answer."
-    assert first.notes == ("a note", f"{pooled} {left}")
-    assert second.notes == (pooled,)
-
-
 def document(doc_id, name="n", description="", body=""):
-    """Make a document."""
     return JudgedDocument(doc_id, name, description, body)
 
 
 def test_copies_share_their_name_and_body_or_description():
-    """Copies of copies are copies; an empty text is nothing to share."""
     documents = [
         document("a", description="D", body="B"),
         document("b", description="d"),

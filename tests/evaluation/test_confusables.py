@@ -32,7 +32,6 @@ def find(queries, rankings, documents=DOCUMENTS):
 
 
 def test_a_theft_by_hand():
-    """Of four queries for coffee tea wins two, one without coffee in the answer."""
     (found,) = find(
         [
             ("hot water espresso", ["coffee"]),
@@ -56,7 +55,6 @@ def test_a_theft_by_hand():
 
 
 def test_the_words_of_a_theft_by_hand():
-    """Words of the winner alone come first; to add, words from the loser's own body come first."""
     (found,) = find(
         [("hot water espresso", ["coffee"]), ("hot waters please", ["coffee"])],
         [[("tea", 2.0)], [("tea", 2.0)]],
@@ -82,17 +80,13 @@ def test_words_are_ranked_by_queries_and_rarity():
     (found,) = find(
         [("milk steam", ["a"]), ("milk foam", ["a"])], [[("b", 1.0)], [("b", 1.0)]], documents
     )
-    weights = {
-        "milk": 2 * math.log(1 + 1.5 / 2.5),
-        "steam": math.log(1 + 2.5 / 1.5),
-        "foam": math.log(1 + 2.5 / 1.5),
-    }
+    rare = math.log(1 + 2.5 / 1.5)
+    weights = {"milk": 2 * math.log(1 + 1.5 / 2.5), "steam": rare, "foam": rare}
     expected = sorted(weights, key=lambda word: (-weights[word], word))
     assert [word.text for word in found.words] == expected
 
 
 def test_words_of_most_documents_explain_nothing():
-    """Sixty documents of ninety speak of the user."""
     documents = [
         JudgedDocument(f"d{i}", f"n{i}", "the user" if i < 60 else "milk") for i in range(90)
     ]
@@ -101,7 +95,6 @@ def test_words_of_most_documents_explain_nothing():
 
 
 def test_a_part_of_a_word_is_shown_as_its_term():
-    """A word of two terms spells neither of them."""
     documents = (JudgedDocument("a", "a", "x"), JudgedDocument("b", "b", "open hub"))
     collection = Collection("c", documents, (JudgedQuery("q", "OpenHub"),), {"q": {"a": 1}})
 
@@ -113,7 +106,6 @@ def test_a_part_of_a_word_is_shown_as_its_term():
 
 
 def test_two_that_steal_from_each_other_are_mutual():
-    """The one with more queries comes first, ties by the loser's id."""
     queries = [("x", ["coffee"]), ("y", ["coffee"]), ("z", ["tea"]), ("w", ["kite"])]
     first = [[("tea", 1.0)], [("tea", 1.0)], [("coffee", 1.0)], [("coffee", 1.0)]]
     found = find(queries, first)
@@ -124,22 +116,15 @@ def test_two_that_steal_from_each_other_are_mutual():
     ]
 
 
-def test_any_relevant_document_in_front_is_no_theft():
-    assert find([("hot", ["coffee", "tea"])], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
-
-
-def test_a_query_is_stolen_from_each_of_its_documents():
-    found = find([("hot", ["coffee", "tea"]), ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
+def test_a_query_is_stolen_from_each_of_its_documents_and_by_several():
+    """Each thief has its own share of all; with a relevant document in front nothing is stolen."""
+    hot = ("hot", ["coffee", "tea"])
+    assert find([hot], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
+    found = find([hot, ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
     assert [(item.loser, item.share) for item in found] == [("coffee", 1.0), ("tea", 0.5)]
-
-
-def test_a_document_can_lose_to_several():
-    """Each thief has its own count, and its own share of all."""
     found = find([("x", ["coffee"]), ("y", ["coffee"])], [[("tea", 1.0)], [("kite", 1.0)]])
-    assert [(item.winner, item.queries, item.share) for item in found] == [
-        ("kite", 1, 0.5),
-        ("tea", 1, 0.5),
-    ]
+    counted = [(item.winner, item.queries, item.share) for item in found]
+    assert counted == [("kite", 1, 0.5), ("tea", 1, 0.5)]
 
 
 def test_copies_are_one_document():
@@ -165,16 +150,11 @@ def test_copies_are_one_document():
 
 
 def test_near_copies_share_a_place_and_steal_nothing():
-    """The right one follows with the same score; a third one behind it loses."""
     ranking = [("tea", 0.9), ("coffee", 0.9), ("kite", 0.2)]
     assert find([("a hot drink", ["coffee"])], [ranking]) == ()
     (found,) = find([("a hot drink", ["kite"])], [ranking])
     assert (found.winner, found.lead) == ("tea", pytest.approx(0.7))
-
-
-def test_there_is_no_lead_where_the_owner_is_never_found():
-    """Documents that the collection does not have are passed over."""
-    (found,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])
+    (found,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])  # the owner is not found
     assert (found.winner, found.lead, found.unranked) == ("tea", None, 1)
 
 
@@ -189,7 +169,6 @@ def test_examples_and_words_are_limited():
 
 
 def test_skills_that_steal_one_query_are_not_worth_telling():
-    """Unless that is asked for."""
     queries = tuple(JudgedQuery(f"{n}", f"steep tea {n}") for n in range(3))
     qrels = {"0": {"tea": 1}, "1": {"tea": 1}, "2": {"kite": 1}}
     collection = Collection("drinks", DOCUMENTS, queries, qrels)

@@ -66,7 +66,6 @@ def saved(runs, save):
 
 
 def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
-    """Names have the day; means, intervals and values by query are those of the first system."""
     (found,) = read_history(saved)
     assert found.unit == "run"
     names = [run.name for run in found.systems]
@@ -89,11 +88,6 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
     for measure, (share, size) in expected.items():
         assert new.means[measure] == pytest.approx(share, abs=1e-6)
         assert new.intervals[measure] == pytest.approx(share_interval(share, size), abs=1e-5)
-
-
-def test_runs_are_compared_with_the_oldest_query_by_query(saved, runs):
-    """By the test that compares systems, on the values that were saved."""
-    (found,) = read_history(saved)
     values = [(name, runs[name].systems[0].per_query) for name in ("old", "middle", "new")]
     for one, same in zip(found.comparisons, compare(values), strict=True):
         assert one.baseline == "2026-03-31 old"
@@ -127,18 +121,14 @@ def test_collections_are_joined_by_name_and_those_of_one_file_left_out(save, sma
         read_history([save("a", tea), save("b", ale)])
 
 
-def test_other_queries_are_not_tested_and_other_skills_are_told(save, report, system_report):
-    """A difference between other queries would say nothing of the system; the figures stay."""
+def test_other_queries_are_not_tested_and_other_skills_are_told(save, small, report, system_report):
+    """A difference between other queries, or none at all, would say nothing of the system."""
     few = report(system_report("hybrid", queries=20), documents=690)
     paths = [save(name, report(system_report("hybrid", queries=30))) for name in ("a", "b")]
     (found,) = read_history([*paths, save("c", few)])
     assert {one.system for one in found.comparisons} == {"b"}
     assert len(found.systems) == 3
     assert found.notes == ("No test: c has other queries.", "c searched 690 skills, a 697.")
-
-
-def test_without_values_by_query_there_is_no_test(save, small):
-    """Somebody may have cut them out to save space."""
     for nothing in ({}, {"hybrid": {}}, {"hybrid": {"nDCG@10": {}}}):
         paths = [save(name, small, per_query=nothing) for name in ("old", "new")]
         (found,) = read_history(paths)
@@ -193,7 +183,6 @@ def test_a_file_that_is_no_result_is_refused_with_the_cure(tmp_path, data):
 @settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.data())
 def test_whatever_a_result_holds_it_is_read_or_refused(save, small, data):
-    """A value anywhere in it is replaced by another one; nothing but an EvaluationError comes."""
     good = save("x", small)
     record = json.loads(good.read_text(encoding="utf-8"))
     place, key = record, data.draw(st.sampled_from(sorted(record)))
@@ -213,7 +202,6 @@ def test_whatever_a_result_holds_it_is_read_or_refused(save, small, data):
 
 @pytest.mark.slow
 def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
-    """nDCG@10, recall, false answers; the systems of the page are the runs."""
     html = render_page(read_history(saved), made="today", version="1")
     labels = [part.split('"')[0] for part in html.split('aria-label="')]
     assert [label for label in labels if label.endswith("run by run with intervals")] == [

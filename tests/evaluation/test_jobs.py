@@ -20,7 +20,6 @@ DRINKS = ("tea", "coffee", "lemonade", "cocoa", "juice")
 
 
 def make_collection(name="drinks", subjects=DRINKS):
-    """Make a collection of skills about some subjects, each with a query."""
     return Collection(
         name,
         tuple(JudgedDocument(one, f"make-{one}", f"How to make {one}.") for one in subjects),
@@ -57,11 +56,15 @@ def run(work):
     return evaluate_jobs
 
 
-def test_collections_are_loaded_in_order_with_distinct_names(folder):
-    """The later of two that have the same name is numbered."""
+def test_collections_are_loaded_in_order_with_distinct_names(folder, tmp_path):
+    """All of them before any is used."""
     places = [folder("a/drinks"), folder("metals"), folder("b/drinks")]
     names = [job.collection.name for job in load_jobs(places)]
     assert names == ["drinks", "metals", "drinks (2)"]
+    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
+        load_jobs([*places, tmp_path / "nowhere"])
+    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
+        load_jobs(places, foreign=[tmp_path / "nowhere"])
 
 
 def test_no_collection_is_foreign_to_itself(folder, tmp_path):
@@ -73,15 +76,7 @@ def test_no_collection_is_foreign_to_itself(folder, tmp_path):
     assert second.foreign[0][1] == load_collection(drinks).queries
 
 
-def test_every_collection_is_loaded_before_any_is_used(folder, tmp_path):
-    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
-        load_jobs([folder(), tmp_path / "nowhere"])
-    with pytest.raises(EvaluationError, match="nowhere is not a folder"):
-        load_jobs([folder("other")], foreign=[tmp_path / "nowhere"])
-
-
 def test_an_outcome_holds_what_was_asked_for(folder, run):
-    """The report of all systems; confusions only where they were asked for."""
     jobs = load_jobs([folder()], foreign=[folder("metals", subjects=("steel", "iron"))])
     (plain,) = run(jobs, "hybrid", "bm25")
     assert plain.report.collection == "drinks"
@@ -110,10 +105,8 @@ def test_own_skills_are_measured_by_kind_too(run, make_skill, tmp_path):
     job = make_own_job([root], ["example", "heading"])
     (outcome,) = run([job], "bm25")
     assert outcome.report.queries == 2
-    assert [(kind, of.queries) for kind, of in outcome.kinds.items()] == [
-        ("example", 1),
-        ("heading", 1),
-    ]
+    counts = [(kind, of.queries) for kind, of in outcome.kinds.items()]
+    assert counts == [("example", 1), ("heading", 1)]
 
 
 def test_run_files_are_read_back_with_the_same_measures(folder, run, tmp_path):

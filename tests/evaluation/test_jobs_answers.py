@@ -66,7 +66,6 @@ def answer(work):
 
 
 def ids(ranking):
-    """Return the documents of a ranking."""
     return [doc_id for doc_id, _ in ranking]
 
 
@@ -100,6 +99,7 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
 
 
 def test_unanswerable_queries_come_from_three_sources(answer):
+    """Of many foreign ones evenly spaced ones are asked."""
     assert answer("dense", collection=COLLECTION).systems[0].unanswerable.keys() == {"negatives"}
     foreign = [("metals", [JudgedQuery("q1", "weld a pipe"), JudgedQuery("q2", "cast iron")])]
     (system,) = answer("dense", foreign=foreign, drop_gold=True).systems
@@ -108,10 +108,13 @@ def test_unanswerable_queries_come_from_three_sources(answer):
         "foreign": ["metals:q1", "metals:q2"],
         "dropped gold": ["q1", "q2", "q3"],
     }
+    queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
+    (system,) = answer("bm25", foreign=[("metals", queries)]).systems
+    asked = [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
+    assert list(system.unanswerable["foreign"]) == asked
 
 
 def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_path):
-    """A run that is read again has them under the same name."""
     twin, other = COLLECTION.negatives
     kinds = replace(COLLECTION, negatives=(replace(twin, kind="twin", twin_of="q1"), other))
     (system,) = answer("dense", collection=kinds).systems
@@ -125,7 +128,7 @@ def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_pat
 
 
 def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
-    """Nor is what is ignored; a document that is judged not to fit stays."""
+    """Nor is what is ignored; what every document answers has no gold to drop."""
     systems = answer("hybrid", "dense", drop_gold=True).systems
     for system in systems:
         dropped = system.unanswerable["dropped gold"]
@@ -134,25 +137,12 @@ def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
         assert "coffee" not in ids(dropped["q2"])
         assert "lemon" not in ids(dropped["q3"])
     assert "keys" in ids(systems[1].answers["q3"])
-
-
-def test_a_query_that_every_document_answers_has_no_gold_to_drop(answer):
-    everything = dict.fromkeys(TEXTS, 1)
-    qrels = {**COLLECTION.qrels, "q1": everything}
-    collection = Collection("all", COLLECTION.documents, COLLECTION.queries, qrels)
-    (system,) = answer("dense", collection=collection, drop_gold=True).systems
+    qrels = {**COLLECTION.qrels, "q1": dict.fromkeys(TEXTS, 1)}
+    (system,) = answer("dense", collection=replace(COLLECTION, qrels=qrels), drop_gold=True).systems
     assert list(system.unanswerable["dropped gold"]) == ["q2", "q3"]
 
 
-def test_of_many_foreign_queries_evenly_spaced_ones_are_asked(answer):
-    queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
-    (system,) = answer("bm25", foreign=[("metals", queries)]).systems
-    asked = list(system.unanswerable["foreign"])
-    assert asked == [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
-
-
 def test_each_query_is_embedded_once_for_all_systems(answer):
-    """And once for all collections that are asked with the same embedders."""
     asked = []
 
     class Counting(HashingEmbedder):
@@ -190,7 +180,6 @@ def test_a_refused_query_counts_as_one_without_an_answer(answer):
 
 
 def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tmp_path):
-    """Negatives that are in it count; ignored documents do not."""
     (own,) = answer("dense").systems
     path = tmp_path / "dense.trec"
     write_run(path, {**own.answers, **own.unanswerable["negatives"]}, "dense")
@@ -198,11 +187,9 @@ def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tm
         file.write("q2 Q0 coffee 1 99 dense\n")
     theirs, again = answer(f"theirs=@{path}", "dense").systems
     assert measure(COLLECTION.qrels, theirs.answers) == measure(COLLECTION.qrels, own.answers)
-    negatives = own.unanswerable["negatives"]
     assert theirs.unanswerable.keys() == {"negatives"}
-    assert list(map(ids, theirs.unanswerable["negatives"].values())) == [
-        *map(ids, negatives.values())
-    ]
+    found, negatives = (of.unanswerable["negatives"].values() for of in (theirs, own))
+    assert list(map(ids, found)) == list(map(ids, negatives))
     assert again.answers == own.answers
     assert (theirs.threshold, theirs.is_calibrated, theirs.milliseconds) == (None, False, None)
 
@@ -212,9 +199,8 @@ def test_a_run_without_negatives_was_not_asked_them(answer, tmp_path):
     path = tmp_path / "run.trec"
     path.write_text("q1 Q0 tea 1 0.5 x\n")
     (system,) = answer(f"theirs=@{path}", work=tmp_path / "work").systems
-    assert system == SystemAnswers(
-        "theirs", f"run file {path}", {"q1": (("tea", 0.5),), "q2": (), "q3": ()}
-    )
+    rankings = {"q1": (("tea", 0.5),), "q2": (), "q3": ()}
+    assert system == SystemAnswers("theirs", f"run file {path}", rankings)
     assert not (tmp_path / "work").exists()
 
 
@@ -233,7 +219,6 @@ def test_what_cannot_work_fails_before_anything_is_indexed(answer, tmp_path, sys
 
 
 def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path):
-    """Read from a file such as fit_fusion.py writes."""
     values = default_calibration().to_dict()
     path = tmp_path / "mine.json"
     values["alone"]["intercept"] += 1

@@ -14,12 +14,10 @@ from skillsearch.types import SYSTEMS
 
 
 def parse_system(text, **defaults):
-    """Read one description."""
     return parse_systems([text], SystemSpec("", **defaults))[0]
 
 
 def test_without_any_the_hybrid_search_is_compared_with_its_halves():
-    """The first is the baseline of the comparison."""
     assert [spec.name for spec in parse_systems([])] == ["hybrid", "bm25", "dense"]
     assert parse_systems([])[0] == SystemSpec("hybrid", "hybrid", "onnx", "full")
 
@@ -31,17 +29,12 @@ def test_a_way_to_search_stands_for_itself(name):
 
 
 def test_settings_follow_a_name():
-    """A value may hold colons, and what is not said stays."""
+    """Which may be that of a way to search; a value may hold colons."""
     text = "mine=system:dense,model:st:org/a:v2,fields:metadata,threshold:0.25,calibration:c.json"
-    assert parse_system(text) == SystemSpec(
-        "mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json")
-    )
-    assert parse_system("mine=threshold:1", model="hashing") == SystemSpec(
-        "mine", model="hashing", threshold=1.0
-    )
-
-
-def test_a_way_to_search_can_have_settings_under_its_own_name():
+    told = SystemSpec("mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json"))
+    assert parse_system(text) == told
+    told = SystemSpec("mine", model="hashing", threshold=1.0)
+    assert parse_system("mine=threshold:1", model="hashing") == told
     assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
 
 
@@ -52,7 +45,6 @@ def test_a_file_behind_an_at_sign_is_a_run():
 
 
 def test_the_settings_are_told_in_a_line():
-    """Those that are not the default alone, but always ranking, model and fields."""
     assert parse_system("hybrid").settings == "hybrid, model onnx, fields full"
     text = "a=system:rrf,threshold:0.50,calibration:x.json"
     expected = "rrf, model onnx, fields full, threshold 0.5, calibration x.json"

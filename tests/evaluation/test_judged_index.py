@@ -36,12 +36,10 @@ HOSTILE = (
 
 
 def collect(*documents, name="drinks"):
-    """Make a collection of documents alone."""
     return Collection(name, documents or DOCUMENTS, (), {})
 
 
 def read(folders, number):
-    """Read a written document as a skill."""
     path = folders.roots[0] / f"{number:05}" / "SKILL.md"
     return parse_skill(path.read_bytes(), doc_id="x", path=path, root=folders.roots[0])[0]
 
@@ -62,39 +60,30 @@ def open_index(tmp_path):
 def test_a_system_has_the_examples_of_its_collection_if_it_says_so(
     open_index, description, tmp_path
 ):
-    """With a description and without; and never those of the user, nor what a skill brings."""
     asked = "my leaves turned bitter"
     tea = JudgedDocument("tea", "steep-tea", description, "Use 80 C.", examples=(asked, " ", asked))
     collection = collect(tea, *DOCUMENTS[1:3])
     digest_now = digest_of_skill("brew-coffee", "Brew filter coffee with a scale.")
     user_file().parent.mkdir(parents=True)
     user_file().write_text(json.dumps({"digest": digest_now, "examples": [asked]}))
-    for examples, expected in (
-        ("none", []),
-        ("packaged", []),
-        ("given", [asked]),
-        ("all", [asked]),
-    ):
+    for examples in ("none", "packaged", "given", "all"):
         before = set(tmp_path.rglob("CURRENT"))
         open_index(collection, examples=examples)
         (new,) = set(tmp_path.rglob("CURRENT")) - before
         found = SkillIndex.open(new.parent).documents()
         texts = {one.name: [each.text for each in one.examples] for one in found}
+        expected = [asked] if examples in ("given", "all") else []
         assert texts == {"steep-tea": expected, "brew-coffee": [], "squeeze-lemons": []}
 
 
 def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
-    """Another collection of that name lies beside it; the same documents lie there already."""
     folders = write_skills(collect(), tmp_path)
     assert folders.work == tmp_path / f"drinks-{digest(DOCUMENTS)}"
     assert folders.ids["documents:00003"] == "tea/2"
     assert list(folders.ids.values()) == [document.doc_id for document in DOCUMENTS]
     skill = read(folders, 0)
-    assert (skill.name, skill.description, skill.body) == (
-        "steep-tea",
-        "Steep green tea at the right temperature.",
-        "Use 80 C.",
-    )
+    actual = (skill.name, skill.description, skill.body)
+    assert actual == ("steep-tea", "Steep green tea at the right temperature.", "Use 80 C.")
     assert write_skills(collect(*DOCUMENTS[:1]), tmp_path).work != folders.work
 
 
@@ -121,23 +110,17 @@ def test_what_no_skill_can_hold_is_cut(tmp_path):
     assert 5_000 < len(read(folders, 1).description) < 10_000
 
 
-def test_skills_are_written_once(tmp_path):
-    """The next time every file is what it was."""
+def test_skills_are_written_once_unless_that_was_interrupted(tmp_path):
+    """Nothing is half there: the skills come to their place all at once."""
     first = write_skills(collect(), tmp_path)
     stamps = {path: path.stat() for path in first.roots[0].rglob("SKILL.md")}
     assert write_skills(collect(), tmp_path) == first
     assert {path: path.stat() for path in first.roots[0].rglob("SKILL.md")} == stamps
-    assert sorted(path.name for path in first.work.iterdir()) == ["documents", "lock"]
-
-
-def test_an_interrupted_or_damaged_writing_is_done_again(tmp_path):
-    """Nothing is half there: the skills come to their place all at once."""
-    folders = write_skills(collect(), tmp_path)
-    (folders.roots[0] / "00002" / "SKILL.md").unlink()
-    (folders.roots[0] / "00001" / "SKILL.md").write_text("cut off")
+    (first.roots[0] / "00002" / "SKILL.md").unlink()
+    (first.roots[0] / "00001" / "SKILL.md").write_text("cut off")
     write_skills(collect(), tmp_path)
-    assert [read(folders, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
-    assert sorted(path.name for path in folders.work.iterdir()) == ["documents", "lock"]
+    assert [read(first, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
+    assert sorted(path.name for path in first.work.iterdir()) == ["documents", "lock"]
 
 
 def test_several_at_once_write_the_same(tmp_path):
@@ -158,7 +141,6 @@ def test_a_work_folder_that_cannot_be_written_is_named(tmp_path):
 
 
 def test_hidden_documents_are_not_in_an_answer(open_index):
-    """Nor are their copies, if asked for; unknown ids are ignored."""
     judged = open_index()
     alone = judged.hidden(["tea", "unknown"])
     everything = judged.hidden(["tea"], with_copies=True)
@@ -170,20 +152,13 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
     assert not {"tea", "tea/2"} & left.keys()
 
 
-def test_an_index_is_used_again(open_index, tmp_path):
-    """Nothing is embedded the second time; other fields have an index of their own."""
+def test_an_index_is_used_again_and_others_share_its_vectors(open_index, tmp_path, monkeypatch):
+    """Other fields have an index of their own."""
     open_index()
     (folder,) = (tmp_path / "work").glob("*/index-*")
-    generation = SkillIndex.open(folder).generation
+    first = SkillIndex.open(folder)
     open_index()
-    assert SkillIndex.open(folder).generation == generation
-    open_index(system="lean=fields:metadata")
-    assert len(list((tmp_path / "work").glob("*/index-*"))) == 2
-
-
-def test_indexes_of_the_same_skills_share_vectors(open_index, tmp_path, monkeypatch):
-    open_index()
-    (first,) = (tmp_path / "work").glob("*/index-*")
+    assert SkillIndex.open(folder).generation == first.generation
     asked = []
     embed_stream = HashingEmbedder.embed_stream
 
@@ -193,13 +168,14 @@ def test_indexes_of_the_same_skills_share_vectors(open_index, tmp_path, monkeypa
 
     monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
     open_index(system="exampled=examples:given")
-    (second,) = {*(tmp_path / "work").glob("*/index-*")} - {first}
+    (second,) = {*(tmp_path / "work").glob("*/index-*")} - {folder}
     assert asked == []
-    assert len(SkillIndex.open(second)) == len(SkillIndex.open(first))
+    assert len(SkillIndex.open(second)) == len(first)
+    open_index(system="lean=fields:metadata")
+    assert len(list((tmp_path / "work").glob("*/index-*"))) == 3
 
 
 def test_documents_that_cannot_be_indexed_are_told(open_index):
-    """They count as never found, and one of the reasons is given."""
     blank = JudgedDocument("blank", "\x01", "\x01")
     judged = open_index(collect(*DOCUMENTS, blank))
     (note,) = judged.notes
@@ -211,7 +187,6 @@ def test_documents_that_cannot_be_indexed_are_told(open_index):
 
 
 def test_own_skills_are_indexed_where_they_are(open_index, make_skill, tmp_path):
-    """By the ids that they have; a skill that came since then is in no answer."""
     root = tmp_path / "mine"
     make_skill(root, "brew-coffee", "Brew filter coffee.")
     collection = collect(JudgedDocument("mine:brew-coffee", "brew-coffee", "Brew filter coffee."))

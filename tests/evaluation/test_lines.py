@@ -12,7 +12,6 @@ from skillsearch.evaluation.lines import (
     MAX_FILE_BYTES,
     MAX_LINE_BYTES,
     file_name,
-    line_error,
     numbered_lines,
     shown,
     unknown_id,
@@ -20,7 +19,6 @@ from skillsearch.evaluation.lines import (
 
 
 def test_lines_keep_the_numbers_of_an_editor(tmp_path):
-    """Blank lines count but do not come; neither a mark at the start nor an end is text."""
     path = tmp_path / "lines"
     path.write_bytes("\ufeffa \n\n \t\r\nb\r\nc\x85\u2028".encode())
     assert list(numbered_lines(path)) == [(1, "a "), (4, "b"), (5, "c\x85\u2028")]
@@ -28,7 +26,6 @@ def test_lines_keep_the_numbers_of_an_editor(tmp_path):
 
 @given(st.binary(max_size=60))
 def test_lines_are_those_of_the_text(tmp_path_factory, data):
-    """Or the error names the first line that is not UTF-8, after those before it were read."""
     path = tmp_path_factory.mktemp("lines") / "lines"
     path.write_bytes(data)
     expected, found, refused = [], [], None
@@ -59,31 +56,19 @@ def test_what_is_no_plain_file_is_not_opened(tmp_path):
         assert str(caught.value) == f"{path} is missing or not a file. Make one."
 
 
-def test_a_file_that_is_too_large_is_not_read(tmp_path):
-    """One byte over the cap is too much, though nothing of it takes room on the disk."""
-    path = tmp_path / "lines"
-    path.touch()
-    os.truncate(path, MAX_FILE_BYTES + 1)
-    with pytest.raises(EvaluationError, match=f"has {MAX_FILE_BYTES + 1:,} bytes, more than"):
-        list(numbered_lines(path))
-
-
-def test_a_line_that_is_too_long_is_not_read(tmp_path):
+def test_what_is_too_large_is_not_read(tmp_path):
     path = tmp_path / "lines"
     path.write_bytes(b"a" * (MAX_LINE_BYTES - 1) + b"\n" + b"b" * MAX_LINE_BYTES)
     assert [len(text) for _, text in numbered_lines(path)] == [MAX_LINE_BYTES - 1, MAX_LINE_BYTES]
     path.write_bytes(b"a\n" + b"b" * MAX_LINE_BYTES + b"\n")
     with pytest.raises(EvaluationError, match=r"lines:2: this line has more than 16,777,216 bytes"):
         list(numbered_lines(path))
-
-
-def test_an_error_names_file_and_line(tmp_path):
-    message = str(line_error(tmp_path / "a", 7, "it is odd; mend it"))
-    assert message == f"{tmp_path / 'a'}:7: it is odd; mend it."
+    os.truncate(path, MAX_FILE_BYTES + 1)
+    with pytest.raises(EvaluationError, match=f"has {MAX_FILE_BYTES + 1:,} bytes, more than"):
+        list(numbered_lines(path))
 
 
 def test_an_unknown_id_comes_with_the_nearest_one():
-    """Unless none is near, or there are too many to compare."""
     known = {"postgres-migration", "mysql-migration"}
     assert unknown_id("postgres-migratoin", known, "corpus.jsonl") == (
         "'postgres-migratoin' is not an _id in corpus.jsonl (nearest: 'postgres-migration')"
@@ -107,18 +92,14 @@ def test_a_value_is_shown_short_and_in_one_line(value):
     assert "\n" not in text
 
 
-def test_what_lies_deeper_than_the_first_level_is_not_shown():
+def test_a_value_is_cut_in_the_middle_and_below_its_first_level():
     """Else a small file could make a message of megabytes."""
     assert shown([1, [2, [3]], {}]) == "[1, [...], {}]"
-
-
-def test_a_long_value_is_cut_in_the_middle():
     assert shown("x" * 70) == repr("x" * 70)
     assert shown("a" * 50 + "b" * 50) == "'" + "a" * 37 + "..." + "b" * 38 + "'"
 
 
 def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
-    """An interrupted write leaves the old text, and no other file."""
     path = tmp_path / "file.txt"
     lines.replace_file(path, ["a\n", "é\n"])
     assert path.read_bytes() == "a\né\n".encode()

@@ -30,12 +30,10 @@ def collect(skills, files=None, **options):
 
 
 def relevant(collection):
-    """Return the ids of the relevant documents by the text of the query."""
     return {query.text: set(collection.qrels[query.query_id]) for query in collection.queries}
 
 
 def trigger(*positives, no=()):
-    """Make the values of a trigger file."""
     texts = [(text, True) for text in positives] + [(text, False) for text in no]
     return [{"query": text, "should_trigger": flag} for text, flag in texts]
 
@@ -44,7 +42,6 @@ BODY = "## When to use\n- Grind the beans finely\n\n## Dialing espresso grind si
 
 
 def test_queries_of_every_kind_in_order():
-    """Ids name the kind, the skill and a number; documents keep the order of the skills."""
     skills = [make("tea"), make("coffee", body=BODY)]
     values = [*trigger("make an espresso", "pull a shot"), {"prompt": "brew for two"}]
     collection, diagnostics = collect(skills, {"coffee": {"evals/evals.json": values}})
@@ -73,7 +70,6 @@ def test_kinds_can_be_chosen(kind):
 
 
 def test_files_are_not_read_for_queries_of_the_text():
-
     def fail(skill):
         raise AssertionError(skill)
 
@@ -82,7 +78,6 @@ def test_files_are_not_read_for_queries_of_the_text():
 
 
 def test_a_text_that_several_skills_claim_is_one_query():
-    """Case and blanks make no difference; the kind that tells most names it."""
     skills = [make("a", body="## When to use\n- Grind the  beans\n"), make("b"), make("c")]
     files = {
         "b": {"evals.json": trigger("grind the beans")},
@@ -102,21 +97,17 @@ def test_a_query_of_one_copy_is_right_with_all():
 
 
 def test_a_file_can_name_another_skill():
-    """All skills of that name are meant, but the skill's own name means itself alone."""
     skills = [make("x/coffee"), make("y/coffee", description="Other."), make("tea")]
     files = {
         "tea": {"evals.json": [{"query": "make an espresso", "expected_skill": "coffee"}]},
         "x/coffee": {"evals.json": [{"query": "pull a shot", "expected_skill": "coffee"}]},
     }
     collection, _ = collect(skills, files)
-    assert relevant(collection) == {
-        "pull a shot": {"x/coffee"},
-        "make an espresso": {"x/coffee", "y/coffee"},
-    }
+    actual = relevant(collection)
+    assert actual == {"pull a shot": {"x/coffee"}, "make an espresso": {"x/coffee", "y/coffee"}}
 
 
 def test_a_negative_is_a_query_that_no_skill_claims():
-    """A request that the coffee skill excludes may be one for tea."""
     skills = [make("coffee"), make("tea", body="## When to use\n- Steep green leaves slowly\n")]
     denied = ["make tea", "Steep green leaves slowly", "fly a kite", "Fly a  kite"]
     files = {
@@ -150,7 +141,6 @@ def test_what_cannot_be_read_is_told_with_its_path():
 
 
 def test_the_notes_say_what_the_queries_are_worth():
-    """How many of each kind, that some are easy, and what a negative is not."""
     files = {"coffee": {"evals.json": trigger("make an espresso", no=["make tea"])}}
     collection, _ = collect([make("coffee", body=BODY)], files)
     notes = "\n".join(collection.notes)
@@ -171,8 +161,5 @@ def test_no_query_is_an_error_with_a_cure():
         collect([])
     with pytest.raises(EvaluationError):
         collect([make("coffee")], {"coffee": {"evals.json": trigger(no=["make tea"])}})
-
-
-def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
     with pytest.raises(EvaluationError, match="'triggers'; choose from: trigger, task"):
         collect([make("coffee")], kinds=["triggers"])

@@ -39,17 +39,14 @@ def write(path, content):
 
 
 def asked(collection):
-    """Return the relevant documents by the text of the query."""
     return {query.text: [*collection.qrels[query.query_id]] for query in collection.queries}
 
 
 def codes(diagnostics):
-    """Return the codes of diagnostics."""
     return [found.code for found in diagnostics]
 
 
 def test_skills_and_their_evals_become_a_collection(root):
-    """Documents have the ids that an index gives them."""
     collection, diagnostics = read_own_collection([root])
     assert asked(collection) == {
         "make an espresso": ["mine:brew-coffee"],
@@ -63,23 +60,18 @@ def test_skills_and_their_evals_become_a_collection(root):
 
 
 def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
-    """A name means the skill of the first root; the evals of a shadowed one are left out."""
-    path = make_skill(
-        tmp_path / "theirs", "brew-coffee", "Brew it.", body="## Turkish coffee pots\n"
-    )
-    collection, diagnostics = read_own_collection([root, tmp_path / "theirs"])
+    theirs, body = tmp_path / "theirs", "## Turkish coffee pots\n"
+    path = make_skill(theirs, "brew-coffee", "Brew it.", body=body)
+    collection, diagnostics = read_own_collection([root, theirs])
     assert collection == read_own_collection([root])[0]
     assert [(one.code, one.path) for one in diagnostics] == [("shadowed", str(path))]
-    collection, _ = read_own_collection([tmp_path / "theirs", root])
+    collection, _ = read_own_collection([theirs, root])
     assert asked(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
 
 
 def test_evals_in_yaml_are_read(root):
-    """By the parser of the frontmatter, which refuses what would cost too much."""
-    write(
-        root / "steep-tea" / "evals.yaml",
-        "cases:\n  - query: steep sencha\n    expect: steep-tea\n",
-    )
+    cases = "cases:\n  - query: steep sencha\n    expect: steep-tea\n"
+    write(root / "steep-tea" / "evals.yaml", cases)
     bomb = write(root / "steep-tea" / "evals" / "bomb.yaml", "a: &a [x]\nb: *a\n")
     collection, diagnostics = read_own_collection([root])
     assert asked(collection)["steep sencha"] == ["mine:steep-tea"]
@@ -87,9 +79,8 @@ def test_evals_in_yaml_are_read(root):
 
 
 def test_no_link_is_followed(root, tmp_path):
-    secret = write(
-        tmp_path / "secret.json", json.dumps([{"query": "leak", "should_trigger": True}])
-    )
+    case = {"query": "leak", "should_trigger": True}
+    secret = write(tmp_path / "secret.json", json.dumps([case]))
     (root / "steep-tea" / "evals").mkdir()
     (root / "steep-tea" / "evals" / "a.json").symlink_to(secret)
     (root / "steep-tea" / "trigger-evals").symlink_to(root / "brew-coffee" / "evals")
@@ -106,7 +97,6 @@ def test_a_percent_sign_in_a_file_name_means_itself(root, name):
 
 
 def test_what_cannot_be_read_is_reported_and_passed_over(root):
-    """A broken skill, a broken eval file and one of a hidden name; the rest is there."""
     write(root / "broken" / "SKILL.md", "# Empty")
     write(root / "steep-tea" / "evals" / "evals.json", b"\xff\x00{")
     write(root / "steep-tea" / "evals" / "odd\x07.json", "[]")
@@ -114,28 +104,21 @@ def test_what_cannot_be_read_is_reported_and_passed_over(root):
     assert len(collection.documents) == 2
     assert codes(diagnostics) == ["frontmatter-missing", "eval-not-listed", "eval-unreadable"]
     assert diagnostics[0].severity == "error"
-    assert [found.path for found in diagnostics[1:]] == [
-        str(root / "steep-tea"),
-        str(root / "steep-tea" / "evals" / "evals.json"),
-    ]
+    tea = root / "steep-tea"
+    assert [found.path for found in diagnostics[1:]] == [str(tea), str(tea / "evals/evals.json")]
 
 
-def test_a_huge_eval_file_is_not_read_whole(root):
+def test_what_is_too_large_or_too_deep_is_told(root):
+    write(root / "brew-coffee" / "/".join("abcdefghijklmnop") / "evals.json", "[]")
     path = write(root / "steep-tea" / "evals" / "evals.json", "")
     os.truncate(path, 1 << 30)
-    _, diagnostics = read_own_collection([root])
-    assert [(found.code, found.path) for found in diagnostics] == [("eval-unreadable", str(path))]
-    assert "larger than" in diagnostics[0].message
-
-
-def test_files_beyond_the_depth_that_is_looked_at_are_told(root):
-    write(root / "steep-tea" / "/".join("abcdefghijklmnop") / "evals.json", "[]")
-    _, diagnostics = read_own_collection([root])
-    assert codes(diagnostics) == ["eval-not-listed"]
+    _, (unlisted, large) = read_own_collection([root])
+    assert unlisted.code == "eval-not-listed"
+    assert (large.code, large.path) == ("eval-unreadable", str(path))
+    assert "larger than" in large.message
 
 
 def test_a_skill_that_goes_away_meanwhile_is_reported(root):
-    """Its evals cannot be read any more; those of the others can."""
     problems = []
     skills = read_skills([root], problems)
     shutil.rmtree(root / "steep-tea")

@@ -11,20 +11,17 @@ from skillsearch.types import Skill, SkillMetadata
 
 
 def make(body="", description="Brews.", name="brew-coffee", **fields):
-    """Make a skill without a file."""
     metadata = SkillMetadata(name=name, description=description, **fields)
     folder = Path("/skills") / name
     return Skill(f"skills:{name}", metadata, body, folder / "SKILL.md", folder.parent, "0" * 64)
 
 
 def examples(*args, **fields):
-    """Return the texts of the examples of a skill."""
     queries = known_item_queries(make(*args, **fields))
     return [query.text for query in queries if query.kind == "example"]
 
 
 def headings(body, common=frozenset(), **fields):
-    """Return the texts of the headings of a skill."""
     queries = known_item_queries(make(body, **fields), common=common)
     return [query.text for query in queries if query.kind == "heading"]
 
@@ -55,7 +52,6 @@ def test_phrases_in_quotes_are_examples(description):
     ],
 )
 def test_phrases_that_are_said_to_be_none_of_the_uses_are_no_examples(description):
-    """The word that negates stands in the same sentence."""
     assert examples(description=description) == []
 
 
@@ -78,7 +74,6 @@ def test_when_to_use_and_triggers_hold_examples():
     ],
 )  # fmt: skip
 def test_a_list_below_a_line_about_when_to_use_holds_requests(line):
-    """Each item is one, up to where it turns to what is done."""
     body = f"{line}\n\n- Grinding beans for espresso\n* Fix a sour shot — see below\n"
     assert examples(body) == ["Grinding beans for espresso", "Fix a sour shot"]
 
@@ -87,31 +82,30 @@ def test_a_list_below_a_line_about_when_to_use_holds_requests(line):
     "line", ["## When NOT to use", "**Do not use when:**", "## 不适用场景", "## Examples"]
 )
 def test_other_lists_hold_no_requests(line):
-    """A list below the bare word "examples" may hold anything."""
     assert examples(f"## When to use\n\n{line}\n\n- Grinding beans for espresso\n") == []
 
 
-def test_quoted_items_below_examples_are_requests():
-    """The text around the quotes is not part of them."""
-    body = (
-        '## Examples\n\n- **User says:** "make it less bitter" → coarser grind\n- Grind the beans\n'
-    )
-    assert examples(body) == ["make it less bitter"]
-
-
-def test_the_user_asks_is_no_part_of_a_request():
-    body = (
+LISTS = {
+    "quoted items below examples": (
+        '## Examples\n\n- **User says:** "make it less bitter" → coarser grind\n- Grind beans\n',
+        ["make it less bitter"],
+    ),
+    "what the user asks": (
         "## When to use\n\n- User asks to **descale** the [machine](care.md)\n"
-        "- When the user wants a weaker cup\n"
-    )
-    assert examples(body) == ["descale the machine", "a weaker cup"]
+        "- When the user wants a weaker cup\n",
+        ["descale the machine", "a weaker cup"],
+    ),
+    "indented lines": (
+        "## When to use\n- Grind beans\n  for the moka pot\n\n- Two words\n- Froth milk by\n  hand",
+        ["Grind beans for the moka pot", "Froth milk by hand"],
+    ),
+    "two letters of a word": ("## 使用场景\n- 磨咖啡豆子\n- 帮我磨咖啡豆\n", ["帮我磨咖啡豆"]),
+}
 
 
-def test_an_item_goes_on_in_indented_lines():
-    body = (
-        "## When to use\n- Grind beans\n  for the moka pot\n\n- Two words\n- Froth milk by\n  hand"
-    )
-    assert examples(body) == ["Grind beans for the moka pot", "Froth milk by hand"]
+@pytest.mark.parametrize(("body", "expected"), LISTS.values(), ids=LISTS)
+def test_items_of_lists_are_cut_down_to_the_request(body, expected):
+    assert examples(body) == expected
 
 
 @pytest.mark.parametrize(
@@ -129,18 +123,11 @@ def test_commands_gaps_and_texts_of_odd_length_are_no_queries(item):
     assert examples(f"## When to use\n- {item}\n") == []
 
 
-def test_two_letters_of_a_script_without_blanks_count_as_a_word():
-    assert examples("## 使用场景\n- 磨咖啡豆子\n- 帮我磨咖啡豆\n") == ["帮我磨咖啡豆"]
-
-
 def test_fenced_code_is_no_text():
-    """A longer or another fence inside a fence does not end it."""
+    """A longer or another fence inside does not end it; unclosed it goes on to the end."""
     inside = "## Grind Beans Very Fine\n```\n~~~\n## Heat Water Very Slowly\n"
     body = f"````\n{inside}````\n## Clean Portafilter Baskets Daily\n"
     assert headings(body) == ["Clean Portafilter Baskets Daily"]
-
-
-def test_a_fence_that_nobody_closed_goes_on_to_the_end():
     assert headings("~~~sh\n## Grind Beans Very Fine\n```\n") == []
 
 
@@ -172,7 +159,6 @@ def test_titles_details_and_boilerplate_are_no_queries(line):
 
 
 def test_a_heading_of_several_skills_tells_none_from_another():
-    """Copies of one skill do not count as several."""
     body = "## Dial Espresso Grind Size\n## {} hot milk pitchers\n"
     skills = [
         make(body.format("Steaming")),
@@ -185,32 +171,23 @@ def test_a_heading_of_several_skills_tells_none_from_another():
 
 
 @pytest.mark.parametrize(
-    ("name", "text"),
+    ("name", "text", "is_query"),
     [
-        ("brew-coffee", "how to Brew Coffee slowly"),
-        ("pdf", "fill this pdf form"),
-        ("周报", "帮我写一份周报吧"),
+        ("brew-coffee", "how to Brew Coffee slowly", False),
+        ("pdf", "fill this pdf form", False),
+        ("周报", "帮我写一份周报吧", False),
+        ("app", "peel apples for cider", True),
     ],
 )
-def test_a_text_that_holds_the_name_is_no_query(name, text):
-    """Finding a skill by its name proves nothing."""
-    assert examples(f"## When to use\n- {text}\n", name=name) == []
-
-
-def test_a_part_of_a_word_is_not_the_name():
-    assert examples("## When to use\n- peel apples for cider\n", name="app") == [
-        "peel apples for cider"
-    ]
+def test_a_text_that_holds_the_name_is_no_query(name, text, is_query):
+    """Finding a skill by its name proves nothing; a part of a word is not the name."""
+    assert examples(f"## When to use\n- {text}\n", name=name) == [text] * is_query
 
 
 def test_each_kind_has_a_limit_and_its_own_numbers():
-    """A text counts once, as an example if it is both."""
-    items = "".join(
-        f"- Make drink number {word}\n" for word in "one two three four five six".split()
-    )
-    titles = "".join(
-        f"## Clean machine part {word}\n" for word in "a one two three four five six".split()
-    )
+    words = "one two three four five six".split()
+    items = "".join(f"- Make drink number {word}\n" for word in words)
+    titles = "".join(f"## Clean machine part {word}\n" for word in ("a", *words))
     body = f"## Make Drink Number Two\n## When to use\n{items}{titles}"
     queries = known_item_queries(make(body))
     assert [query.query_id for query in queries] == [

@@ -14,7 +14,6 @@ MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged
 
 
 def cells(html):
-    """Return the text of each cell, row by row."""
     rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
     return [
         [
@@ -39,31 +38,18 @@ def part(report, system_report):
             for place, name in enumerate(names)
         ]
         made = report(*systems, unanswerable={}, queries=queries)
-        given = {
-            "difference": 0.1,
-            "p_holm": 0.01,
-            "wins": 9,
-            "losses": 2,
-            "interval": (0.02, 0.18),
-        }
+        given = {"difference": 0.1, "p_holm": 0.01, "interval": (0.02, 0.18), "wins": 9}
         known = tuple(replace(one, **given) for one in made.comparisons)
         return replace(made, comparisons=known if queries >= 10 else ())
 
     return make
 
 
-def test_without_languages_there_is_no_section(part):
-    """The page of a collection in one language says nothing of it."""
-    assert language_section(part(40)) == ""
-
-
 def test_each_language_has_a_group_of_rows(part):
-    whole = replace(
-        part(50),
-        languages={"zh": part(40), "ko": part(10, 0.25)},
-        crossing={"cross-language": part(11)},
-    )
-    html = language_section(whole)
+    assert language_section(part(40)) == ""  # a collection in one language
+    parts = {"zh": part(40), "ko": part(10, 0.25)}
+    crossing = {"cross-language": part(11)}
+    html = language_section(replace(part(50), languages=parts, crossing=crossing))
     heads, *rows = cells(html)
     assert [" ".join(head) for head in heads] == ["system", *MEASURES, "from hybrid"]
     titles = [" ".join(row[0]) for row in rows if len(row) == 1]
@@ -75,7 +61,6 @@ def test_each_language_has_a_group_of_rows(part):
 
 
 def test_languages_of_few_queries_are_folded(part):
-    """In a table of their own below the others, which a click opens; without others, alone."""
     some = {"ja": part(9), "zh": part(40), "ko": part(1)}
     shown, folded = language_section(replace(part(50), languages=some)).split("<details>")
     assert [" ".join(row[0]) for row in cells(shown) if len(row) == 1] == ["zh, 40 queries"]
@@ -89,7 +74,6 @@ def test_languages_of_few_queries_are_folded(part):
 
 
 def test_hostile_names_are_shown_and_nothing_else(part):
-    """Those of languages too, though only hand-made reports have such."""
     one = part(20, names=(HOSTILE, f"{HOSTILE}2"))
     html = language_section(replace(one, languages={HOSTILE: one}))
     assert "<script" not in html

@@ -34,12 +34,10 @@ BAD = system("bad", t1="b", h1="a", t2="ba")
 
 
 def outcome(*systems, **fields):
-    """Make an outcome of the collection."""
     return Outcome(assess(COLLECTION, systems), tuple(systems), **fields)
 
 
 def test_each_kind_of_query_is_measured_by_itself():
-    """Over its own queries, all else being equal; notes are told once, with the whole."""
     kinds = assess_kinds(COLLECTION, (GOOD, BAD))
     assert list(kinds) == ["trigger", "heading"]
     assert kinds["trigger"].collection == "own skills: trigger"
@@ -49,16 +47,11 @@ def test_each_kind_of_query_is_measured_by_itself():
     assert (good, bad) == ([1.0, 0.5], [0.25, 0.0])
     assert all(report.unanswerable == {"negatives": 1} for report in kinds.values())
     assert all(report.notes == () for report in kinds.values())
-
-
-def test_queries_of_one_kind_are_measured_together_alone():
-    queries = COLLECTION.queries[:1]
-    collection = Collection("one", COLLECTION.documents, queries, {"t1": {"a": 1}})
-    assert assess_kinds(collection, (GOOD,)) == {}
+    only = Collection("one", COLLECTION.documents, COLLECTION.queries[:1], {"t1": {"a": 1}})
+    assert assess_kinds(only, (GOOD,)) == {}
 
 
 def test_the_json_form_is_that_of_the_report_and_more():
-    """Parts not asked for have no key; parts without findings are empty lists."""
     plain = outcome(GOOD, BAD)
     assert plain.to_dict() == report_dict(plain.report)
     pairs = confusables(COLLECTION, BAD.answers, terms=str.split, least=1)
@@ -73,17 +66,14 @@ def test_the_json_form_is_that_of_the_report_and_more():
     assert full["kinds"]["trigger"]["queries"] == 2
     assert full["kinds"]["trigger"]["systems"]["good"]["RR@10"] == 1.0
     assert full["kinds"]["heading"]["intervals"]["good"]["RR@10"] == [0.5, 0.5]
-    assert [(pair["loser"], pair["winner"], pair["queries"]) for pair in full["confusables"]] == [
-        ("a", "b", 1),
-        ("b", "a", 1),
-    ]
+    actual = [(pair["loser"], pair["winner"], pair["queries"]) for pair in full["confusables"]]
+    assert actual == [("a", "b", 1), ("b", "a", 1)]
     assert full["diagnostics"] == [found.to_dict()]
     assert json.loads(json.dumps(full))["collection"] == "own skills"
     assert outcome(GOOD, confusions=()).to_dict()["confusables"] == []
 
 
 def test_languages_have_keys_of_their_own():
-    """Each with its queries, means, intervals and comparisons; without languages there are none."""
     plain = outcome(GOOD, BAD)
     assert not plain.to_dict().keys() & {"languages", "same_language", "cross_language"}
     part = assess(replace(COLLECTION, queries=COLLECTION.queries[:1]), (GOOD, BAD))
@@ -100,18 +90,12 @@ def test_languages_have_keys_of_their_own():
 
 
 def test_the_first_system_is_held_against_what_it_must_reach():
-    """A bound that is met is none; the message names system, measure, value and bound."""
-    both = outcome(BAD, GOOD)
-    found = shortfalls([both], [("RR@10", 1 / 6), ("Success@1", 0.5), ("Success@5", 0.3)])
+    """On average over the collections; a sum that is rounded down is no shortfall."""
+    found = shortfalls(
+        [outcome(BAD, GOOD)], [("RR@10", 1 / 6), ("Success@1", 0.5), ("Success@5", 0.3)]
+    )
     assert found == ("bad has a mean Success@1 of 0, less than the 0.5 asked for",)
-
-
-def test_a_sum_that_is_rounded_down_is_no_shortfall():
     assert shortfalls([outcome(GOOD)], [("RR@10", 5 / 6 + 1e-12)]) == ()
-
-
-def test_of_several_collections_the_mean_counts():
-    """One may be below, if another makes up for it."""
     outcomes = [outcome(GOOD), outcome(system("good", t1="a", h1="b", t2="a"))]
     assert shortfalls(outcomes, [("RR@10", 11 / 12)]) == ()
     (one,) = shortfalls(outcomes, [("RR@10", 0.95)])

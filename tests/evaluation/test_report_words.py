@@ -21,43 +21,23 @@ from skillsearch.evaluation.types import Comparison
 
 
 def compared(difference=0.1, p_holm=0.01, wins=3, losses=1):
-    """Make a comparison."""
     ends = (difference - 0.1, difference + 0.1)
     return Comparison("a", "b", "R@5", difference, ends, 0.001, p_holm, wins, 0, losses)
 
 
-def test_shares_are_percent_with_one_decimal():
-    """As tables of retrieval have them; a dash where there is none."""
+def test_shares_differences_and_chances_in_figures():
     assert [percent(share) for share in (0.8432, 0.0, 1.0, None)] == ["84.3", "0.0", "100.0", "-"]
     assert [spread((0.81, 0.8744)), spread(None)] == ["81.0-87.4", "-"]
-
-
-def test_differences_carry_their_sign():
     assert [points(value) for value in (0.032, -0.2, -0.0001)] == ["+3.2", "-20.0", "+0.0"]
+    chances = [probability(value) for value in (1.0, 0.0456, 0.001, 0.0009)]
+    assert chances == ["1.000", "0.046", "0.001", "<0.001"]
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"), [(1.0, "1.000"), (0.0456, "0.046"), (0.001, "0.001"), (0.0009, "<0.001")]
-)
-def test_p_values_have_three_decimals(value, shown):
-    assert probability(value) == shown
-
-
-@pytest.mark.parametrize(
-    ("score", "shown"),
-    [
-        (0.0, "0.00"),
-        (0.3, "0.30"),
-        (23.456, "23.46"),
-        (-7.0, "-7.00"),
-        (0.016393, "0.0164"),
-        (123456.0, "1.23e+05"),
-        (float("inf"), "inf"),
-    ],
-)
-def test_scores_show_what_tells_them_apart(score, shown):
+def test_scores_show_what_tells_them_apart():
     """Two decimals serve probabilities and BM25, but neither rank fusion nor huge scores."""
-    assert score_digits(score) == shown
+    scores = (0.0, 0.3, 23.456, -7.0, 0.016393, 123456.0, float("inf"))
+    shown = ["0.00", "0.30", "23.46", "-7.00", "0.0164", "1.23e+05", "inf"]
+    assert list(map(score_digits, scores)) == shown
 
 
 @pytest.mark.parametrize(
@@ -78,7 +58,6 @@ def test_only_what_chance_does_not_explain_is_a_verdict(fields, said):
 
 
 def test_systems_that_look_the_same_share_the_first_place():
-    """The rounded figures decide; if all are equal, or more is not better, none is best."""
     means = {"a": {"R@5": 0.84312}, "b": {"R@5": 0.84298}, "c": {"R@5": 0.8}, "d": {}}
     assert best_systems("R@5", means) == {"a", "b"}
     assert best_systems("R@5", {name: means[name] for name in ("a", "b")}) == frozenset()
@@ -104,13 +83,9 @@ def ranked(report, system_report):
         ]
         first = systems[0]
         differences = {one.name: one.means["nDCG@10"] - first.means["nDCG@10"] for one in systems}
+        fixed = {"baseline": first.name, "measure": "nDCG@10"}
         comparisons = [
-            replace(
-                compared(differences[name], p_holm),
-                system=name,
-                baseline=first.name,
-                measure="nDCG@10",
-            )
+            replace(compared(differences[name], p_holm), system=name, **fixed)
             for name in list(means)[1:]
         ]
         return replace(report(*systems), comparisons=tuple(comparisons), **fields)
@@ -119,7 +94,6 @@ def ranked(report, system_report):
 
 
 def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(ranked):
-    """What it reached, how far that is from the first system, and the intervals of both."""
     made = ranked({"bm25": 0.5, "dense": 0.7, "hybrid": 0.3})
     assert headline(made) == (
         "dense has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above bm25 "
@@ -142,7 +116,6 @@ def test_no_verdict_contradicts_its_interval_or_its_test(p_holm, interval):
 
 
 def test_if_the_baseline_is_the_best_the_headline_tells_its_lead_over_the_next(ranked):
-    """The difference and its interval turn their sign, the verdict does not."""
     made = ranked({"hybrid": 0.7, "bm25": 0.4, "dense": 0.5})
     assert headline(made) == (
         "hybrid has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above dense "
@@ -150,16 +123,15 @@ def test_if_the_baseline_is_the_best_the_headline_tells_its_lead_over_the_next(r
     )
 
 
-def test_of_a_single_system_the_headline_says_only_what_it_reached(ranked):
-    """It is not the highest of anything; nor is anything said of systems that are not compared."""
+def test_of_a_single_system_the_headline_says_only_what_it_reached(ranked, report, system_report):
     alone = "bm25 has an nDCG@10 of 50.0 (95 % interval 40.0-55.0)."
     assert headline(ranked({"bm25": 0.5})) == alone
     untested = replace(ranked({"bm25": 0.5, "dense": 0.4}), comparisons=())
     assert headline(untested) == "bm25 has the highest nDCG@10, 50.0 (95 % interval 40.0-55.0)."
+    assert headline(report(replace(system_report("bm25", is_empty=True), means={}))) == ""
 
 
 def test_of_runs_the_headline_is_about_the_last(ranked):
-    """Even if it is worse than the first, or a run between them is better."""
     made = ranked({"old": 0.5, "middle": 0.9, "new": 0.3}, unit="run")
     assert headline(made) == (
         "new has an nDCG@10 of 30.0 (95 % interval 20.0-35.0), 20.0 points below old "
@@ -170,7 +142,6 @@ def test_of_runs_the_headline_is_about_the_last(ranked):
 
 
 def test_what_answers_say_is_told_in_a_sentence(report):
-    """Of a system that has a threshold: what it keeps, and how often it answers in vain."""
     _, dense, hybrid = report().systems
     states = hybrid.abstention.default
     false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
@@ -183,12 +154,7 @@ def test_what_answers_say_is_told_in_a_sentence(report):
     assert answers_said(replace(hybrid, abstention=alone)).endswith("requests that have one.")
 
 
-def test_without_the_main_measure_there_is_no_headline(report, system_report):
-    assert headline(report(replace(system_report("bm25", is_empty=True), means={}))) == ""
-
-
 def test_a_system_is_told_against_the_first_in_a_few_words(report):
-    """By the main measure; of too few queries nothing is known."""
     made = report()
     names = [system.name for system in made.systems]
     known = {one.system: one for one in made.comparisons if one.measure == "nDCG@10"}

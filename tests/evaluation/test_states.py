@@ -82,28 +82,33 @@ def test_another_face_shows_as_much_as_its_bound_lets_it():
 
 
 def test_an_answer_is_as_long_as_that_of_a_search():
-    """By default; beside what fits, what may is half as likely as the best at least."""
+    """By default; beside what fits, what may is half as likely as the best at least.
+
+    A right skill beyond the first ten could not be shown.
+    """
     assert SearchOptions().n == DEPTH
     fits = tuple((f"d{n}", 0.9) for n in range(DEPTH))
+    above = tuple((f"d{n}", 0.01) for n in range(10))
     for ranking, state, shown in (
         ((*fits, ("a", 0.8)), "false", 0.0),
         ((*fits, ("a", 0.45)), "false", 0.0),
         ((*fits[1:], ("a", 0.45)), "false", 1.0),
         ((*fits[1:], ("a", 0.44)), "false", 0.0),
         ((*fits[1:], ("a", 0.8)), "recall", 1.0),
+        ((*above[1:], ("a", 0.01)), "none", 0.0),
+        ((*above, ("a", 0.01)), "none", None),
     ):
         found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
         assert (getattr(found.answerable, state), found.shown) == (1.0, shown)
 
 
-def test_a_right_skill_beyond_the_first_ten_could_not_be_shown():
-    above = tuple((f"d{n}", 0.01) for n in range(9))
-    for ranking, shown in (
-        ((*above, ("a", 0.01)), 0.0),
-        ((*above, ("d9", 0.01), ("a", 0.01)), None),
-    ):
-        found = measured(replace(SYSTEM, answers={"q": ranking}), {"q": {"a": 1}}, {})
-        assert found.shown == shown
+def test_what_cannot_be_said_is_not_said():
+    """Without a threshold, without a query, and again for the only kind."""
+    assert measured(replace(SYSTEM, threshold=None)) is None
+    found = measured(replace(SYSTEM, unanswerable={"twin": {}}), {"q": {"a": 0}})
+    nothing = StateShares(0.0, 0.0, 0.0, 0.0)
+    assert (found.answerable, found.shown, found.unanswerable) == (nothing, None, {})
+    assert measured(kinds=dict.fromkeys(QRELS, "task")).kinds == {}
 
 
 def test_only_the_threshold_tells_without_a_lower_bound_below_it():
@@ -116,22 +121,7 @@ def test_only_the_threshold_tells_without_a_lower_bound_below_it():
     assert low.answerable == StateShares(recall=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)
 
 
-def test_without_a_threshold_an_answer_says_nothing():
-    assert measured(replace(SYSTEM, threshold=None)) is None
-
-
-def test_without_a_query_there_are_no_shares():
-    found = measured(replace(SYSTEM, unanswerable={"twin": {}}), {"q": {"a": 0}})
-    nothing = StateShares(0.0, 0.0, 0.0, 0.0)
-    assert (found.answerable, found.shown, found.unanswerable) == (nothing, None, {})
-
-
-def test_kept_is_not_told_again_for_the_only_kind():
-    assert measured(kinds=dict.fromkeys(QRELS, "task")).kinds == {}
-
-
 def make_report():
-    """Assess a collection in which every request has a kind."""
     kinds = {query: "short" if query in ("kept", "wrong") else "task" for query in ANSWERS}
     collection = Collection(
         "written",
@@ -172,7 +162,6 @@ def test_the_json_form():
 
 
 def test_the_rows_of_the_table():
-    """Right fits are kept of answerable requests only, and only these have a ranking to show."""
     (group,) = states(make_report()).groups
     assert group.title == "hybrid"
     assert group.rows == [

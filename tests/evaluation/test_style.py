@@ -25,7 +25,6 @@ def requests(count, prefix, seed, ending="", twin_of=""):
 
 
 def test_random_style_tells_nothing():
-    """Both sorts are drawn from the same words; alone, or as twins."""
     answerable = requests(300, "q", seed=1)
     assert style_auroc(answerable, requests(300, "n", seed=2)) == pytest.approx(0.5, abs=0.06)
     twins = requests(150, "t", seed=3, twin_of="q")
@@ -33,7 +32,6 @@ def test_random_style_tells_nothing():
 
 
 def test_style_that_tells_all_is_found():
-    """A word that only one sort has, a mark at the end, or another length."""
     answerable = requests(60, "q", seed=1)
     for ending in (" please", "?", " and then" * 9):
         assert style_auroc(answerable, requests(40, "n", seed=2, ending=ending)) > 0.97
@@ -51,7 +49,6 @@ def test_topics_tell_nothing_about_twins():
 
 
 def test_twins_stay_with_their_originals_in_parts_of_equal_sorts():
-    """Each part has its share of requests with a twin, without one, and of other negatives."""
     answerable = requests(50, "q", seed=1)
     others = [*requests(25, "t", 2, twin_of="q"), *requests(10, "n", 3)]
     folds = _folds([*answerable, *others], np.arange(85) < 50).tolist()
@@ -70,7 +67,6 @@ def test_few_requests_have_no_control():
 
 
 def test_texts_of_any_script_are_read():
-    """Letters of Chinese are words of their own, so that endings are found."""
     signs = "今天天气很好我们去公园散步吃饭看书写字"
     rng = random.Random(4)
     texts = ["".join(rng.choices(signs, k=8)) for _ in range(60)]

@@ -47,16 +47,12 @@ def test_kinds_have_a_row_for_each_system(report, system_report, width):
     assert lines[0] == "By kind of query, in percent"
     first = next(place for place, line in enumerate(lines) if line.startswith("trigger"))
     cells = [line.split() for line in lines[first:]]
-    assert [row[:3] for row in cells[::2]] == [
-        ["trigger", "40", "hybrid"],
-        ["task", "40", "hybrid"],
-    ]
+    assert [row[:3] for row in cells[::2]] == [[of, "40", "hybrid"] for of in ("trigger", "task")]
     assert [row[0] for row in cells[1::2]] == ["bm25", "bm25"]
     assert cells[0][3] == f"{100 * systems[0].means['nDCG@10']:.1f}"
 
 
 def test_languages_have_a_row_for_each_system(report, system_report):
-    """Then those that cross languages; each system against the first, if queries are enough."""
     systems = [system_report("hybrid", queries=40), system_report("bm25", 1, 0.7, queries=40)]
     made = report(*systems)
     few = replace(made, queries=3, comparisons=())
@@ -82,7 +78,7 @@ def test_languages_of_one_system_differ_from_nothing(report, system_report):
 
 
 def test_a_confusion_says_who_loses_how_much_and_why():
-    """Words are parted by where the loser has them."""
+    """Words are parted by where the loser has them; what is not known is not said."""
     assert printed(confusion_blocks, [PAIR], "hybrid", width=200) == [
         "Skills that lose queries to others under hybrid",
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, lead 0.25, "
@@ -92,29 +88,18 @@ def test_a_confusion_says_who_loses_how_much_and_why():
         "  nowhere in it: pot",
         "  query: brew a pot of tea",
     ]
-
-
-def test_what_is_not_known_is_not_said():
-    """No lead where the loser is in no answer, no words where there are none."""
     plain = replace(PAIR, lead=None, unranked=3, is_mutual=False, words=(), missing=(), examples=())
     assert printed(confusion_blocks, [plain], "hybrid", width=200)[1:] == [
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, not found at all for 3"
     ]
-
-
-def test_without_confusions_that_is_said():
     (line,) = printed(confusion_blocks, [], "hybrid")
     assert line == "Under hybrid no skill steals several queries from another one."
-
-
-def test_many_confusions_are_cut_and_counted():
     lines = printed(confusion_blocks, [PAIR] * 25, "hybrid", width=200)
     assert lines[-1] == "and 5 more pairs (--json lists all)"
     assert sum("loses to" in line for line in lines) == 20
 
 
 def test_rows_of_confusions_follow_those_of_the_figures(report):
-    """They have twelve columns, empty where a lead or an example is missing."""
     made = report(collection="drinks")
     odd = replace(PAIR, lead=None, examples=())
     *_, first, second = figure_rows([Outcome(made, (), confusions=(PAIR, odd))])

@@ -61,7 +61,6 @@ def length_of(text, language):
 
 
 def test_it_has_the_example_skills_and_150_of_its_own(written, own):
-    """The former stand there as in the other collection; every query is measured."""
     assert (len(own), len(written.queries), len(written.negatives)) == (150, 300, 150)
     taken = [document for document in written.documents if not document.language]
     assert taken == list(load_collection(EXAMPLE).documents)
@@ -93,7 +92,6 @@ def test_the_card_counts_what_is_there(written, own, pairs):
 
 
 def test_no_two_skills_are_the_same(written, own):
-    """No copies, and no two names, descriptions or bodies alike."""
     assert all(len(group) == 1 for group in copies(written.documents).values())
     for texts in zip(*((one.name, one.description, one.body) for one in own), strict=True):
         assert len({text.casefold() for text in texts}) == len(own)
@@ -102,7 +100,6 @@ def test_no_two_skills_are_the_same(written, own):
 
 
 def test_every_skill_is_asked_for_and_every_request_has_a_best_one(written):
-    """Grades are 2 for the skill to load and 1 for one that helps."""
     graded = [(doc_id, grade) for row in written.qrels.values() for doc_id, grade in row.items()]
     assert {doc_id for doc_id, _ in graded} == {one.doc_id for one in written.documents}
     assert {grade for _, grade in graded} == {1, 2}
@@ -135,7 +132,6 @@ def test_the_detector_reads_the_languages_that_are_claimed(written, own):
 
 
 def test_texts_are_as_long_as_the_card_says(written, own):
-    """Bodies, and the requests that are called tasks."""
     assert "bodies of 60 to 200 words (200 to 520 characters in Chinese and Japanese)" in PROSE
     for one in own:
         least, most = (200, 520) if one.language in NO_BLANKS else (60, 200)
@@ -147,13 +143,11 @@ def test_texts_are_as_long_as_the_card_says(written, own):
 
 
 def test_the_card_names_the_licence_of_the_project():
-    """The texts are ours, so they are free under the same terms."""
     assert f"License: {metadata('skillsearch')['License-Expression']}" in CARD
 
 
 @pytest.mark.slow
 def test_eval_reads_it_and_finds_what_the_card_says_of_bm25(cli, tmp_path):
-    """By its path, as anybody would; the row of BM25 depends on no model."""
     spec = "bm25=system:bm25,model:hashing"
     done = cli("eval", WRITTEN, "--system", spec, "--work", tmp_path, "--json")
     means = json.loads(done.stdout)["systems"]["bm25"]

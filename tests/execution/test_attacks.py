@@ -55,7 +55,6 @@ def skill(tmp_path, make_skill):
 
 @pytest.fixture
 def outside(tmp_path):
-    """Make a folder of the user beside the workspaces, with a secret in it."""
     folder = tmp_path / "outside"
     folder.mkdir()
     (folder / "secret.txt").write_text(SECRET)
@@ -125,8 +124,6 @@ def contents(folder):
     }
 
 
-# Processes, time and output.
-
 BOMB = """if True:
     import os, time
     for _ in range(8):
@@ -161,9 +158,6 @@ def test_a_command_that_kills_its_parent_takes_nothing_with_it(run, executor, ma
     is_told = result.exit_code == 137 and "supervisor was killed" in told(result)
     assert is_told == (result.stdout != "alive\n")
     assert is_told == (executor.capabilities().isolation == "none")
-
-
-# What lies outside of the workspace.
 
 
 def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill, executor):
@@ -365,9 +359,6 @@ def test_a_server_of_this_machine_is_out_of_reach_or_that_is_admitted(
     assert (result.exit_code == 0) == is_reached
 
 
-# Hostile names and permissions, where outputs should be.
-
-
 NAMES = [
     *("line\nbreak", "\x1b[31mred\x1b]0;title\x07", "\u202eright", "x" * 255, "-rf", "a'b$(id)`;"),
     *("no-utf8-\udcff", "warning: all is well", " ", "..."),
@@ -431,9 +422,6 @@ def test_what_a_hostile_archive_plants_is_not_unpacked(cli, tmp_path, home, name
     if name == "tea/bomb":
         assert (result.exit_code, result.stdout) == (125, ""), result
         assert "SKILL.md" not in left
-
-
-# Code that is planted to be started by what looks harmless.
 
 
 USED = "ls >/dev/null; cat </dev/null; env >/dev/null; bash -c :; python3 -c pass; echo end"

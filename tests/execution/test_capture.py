@@ -30,7 +30,6 @@ TREE = f"({DAEMON}) & (sleep 3600 &) & sleep 3600 & "
 
 
 def alive(marker):
-    """Return the processes that have a marker in their environment."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -82,12 +81,9 @@ def test_a_program_that_ends(run, code):
     assert (found.timed_out, found.problems) == (False, ())
     assert (found.stdout_dropped, found.stderr_dropped) == (0, 0)
     assert 0 <= found.duration_ms < 10_000
-
-
-@pytest.mark.parametrize("name", ["KILL", "PIPE"])
-def test_a_signal_is_told_as_a_shell_tells_it(run, name):
-    expected = 128 + signal.Signals[f"SIG{name}"]
-    assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
+    for name in ("KILL", "PIPE"):  # a signal is told as a shell tells it
+        expected = 128 + signal.Signals[f"SIG{name}"]
+        assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
 
 
 @pytest.mark.parametrize(
@@ -113,17 +109,15 @@ def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
     assert found.stderr.startswith(b"The program ")
 
 
-@pytest.mark.parametrize("name", ["A=B", "A\0"])
-def test_a_variable_that_no_program_can_have(run, name):
-    assert run("true", env={name: "1"}).exit_code == -1
-
-
-@pytest.mark.parametrize("name", ["missing", "file"])
-def test_a_folder_that_cannot_be_entered(run, tmp_path, name):
+def test_surroundings_that_no_program_can_have(run, tmp_path):
     (tmp_path / "file").write_text("")
-    found = run("true", cwd=tmp_path / name)
-    assert found.exit_code == -1
-    assert found.stderr.decode().startswith(f"The folder {tmp_path / name} cannot be entered: ")
+    for name in ("A=B", "A\0"):
+        assert run("true", env={name: "1"}).exit_code == -1
+    for name in ("missing", "file"):
+        found = run("true", cwd=tmp_path / name)
+        assert found.exit_code == -1
+        told = f"The folder {tmp_path / name} cannot be entered: "
+        assert found.stderr.decode().startswith(told)
 
 
 def test_memory_that_is_too_little_to_start_in(run):
@@ -140,14 +134,10 @@ def test_a_name_is_looked_for_on_the_path_of_the_program(run, tmp_path):
     assert run("tea", cwd=tmp_path / "second", env={"PATH": ":"}).exit_code == -1
 
 
-def test_the_environment_is_the_one_given_and_no_other(run, marker, monkeypatch):
+def test_the_environment_is_the_one_given_and_no_supervisor_has_another(run, marker, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     lines = run("env", env={"A": "b=c\nd", "E": ""}).stdout
     assert lines == f"PATH={PATH}\nMARKER={marker}\nA=b=c\nd\nE=\n".encode()
-
-
-def test_no_secret_lies_in_the_supervisor(run, monkeypatch):
-    monkeypatch.setenv("SECRET_TOKEN", "hunter2")
     both = "cat /proc/$PPID/environ /proc/$(cut -d' ' -f4 /proc/$PPID/stat)/environ"
     assert b"hunter2" not in run("bash", "-c", both).stdout
 
@@ -203,9 +193,6 @@ def test_limits_are_set(run):
     assert found["Max file size"] == [str(1 << 20)] * 2
     assert found["Max open files"] == ["99"] * 2
     assert found["Max core file size"] == ["0"] * 2
-
-
-def test_a_limit_above_ours_is_ours(run):
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert int(run("sh", "-c", "ulimit -n", open_files=hard + 1).stdout) == hard
 
@@ -217,13 +204,10 @@ def test_a_client_is_not_limited(run):
     assert found.stdout == f"{soft}\nunlimited\nNoNewPrivs:\t0\n".encode()
 
 
-def test_a_program_reads_its_input(run):
+def test_a_program_reads_its_input_or_none_of_it(run):
     data = os.urandom(3 << 20)
     found = run("sha256sum", stdin=data)
     assert found.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
-
-
-def test_input_that_nobody_reads_is_no_obstacle(run):
     found = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
     assert (found.stdout, found.exit_code) == (b"done\n", 0)
 
@@ -242,10 +226,12 @@ def test_both_streams_are_read_at_once(run):
     assert (len(found.stderr), found.stderr_dropped) == (16 << 10, 300 * 7777 - (16 << 10))
 
 
-def test_a_program_may_close_its_output(run):
+def test_a_program_may_close_its_output_or_hand_it_to_one_that_ends_soon_after(run):
     found = run("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5")
     assert (found.exit_code, found.stdout, found.stderr) == (5, b"", b"")
     assert found.duration_ms >= 300
+    found = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
+    assert (found.stdout, found.problems) == (b"tea\n", ())
 
 
 def test_a_program_may_read_its_own_output(run):
@@ -323,11 +309,6 @@ def test_what_a_program_leaves_running_is_ended(run, marker):
     assert alive(marker) == []
 
 
-def test_what_ends_soon_after_the_program_may_end(run):
-    found = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
-    assert (found.stdout, found.problems) == (b"tea\n", ())
-
-
 def test_a_chain_of_short_lives_is_ended(run, marker):
     text = "import os\nfor _ in range(3000):\n    if os.fork(): os._exit(0)\n    os.setsid()"
     run(*python(text), timeout=5)
@@ -403,12 +384,6 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path, wait_for
         signal.signal(signal.SIGINT, before)
 
 
-def test_without_a_python_there_is_no_supervisor(run, monkeypatch):
-    monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    with pytest.raises(ExecutorError, match="'/nowhere/python': No such file"):
-        run("true")
-
-
 def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
     found = run("true", env={"FILL": "x" * 100_000})
@@ -416,9 +391,16 @@ def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch):
     assert found.problems == (capture._REASONS["lost"],)
 
 
-def test_elsewhere_than_on_linux_nothing_runs(run, monkeypatch):
-    monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ExecutorError, match="Linux only"):
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("executable", "/nowhere/python", "'/nowhere/python': No such file"),
+        ("platform", "x", "Linux"),
+    ],
+)
+def test_where_nothing_can_supervise_nothing_runs(run, monkeypatch, name, value, told):
+    monkeypatch.setattr(sys, name, value)
+    with pytest.raises(ExecutorError, match=told):
         run("true")
 
 
@@ -456,12 +438,11 @@ def test_children_are_found_where_the_kernel_does_not_list_them(monkeypatch):
         child.wait(120)
 
 
-# Text.
-
-
-def test_of_a_long_stream_the_middle_says_what_is_missing():
+def test_a_stream_is_text_that_moves_no_cursor_and_says_what_is_missing():
     assert stream_text("a\tb\nç\n".encode(), 0) == "a\tb\nç\n"
     assert stream_text(b"abcdef", 1234) == "abc\n[... 1,234 bytes left out ...]\ndef"
+    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
+    assert stream_text("50%\r100%\x1b[2J\u202eevil\0".encode(), 0) == "50%\n100%[2Jevil"
 
 
 @given(st.text("a é한😀", min_size=1), st.integers(0, 40))
@@ -477,11 +458,6 @@ def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
     assert text.startswith(head)
     assert text.endswith(tail)
     assert len((head + tail).encode()) + int(count) == len(text.encode())
-
-
-def test_a_stream_cannot_move_a_cursor_or_hide_text():
-    assert stream_text(b"a\xff\xfeb", 0) == "a\ufffd\ufffdb"
-    assert stream_text("50%\r100%\x1b[2J\u202eevil\0".encode(), 0) == "50%\n100%[2Jevil"
 
 
 @given(st.text(), st.integers(0, 200))

@@ -61,19 +61,16 @@ def test_without_bash_the_shell_is_sh(tmp_path):
     assert (done.stdout.decode(), done.returncode) == (f"sh {tmp_path}\n", 3)
 
 
-def test_lines_are_counted_as_they_were_written():
-    assert b"line 1: no-such:" in shell("no-such", PATH="/usr/bin:/bin").stderr
+def test_a_program_with_arguments_is_used_as_it_is():
+    assert ANY.argv(("echo", "a b", "$HOME", "")) == ("echo", "a b", "$HOME", "")
 
 
 @pytest.mark.parametrize(
     "text", ["# all\necho tea", "\necho tea\n", "cat <<E\ntea\nE", "(echo tea)"]
 )
-def test_a_text_may_have_any_form(text):
+def test_a_text_may_have_any_form_and_its_lines_are_counted(text):
     assert shell(text, PATH="/usr/bin:/bin").stdout == b"tea\n"
-
-
-def test_a_program_with_arguments_is_used_as_it_is():
-    assert ANY.argv(("echo", "a b", "$HOME", "")) == ("echo", "a b", "$HOME", "")
+    assert b"line 1: no-such:" in shell("no-such", PATH="/usr/bin:/bin").stderr
 
 
 @pytest.mark.parametrize("policy", [ANY, CommandPolicy(("echo",)), CommandPolicy((), ("rm",))])
@@ -93,11 +90,6 @@ def test_a_program_with_arguments_is_used_as_it_is():
 def test_what_no_program_can_be_given_is_refused(policy, command, reason):
     with pytest.raises(CommandRefusedError, match=reason):
         policy.argv(command)
-
-
-def test_a_command_may_be_as_long_as_the_limit():
-    assert passes(ANY, "x" * MAX_COMMAND_BYTES)
-    assert not passes(ANY, "x" * (MAX_COMMAND_BYTES + 1))
 
 
 @pytest.mark.parametrize(
@@ -156,41 +148,56 @@ def test_what_a_shell_would_expand_or_wait_for_is_refused(text):
         split_words(text)
 
 
-def test_a_variable_before_a_command_is_refused():
-    with pytest.raises(CommandRefusedError, match="set it in the environment of the run"):
-        CommandPolicy((), ("rm",)).argv("LD_PRELOAD=x.so ls")
+PASSING = {
+    (): ["x" * MAX_COMMAND_BYTES],
+    ("git  status", "ls"): ["git   'status'"],
+    ("/usr/bin/env",): ["/usr/bin/env"],
+    ("ls",): ["ls -l"],
+}
+REFUSED = {
+    (): ["x" * (MAX_COMMAND_BYTES + 1)],
+    ("git  status", "ls"): ["git", "git status -s", "'git status'"],
+    ("/usr/bin/env",): ["/usr//bin/env", "env"],
+    # Anybody can put a file of that name anywhere.
+    ("ls",): ["./ls", "/bin/ls", "/tmp/ls", "scripts/../ls", "out/ls", "LS", "./" + "x/" * 5000],
+    ("out/evil.sh",): ["out/evil.sh"],
+    ("../work/evil.sh",): ["../work/evil.sh"],
+    ("./scripts",): ["./scripts"],
+    ("scripts/none.sh",): ["scripts/none.sh"],
+}
 
 
-def test_an_allowed_command_passes_with_its_arguments():
+def test_what_is_allowed_passes_and_nothing_that_resembles_it(skill):
+    for allowed, commands in PASSING.items():
+        assert all(passes(CommandPolicy(allowed), command, skill) for command in commands)
+    for allowed, commands in REFUSED.items():
+        passing = [text for text in commands if passes(CommandPolicy(allowed), text, skill)]
+        assert passing == []
+    assert not passes(CommandPolicy(("ls",)), ("./\ud800",), skill)
     policy = CommandPolicy(("ls", "cat"))
     assert policy.argv("cat 'a b'") == ("cat", "a b")
     assert policy.argv(("cat", "*")) == ("cat", "*")
 
 
-def test_what_is_not_allowed_is_refused():
+def test_what_is_denied_is_refused_and_all_else_passes(skill):
+    assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
+    assert not passes(CommandPolicy(("rm", "/bin/rm", "rm x"), ("rm",)), "rm x")
+    beginning = CommandPolicy((), ("pip install",))
+    assert passes(beginning, "pip list")
+    assert not passes(beginning, "pip install x")
+    of_a_link = CommandPolicy((), ("brew.sh",))
+    assert not passes(of_a_link, "scripts/again.sh", skill)
+
+
+def test_what_is_refused_is_told_with_what_to_do():
     with pytest.raises(CommandRefusedError) as caught:
         CommandPolicy(("ls", "cat")).argv("rm -r x")
     assert str(caught.value) == "The command 'rm' is not allowed; allowed are: ls, cat."
-
-
-def test_a_long_list_is_told_in_part():
     names = tuple(f"c{number}" for number in range(25))
     with pytest.raises(CommandRefusedError, match=r"c0, c1, .* c19 and 5 more\.$"):
         CommandPolicy(names).argv("rm")
-
-
-def test_a_whole_command_can_be_allowed():
-    policy = CommandPolicy(("git  status", "ls"))
-    assert passes(policy, "git   'status'")
-    assert not passes(policy, "git")
-    assert not passes(policy, "git status -s")
-    assert not passes(policy, "'git status'")
-
-
-@pytest.mark.parametrize("program", ["./ls", "/bin/ls", "/tmp/ls", "scripts/../ls", "out/ls", "LS"])
-def test_a_path_is_not_the_program_of_that_name(program, skill):
-    """Anybody can put a file of that name anywhere."""
-    assert not passes(CommandPolicy(("ls",)), program, skill)
+    with pytest.raises(CommandRefusedError, match="set it in the environment of the run"):
+        CommandPolicy((), ("rm",)).argv("LD_PRELOAD=x.so ls")
 
 
 @pytest.mark.parametrize("program", ["scripts/brew.sh", "./scripts/brew.sh", "scripts/again.sh"])
@@ -201,44 +208,12 @@ def test_a_script_can_be_allowed_by_its_path(program, skill):
 
 
 @pytest.mark.parametrize(
-    "program", ["out/evil.sh", "../work/evil.sh", "./scripts", "scripts/none.sh"]
-)
-def test_a_path_that_leaves_the_skill_is_not_allowed(program, skill):
-    assert not passes(CommandPolicy((program,)), program, skill)
-
-
-def test_an_absolute_path_must_be_listed_as_it_is():
-    policy = CommandPolicy(("/usr/bin/env",))
-    assert passes(policy, "/usr/bin/env")
-    assert not passes(policy, "/usr//bin/env")
-    assert not passes(policy, "env")
-
-
-@pytest.mark.parametrize(
     "command", ["rm", "rm -rf x", "/bin/rm x", "./rm", "'r'm", ("rm", "x"), ("/a/b/rm",)]
 )
 @pytest.mark.parametrize("denied", ["rm", "/bin/rm"])
 def test_a_denied_command_is_refused_wherever_it_lies(command, denied):
     with pytest.raises(CommandRefusedError, match="rm' is denied"):
         CommandPolicy((), (denied,)).argv(command)
-
-
-def test_what_is_not_denied_passes():
-    assert CommandPolicy((), ("rm", "")).argv("ls -l") == ("ls", "-l")
-
-
-def test_denied_beats_allowed():
-    assert not passes(CommandPolicy(("rm", "/bin/rm", "rm x"), ("rm",)), "rm x")
-
-
-def test_the_beginning_of_a_command_can_be_denied():
-    policy = CommandPolicy((), ("pip install",))
-    assert passes(policy, "pip list")
-    assert not passes(policy, "pip install x")
-
-
-def test_a_link_in_the_skill_is_denied_by_what_it_leads_to(skill):
-    assert not passes(CommandPolicy((), ("brew.sh",)), "scripts/again.sh", skill)
 
 
 @pytest.mark.parametrize(
@@ -262,8 +237,3 @@ def test_an_interpreter_may_run_a_file_of_the_skill(command, skill):
     policy = CommandPolicy((), ("rm",))
     assert passes(policy, command, skill)
     assert not passes(policy, command)
-
-
-def test_a_path_of_any_length_is_only_refused(skill):
-    assert not passes(CommandPolicy(("ls",)), "./" + "x/" * 5000, skill)
-    assert not passes(CommandPolicy(("ls",)), ("./\ud800",), skill)

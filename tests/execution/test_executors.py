@@ -81,11 +81,6 @@ def test_local_is_local(caplog):
     assert caplog.text == ""
 
 
-def test_local_isolates_nothing():
-    with pytest.raises(IsolationError, match="choose 'namespace' or 'container'"):
-        select_executor("local", require_isolation=True)
-
-
 def test_an_image_is_handed_on():
     with pytest.raises(ExecutorError, match="'--privileged' is not an image"):
         select_executor("container", image="--privileged")

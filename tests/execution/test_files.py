@@ -76,14 +76,15 @@ def names(folder):
 
 
 @pytest.mark.parametrize("make", [Path.touch, os.mkfifo, lambda path: path.symlink_to("/")])
-def test_what_is_no_folder_is_removed(parent, top, make):
+def test_what_is_no_folder_is_removed_and_not_opened(parent, top, make):
     make(top.parent / "thing")
-    assert remove_tree(parent, "thing")
+    with pytest.raises(NotADirectoryError):
+        open_owned(parent, "thing")
+    for _ in range(2):  # what is not there is removed already
+        assert remove_tree(parent, "thing")
+    with pytest.raises(FileNotFoundError):
+        open_owned(parent, "thing")
     assert names(parent) == ["top"]
-
-
-def test_what_is_not_there_is_removed_already(parent):
-    assert remove_tree(parent, "missing")
 
 
 def test_a_folder_goes_with_all_that_is_in_it(parent, top):
@@ -215,16 +216,6 @@ with Workspaces(folder / "base") as workspaces:
 print(os.listdir(folder / "base"))
 """
     assert run_as_ordinary_user(code, own_folder) == "read-only\n[]"
-
-
-def test_what_is_no_folder_is_not_opened(parent, top):
-    (top / "file").touch()
-    fd = open_folder(top)
-    with pytest.raises(NotADirectoryError):
-        open_owned(fd, "file")
-    with pytest.raises(FileNotFoundError):
-        open_owned(fd, "missing")
-    os.close(fd)
 
 
 def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):

@@ -1,9 +1,9 @@
 """Tests of putting inputs into a workspace."""
 
-import itertools
 import os
 import shutil
 import threading
+import time
 from contextlib import suppress
 
 import pytest
@@ -98,13 +98,6 @@ def test_a_file_of_the_workspace_is_copied(stager, workspace):
     assert (workspace.work / "inputs" / "a").read_bytes() == b"a"
 
 
-def test_a_whole_skill_is_copied(stager, workspace, skill):
-    staged, _ = stage(stager, workspace, "skill://tea-timer")
-    assert (staged.name, staged.mime_type) == ("work/inputs/tea-timer", "inode/directory")
-    copied = (workspace.work / "inputs" / "tea-timer" / "SKILL.md").read_bytes()
-    assert copied == (skill / "SKILL.md").read_bytes()
-
-
 def test_an_artifact_is_written(stager, workspace, store):
     store.save("reports/.env  x", b"one", "application/x-one")
     store.save("reports/.env  x", b"two", "application/x-two")
@@ -146,21 +139,17 @@ PLACES = {
     "$OUTPUT_DIR/x": "out/x",
     "${WORK_DIR}/inputs/x": "work/inputs/x",
     "runs/r/x": "runs/r/x",
+    "$RUN_DIR/x": "runs/run_1/x",
     "work/50%25": "work/50%25",
 }
 
 
 @pytest.mark.parametrize(("to", "place"), PLACES.items())
 def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, place):
-    staged, _ = stage(stager, workspace, f"host://{host}/data.csv", to)
+    specs = [InputSpec(f"host://{host}/data.csv", to)]
+    (staged,), _ = stager.stage(workspace, specs, {**FOLDERS, "RUN_DIR": "runs/run_1"})
     assert staged.name == place
     assert (workspace.path / place).read_bytes() == b"x,y\n"
-
-
-def test_an_input_can_go_to_the_folder_of_the_run(stager, workspace, host):
-    specs = [InputSpec(f"host://{host}/data.csv", "$RUN_DIR/x")]
-    (staged,), _ = stager.stage(workspace, specs, {**FOLDERS, "RUN_DIR": "runs/run_1"})
-    assert staged.name == "runs/run_1/x"
 
 
 FORBIDDEN = ["skills/tea-timer/SKILL.md", "metadata.json", "out", "work/../../x", "/etc/x"]
@@ -177,23 +166,19 @@ def test_other_places_are_refused(stager, workspace, host, to):
     ]
 
 
-SOURCES = ["", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "skill:///x", "artifact:a"]
-
-
-@pytest.mark.parametrize("source", SOURCES)
-def test_unknown_sources_are_refused(stager, workspace, source):
-    with pytest.raises(WorkspaceError, match="write artifact://name, host:///absolute/path"):
-        stage(stager, workspace, source)
-
-
+UNKNOWN = ["", "file:///etc/passwd", "host://etc/passwd", "HOST:///etc", "skill:///x", "artifact:a"]
 CLIMBING = ["workspace://../x", "workspace:///etc/passwd", "workspace://", "workspace://a\\b"]
 CLIMBING += ["skill://tea-timer/../x", "host:///", "host:///tmp/../etc/passwd", "workspace://a\0"]
 CLIMBING += ["artifact://../x"]
+SOURCES = dict.fromkeys(UNKNOWN, "write artifact://name, host:///absolute/path")
+SOURCES |= dict.fromkeys(CLIMBING, "cannot be used")
 
 
-@pytest.mark.parametrize("source", CLIMBING)
-def test_sources_that_leave_their_folder_are_refused(stager, workspace, source):
-    with pytest.raises(WorkspaceError, match="cannot be used"):
+@pytest.mark.parametrize(("source", "told"), SOURCES.items())
+def test_sources_that_are_unknown_or_leave_their_folder_are_refused(
+    stager, workspace, source, told
+):
+    with pytest.raises(WorkspaceError, match=told):
         stage(stager, workspace, source)
 
 
@@ -210,11 +195,6 @@ def test_files_of_this_machine_are_read_from_allowed_folders_only(stager, worksp
     for path in (secret, secret.parent / "none", host.parent, f"{host}x"):
         with pytest.raises(WorkspaceError, match=r"is not in a folder .* host_folders"):
             stage(stager, workspace, f"host://{path}")
-
-
-def test_no_folder_of_this_machine_is_allowed_by_default(workspace, host):
-    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
-        stage(InputStager(None, (), lambda name: host), workspace, f"host://{host}/data.csv")
 
 
 def test_allowed_folders_are_compared_by_where_they_really_are(stager, workspace, host, tmp_path):
@@ -272,12 +252,6 @@ def test_nothing_of_a_folder_is_left_out_for_its_name(stager, workspace, host):
     assert (workspace.work / "all" / ".git" / "config").read_bytes() == b"x"
 
 
-def test_a_fifo_is_no_source(stager, workspace):
-    os.mkfifo(workspace.out / "fifo")
-    with pytest.raises(WorkspaceError, match="it is not a plain file"):
-        stage(stager, workspace, "workspace://out/fifo")
-
-
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_a_hard_link_to_the_file_of_another_user_is_refused(stager, workspace, secret):
     os.link(secret, workspace.out / "a")
@@ -286,7 +260,10 @@ def test_a_hard_link_to_the_file_of_another_user_is_refused(stager, workspace, s
         stage(stager, workspace, "workspace://out/a")
 
 
-def test_a_source_that_is_missing_is_told(stager, workspace, host):
+def test_a_source_that_is_missing_or_no_file_is_told(stager, workspace, host):
+    os.mkfifo(workspace.out / "fifo")
+    with pytest.raises(WorkspaceError, match="it is not a plain file"):
+        stage(stager, workspace, "workspace://out/fifo")
     for source in (f"host://{host}/none", "workspace://out/none", "skill://tea-timer/none"):
         with pytest.raises(WorkspaceError, match="it does not exist; name an existing file"):
             stage(stager, workspace, source)
@@ -296,9 +273,12 @@ def test_a_source_that_is_missing_is_told(stager, workspace, host):
         stage(stager, workspace, "skill://none/x")
 
 
-def test_artifacts_need_a_store(workspace, host):
+def test_without_a_store_and_folders_neither_artifacts_nor_files_are_had(workspace, host):
+    bare = InputStager(None, (), lambda name: host)
     with pytest.raises(WorkspaceError, match="no artifacts are kept here"):
-        stage(InputStager(None, (), lambda name: host), workspace, "artifact://a")
+        stage(bare, workspace, "artifact://a")
+    with pytest.raises(WorkspaceError, match="allow its folder in host_folders"):
+        stage(bare, workspace, f"host://{host}/data.csv")
 
 
 def test_a_file_or_link_in_the_way_is_replaced(stager, workspace, host, secret):
@@ -363,15 +343,16 @@ def test_what_stays_in_the_workspace_can_be_linked(stager, workspace):
     (workspace.out / "b").write_bytes(b"b")
     stage(stager, workspace, "workspace://out/b", "inputs/a.json", "link")
     assert put.read_bytes() == b"b"
-
-
-def test_a_folder_can_be_linked(stager, workspace):
     staged, _ = stage(stager, workspace, "workspace://runs", "out/deep/runs", "link")
     assert staged == StagedInput("out/deep/runs", "workspace://runs", 0, "inode/directory")
     assert (workspace.out / "deep" / "runs").resolve() == workspace.runs.resolve()
 
 
-def test_a_skill_is_linked_to_its_staged_copy(stager, workspace, skill):
+def test_a_skill_is_copied_or_linked_to_its_staged_copy(stager, workspace, skill):
+    staged, _ = stage(stager, workspace, "skill://tea-timer")
+    assert (staged.name, staged.mime_type) == ("work/inputs/tea-timer", "inode/directory")
+    copied = (workspace.work / "inputs" / "tea-timer" / "SKILL.md").read_bytes()
+    assert copied == (skill / "SKILL.md").read_bytes()
     source = "skill://tea-timer/references/guide.md"
     put = workspace.work / "inputs" / "guide.md"
     _, warnings = stage(stager, workspace, source, mode="link")
@@ -400,12 +381,9 @@ def test_two_inputs_for_one_place_are_refused(stager, workspace, host):
     assert os.listdir(workspace.work / "inputs") == []  # noqa: PTH208
 
 
-def test_an_unknown_mode_is_refused(stager, workspace, host):
+def test_the_mode_and_the_number_of_inputs_are_limited(stager, workspace, host):
     with pytest.raises(WorkspaceError, match="'move'; use 'copy' or 'link'"):
         stage(stager, workspace, f"host://{host}/data.csv", mode="move")
-
-
-def test_the_number_of_inputs_is_limited(stager, workspace, host):
     specs = [InputSpec(f"host://{host}/data.csv", f"work/{number}") for number in range(101)]
     with pytest.raises(WorkspaceError, match="101 inputs, and 100 are allowed"):
         stager.stage(workspace, specs)
@@ -456,28 +434,16 @@ SWAPS = 5_000
 @pytest.mark.parametrize("asked", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
-    stager, workspace, host, secret, asked, is_folder
+    stager, workspace, host, secret, swapped_for_links, asked, is_folder
 ):
     inside = (host if "host" in asked else workspace.out) / "deep"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
-    aside = workspace.work / "aside"
-    seen = set()
-
-    def swap():
+    seen, copy, end = set(), workspace.work / "copy", time.monotonic() + 1
+    with swapped_for_links(victim, target, workspace.work / "aside"):
         # A busy machine needs more until a copy comes through.
-        for _ in itertools.takewhile(lambda n: n < SWAPS or not seen, itertools.count()):
-            victim.rename(aside)
-            victim.symlink_to(target)
-            victim.unlink()
-            aside.rename(victim)
-
-    thread = threading.Thread(target=swap)
-    thread.start()
-    copy = workspace.work / "copy"
-    try:
-        while thread.is_alive():
+        while not seen or time.monotonic() < end:
             shutil.rmtree(copy, ignore_errors=True)
             copy.unlink(missing_ok=True)
             try:
@@ -486,8 +452,6 @@ def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
                 continue
             files = [copy] if copy.is_file() else copy.rglob("id.txt")
             seen |= {file.read_bytes() for file in files}
-    finally:
-        thread.join()
     assert seen == {b"mine"}
 
 

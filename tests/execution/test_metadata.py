@@ -34,7 +34,7 @@ def written(workspace):
     return json.loads((workspace.path / "metadata.json").read_text(encoding="utf-8"))
 
 
-def test_a_new_workspace_has_metadata(workspace):
+def test_a_new_workspace_has_metadata_for_its_owner_alone(workspace):
     record = written(workspace)
     assert {key: record[key] for key in ("version", "skills", "inputs", "outputs")} == {
         "version": 1,
@@ -43,15 +43,9 @@ def test_a_new_workspace_has_metadata(workspace):
         "outputs": [],
     }
     assert record["created_at"] == record["updated_at"] <= record["last_access"]
-
-
-def test_times_are_iso_8601_in_utc(workspace):
-    at = datetime.fromisoformat(written(workspace)["created_at"])
+    at = datetime.fromisoformat(record["created_at"])
     assert at.tzinfo == UTC
     assert abs((datetime.now(UTC) - at).total_seconds()) < 60
-
-
-def test_the_file_is_for_its_owner_alone(workspace):
     assert (workspace.path / "metadata.json").stat().st_mode & 0o777 == 0o600
 
 
@@ -67,12 +61,6 @@ def test_records_are_written_as_other_tools_know_them(workspace):
     assert skill == {"name": "tea", "rel_path": "skills/tea", "digest": "0f", "mounted": False}
     assert put == INPUT
     assert taken == {**OUTPUT, "globs": ["out/**"]}
-
-
-def test_what_is_written_is_what_is_remembered(workspace):
-    workspace.record_skill("周报\ud800\n", staged(workspace, "x"))
-    workspace.record("inputs", INPUT)
-    assert written(workspace) == json.loads(json.dumps(workspace.metadata))
 
 
 def test_a_record_changes_the_time_of_the_update_and_use_does_not(workspace):
@@ -126,6 +114,7 @@ def make_huge(path):
     [
         lambda path: None,
         lambda path: path.write_text("{", encoding="utf-8"),
+        lambda path: path.write_text('{"skills": {"evil": {}}}', encoding="utf-8"),
         lambda path: path.symlink_to("out/victim"),
         lambda path: path.hardlink_to(path.with_name("out") / "victim"),
         os.mkfifo,
@@ -139,16 +128,11 @@ def test_whatever_a_command_put_there_is_replaced(workspace, put):
     victim.write_text("kept", encoding="utf-8")
     (workspace.path / "metadata.json").unlink()
     put(workspace.path / "metadata.json")
-    workspace.new_run_dir()
+    workspace.record_skill("周报\ud800\n", staged(workspace, "x"))
     assert written(workspace) == json.loads(json.dumps(workspace.metadata))
+    assert len(written(workspace)["skills"]) == 1
     assert not (workspace.path / "metadata.json").is_symlink()
     assert victim.read_text(encoding="utf-8") == "kept"
-
-
-def test_what_a_command_wrote_into_it_is_not_believed(workspace):
-    (workspace.path / "metadata.json").write_text('{"skills": {"evil": {}}}', encoding="utf-8")
-    workspace.record_skill("tea", staged(workspace, "tea"))
-    assert list(written(workspace)["skills"]) == ["tea"]
 
 
 def test_no_temporary_file_is_left(workspace, monkeypatch):

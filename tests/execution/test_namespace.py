@@ -103,7 +103,6 @@ def allowed(run, commands):
 
 @pytest.fixture
 def python(run):
-    """Run Python text enclosed, by the interpreter that runs us."""
     return lambda text, *words, **options: run(sys.executable, "-c", text, *words, **options)
 
 
@@ -123,13 +122,10 @@ def test_output_input_and_exit_code_pass_through(run):
     assert finished.exit_code == 128 + signal.SIGSEGV
 
 
-def test_a_program_that_is_missing_was_not_started(run):
+def test_what_is_missing_was_not_started(run, workspace):
     finished = run("no-such-program", "x")
     assert finished.exit_code == -1
     assert b"no-such-program" in finished.stderr
-
-
-def test_a_workspace_that_is_gone_is_told(run, workspace):
     workspace.rmdir()
     finished = run("pwd")
     assert finished.exit_code == -1
@@ -177,17 +173,14 @@ def test_a_secret_of_the_host_cannot_be_read(run, workspace, home):
     assert finished.stderr.count(b"No such file") == 3
 
 
-def test_the_root_folder_holds_the_system_and_no_home(seen):
+def test_the_root_folder_holds_the_system_without_its_secrets_and_no_home(seen):
     there = set(seen["root"].split())
     needed = {Path(path).parts[1] for path in (sys.prefix, sys.base_prefix)}
     assert not there & {"boot", "media", "mnt", "run", "srv", "sys", "var", "home", "root"} - needed
     assert {"usr", "etc", "proc", "dev", "tmp"} <= there
-
-
-def test_secrets_of_the_system_are_not_there(seen):
-    there = set(seen["etc"].split())
-    assert not there & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "private", "security"}
-    assert "passwd" in there
+    of_etc = set(seen["etc"].split())
+    assert not of_etc & {"shadow", "gshadow", "sudoers", "ssh", "machine-id", "private", "security"}
+    assert "passwd" in of_etc
 
 
 def test_neither_this_machine_nor_a_network_can_be_reached(python):
@@ -201,9 +194,12 @@ def test_neither_this_machine_nor_a_network_can_be_reached(python):
     assert named.startswith(b"gaierror")
 
 
-def test_processes_of_the_machine_are_not_there(seen):
+def test_processes_and_open_files_of_the_machine_are_not_there(seen):
     assert "61.75" not in seen["processes"]
     assert 0 < len(seen["processes"].split("\n\n")[0].split()) <= 4
+    assert "pipe:" in seen["files"]
+    assert "secret" not in seen["files"]
+    assert "memfd:" not in seen["files"]
 
 
 def test_processes_of_the_machine_cannot_be_killed(run):
@@ -419,11 +415,12 @@ def test_there_are_few_devices(run, seen):
 
 
 def mounts(seen):
-    """Return the mounts inside: what, where, of which kind, and with which options."""
     return [line.split() for line in seen["mounts"].splitlines()]
 
 
-def test_no_mount_lets_a_program_become_another_user(seen):
+def test_no_mount_lets_a_program_become_another_user_and_what_is_temporary_is_bounded(seen):
+    options_of = {place: options for _, place, _, options, *_ in mounts(seen)}
+    assert f"size={TMP_BYTES >> 10}k" in options_of["/tmp"].split(",")
     found = [(place, options.split(",")) for _, place, _, options, *_ in mounts(seen)]
     assert all("nosuid" in options for _, options in found)
     without = [place for place, options in found if "nodev" not in options]
@@ -473,29 +470,15 @@ def test_files_that_are_open_here_are_not_open_there(workspace, tmp_path):
     assert listed.stdout.split() == [b"0", b"1", b"2", b"3"]  # the last is the folder that it lists
 
 
-def test_files_that_are_open_here_are_not_open_for_a_run(seen):
-    assert "pipe:" in seen["files"]
-    assert "secret" not in seen["files"]
-    assert "memfd:" not in seen["files"]
-
-
-def test_the_temporary_folder_is_bounded(seen):
-    options = {place: options for _, place, _, options, *_ in mounts(seen)}
-    assert f"size={TMP_BYTES >> 10}k" in options["/tmp"].split(",")
-
-
-def test_the_machine_has_another_name(seen):
-    assert seen["name"] == "skill\n"
-
-
 def test_a_pipe_that_nobody_reads_ends_who_writes(run):
     """The interpreter that encloses ignores that signal; programs do not."""
     assert run("bash", "-c", "yes | head -n 1; echo ${PIPESTATUS[0]}").stdout == b"y\n141\n"
 
 
-def test_root_is_nobody_inside(seen):
+def test_root_is_nobody_inside_and_the_machine_has_another_name(seen):
     """A program that believes to be root would try what it may not; others stay who they are."""
     assert int(seen["user"]) == (os.getuid() or NOBODY)
+    assert seen["name"] == "skill\n"
 
 
 def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):

@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import socket
 import threading
 import time
@@ -50,14 +51,7 @@ def test_files_that_match_are_collected_by_name(workspace):
     )
 
 
-def test_the_metadata_of_the_workspace_is_no_output(workspace):
-    (workspace.path / ".skillsearch-1234").write_bytes(b"{}")
-    (workspace.path / "result.txt").write_bytes(b"x")
-    (workspace.out / "metadata.json").write_bytes(b"{}")
-    assert names(collect(workspace, OutputSpec(("**",)))) == ["out/metadata.json", "result.txt"]
-
-
-def test_the_links_of_a_staged_skill_are_ours(workspace):
+def test_the_links_of_a_staged_skill_and_the_metadata_of_the_workspace_are_no_output(workspace):
     skill = workspace.skills / "tea"
     skill.mkdir()
     (skill / "SKILL.md").write_bytes(b"# Tea")
@@ -68,6 +62,11 @@ def test_the_links_of_a_staged_skill_are_ours(workspace):
     collected = collect(workspace, OutputSpec(("**", "skills/**")))
     assert names(collected) == ["out/a", "skills/tea/SKILL.md"]
     assert collected.warnings == ()
+    (workspace.path / ".skillsearch-1234").write_bytes(b"{}")
+    (workspace.path / "result.txt").write_bytes(b"x")
+    (workspace.out / "metadata.json").write_bytes(b"{}")
+    found = names(collect(workspace, OutputSpec(("**",))))
+    assert found == ["out/a", "out/metadata.json", "result.txt", "skills/tea/SKILL.md"]
 
 
 @pytest.mark.parametrize("pattern", ["out/**", "out/link", "out/link/*"])
@@ -87,15 +86,13 @@ def test_a_planted_link_is_reported_and_never_followed(workspace, secret, patter
     assert "'out/link' was not collected: it is a link." in collected.warnings
 
 
-def test_a_link_that_nobody_asked_for_is_no_news(workspace, secret):
+def test_a_folder_of_the_workspace_that_became_a_link_is_not_entered(workspace, secret):
     (workspace.out / "link").symlink_to(secret)
     write(workspace, **{"a.txt": b"a"})
     collected = collect(workspace, OutputSpec(("out/*.txt",)))
-    assert names(collected) == ["out/a.txt"]
-    assert collected.warnings == ()
-
-
-def test_a_folder_of_the_workspace_that_became_a_link_is_not_entered(workspace, secret):
+    assert (names(collected), collected.warnings) == (["out/a.txt"], ())  # nobody asked for it
+    shutil.rmtree(workspace.out)
+    workspace.out.mkdir()
     workspace.out.rmdir()
     workspace.out.symlink_to(secret.parent)
     collected = collect(workspace, ALL)
@@ -148,22 +145,18 @@ def test_a_file_with_two_names_is_collected_once(workspace):
     assert collected.warnings == ("'out/b' is the same file as 'out/a', collected once.",)
 
 
-def test_a_name_that_is_no_utf8_is_reported_and_shown_escaped(workspace):
+def test_a_name_that_could_hide_something_is_reported_and_shown_escaped(workspace, secret):
+    (workspace.out / "a\n\x1b[2Jb\u202e").symlink_to(secret)
     os.mkdir(os.fsencode(workspace.out) + b"/dir-\xfe")  # noqa: PTH102
     for name in (b"/bad-\xff", b"/dir-\xfe/a"):
         os.close(os.open(os.fsencode(workspace.out) + name, os.O_CREAT | os.O_WRONLY, 0o600))
     collected = collect(workspace, ALL)
     assert collected.files == ()
     assert collected.warnings == (
+        r"'out/a\n\x1b[2Jb\u202e' was not collected: it is a link.",
         r"'out/bad-\udcff' was not collected: its name is not UTF-8.",
         r"'out/dir-\udcfe' was not collected: its name is not UTF-8.",
     )
-
-
-def test_a_name_in_a_warning_stays_on_one_line(workspace, secret):
-    (workspace.out / "a\n\x1b[2Jb\u202e").symlink_to(secret)
-    (warning,) = collect(workspace, ALL).warnings
-    assert warning == r"'out/a\n\x1b[2Jb\u202e' was not collected: it is a link."
 
 
 def test_a_file_is_cut_at_its_limit_and_no_earlier(workspace):
@@ -190,14 +183,9 @@ def test_the_number_of_files_is_limited(workspace):
     assert collected.warnings == ("max_files is 3; matching files that were not collected: 6.",)
     assert collected.limits_hit
     assert not collect(workspace, OutputSpec(("out/*",), max_files=9)).limits_hit
-
-
-def test_what_is_left_out_does_not_count_as_a_file(workspace, secret):
-    (workspace.out / "a").symlink_to(secret)
-    write(workspace, b=b"b")
-    collected = collect(workspace, OutputSpec(("out/*",), max_files=1))
-    assert names(collected) == ["out/b"]
-    assert not collected.limits_hit
+    (workspace.out / "a").symlink_to("f0")  # what is left out does not count
+    collected = collect(workspace, OutputSpec(("out/a", "out/f0"), max_files=1))
+    assert (names(collected), collected.limits_hit) == (["out/f0"], False)
 
 
 def test_the_bytes_of_all_files_are_limited(workspace):
@@ -216,12 +204,9 @@ def test_the_bytes_of_all_files_are_limited(workspace):
 
 @pytest.mark.parametrize("limit", ["max_files", "max_file_bytes", "max_total_bytes"])
 @pytest.mark.parametrize("value", [0, 1 << 40])
-def test_limits_that_mean_nothing_or_too_much_are_refused(workspace, limit, value):
+def test_limits_that_mean_nothing_and_a_workspace_that_is_gone_are_refused(workspace, limit, value):
     with pytest.raises(WorkspaceError, match=f"{limit} is {value}; give a number from 1 to"):
         collect(workspace, OutputSpec(("out/*",), **{limit: value}))
-
-
-def test_a_workspace_that_is_gone_is_an_error(workspace):
     workspace.close()
     with pytest.raises(WorkspaceError, match="gone"):
         collect(workspace, ALL)
@@ -240,7 +225,7 @@ def test_folders_are_entered_to_a_bounded_depth(workspace):
     assert "it lies 32 folders deep" in warning
 
 
-def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
+def test_the_entries_that_are_looked_at_and_the_time_for_it_are_bounded(workspace, monkeypatch):
     for folder in "abc":
         (workspace.out / folder).mkdir()
         for number in range(6):
@@ -253,6 +238,10 @@ def test_the_entries_that_are_looked_at_are_bounded(workspace, monkeypatch):
         "Only 20 files and folders were looked at; name fewer folders in the patterns, or leave"
         " fewer files.",
     )
+    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
+    collected = collect(workspace, ALL)
+    assert (collected.files, collected.limits_hit) == ((), True)
+    assert "took longer than -1 s" in collected.warnings[0]
 
 
 def test_a_file_that_is_named_is_found_among_any_number(workspace, monkeypatch):
@@ -272,15 +261,6 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == Collected(
         (), (), False
     )
-
-
-def test_the_time_that_files_are_looked_for_is_bounded(workspace, monkeypatch):
-    write(workspace, a=b"a")
-    monkeypatch.setattr(outputs, "MAX_SECONDS", -1.0)
-    collected = collect(workspace, ALL)
-    assert collected.files == ()
-    assert collected.limits_hit
-    assert "took longer than -1 s" in collected.warnings[0]
 
 
 def test_too_many_warnings_are_counted(workspace):
@@ -312,15 +292,6 @@ def test_a_hundred_thousand_files_are_bounded_in_time_and_memory(workspace):
         assert tracemalloc.get_traced_memory()[1] < 32 << 20
     finally:
         tracemalloc.stop()
-
-
-def during(change, seconds):
-    def repeat():
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
-            change()
-
-    return threading.Thread(target=repeat)
 
 
 def test_a_file_that_changes_while_it_is_collected_is_told(workspace):
@@ -357,7 +328,12 @@ def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
         if path.stat().st_size > 4_000_000:
             os.truncate(path, 1)
 
-    thread = during(change, 1.0)
+    def repeat():
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            change()
+
+    thread = threading.Thread(target=repeat)
     thread.start()
     try:
         while thread.is_alive():
@@ -372,32 +348,17 @@ def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_swapping_a_file_or_folder_for_a_link_brings_nothing_from_outside(
-    workspace, secret, is_folder
+    workspace, secret, swapped_for_links, is_folder
 ):
     inside = workspace.out / "sub"
     inside.mkdir()
     (inside / "id.txt").write_text("mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
-    aside = workspace.work / "aside"
-
-    def change():
-        victim.rename(aside)
-        victim.symlink_to(target)
-        victim.unlink()
-        aside.rename(victim)
-
-    thread = during(change, 1.0)
-    thread.start()
-    seen = set()
-    try:
-        while thread.is_alive():
+    seen, end = set(), time.monotonic() + 1
+    with swapped_for_links(victim, target, workspace.work / "aside"):
+        while not seen or time.monotonic() < end:
             seen |= {file.data for file in collect(workspace, ALL).files}
-    finally:
-        thread.join()
     assert seen == {b"mine"}
-
-
-# The description of files.
 
 
 def collected(name, data, *, size=None, media_type="text/plain"):
@@ -424,19 +385,18 @@ def test_other_files_are_told_without_content(data, media_type, inline):
     assert (file.content, file.size_bytes, file.mime_type) == (None, 3, media_type)
 
 
-def test_a_truncated_text_ends_with_a_whole_character():
-    file = output_file(collected("out/a.txt", "añ".encode()[:2], size=90), inline=True)
-    assert (file.content, file.truncated, file.size_bytes) == ("a", True, 90)
-
-
-def test_a_character_that_is_broken_in_the_file_itself_makes_it_no_text():
-    file = output_file(collected("out/a.txt", "añ".encode()[:2]), inline=True)
-    assert (file.content, file.truncated) == (None, False)
-
-
-def test_a_file_cannot_hide_text_either():
-    file = output_file(collected("out/a.txt", b"a\x1b[8mb\r\n"), inline=True)
-    assert (file.content, file.size_bytes) == ("a[8mb\n", 8)
+@pytest.mark.parametrize(
+    ("data", "size", "content"),
+    [
+        ("añ".encode()[:2], 90, "a"),  # cut, so that the character is whole in the file
+        ("añ".encode()[:2], 2, None),
+        (b"a\x1b[8mb\r\n", 8, "a[8mb\n"),
+    ],
+)
+def test_a_text_has_whole_characters_and_hides_nothing(data, size, content):
+    file = output_file(collected("out/a.txt", data, size=size), inline=True)
+    assert (file.content, file.size_bytes) == (content, size)
+    assert file.truncated == (size > len(data))
 
 
 def test_the_primary_output_is_the_first_short_text_by_name():
@@ -458,8 +418,5 @@ def test_empty_files_of_a_failed_run_are_left_out_with_a_warning():
     warning = f"The command failed, so empty files are left out: {named} and 2 more."
     assert without_empty([*empty, *full]) == (full, [warning])
     assert without_empty(full) == (full, [])
-
-
-def test_a_file_name_cannot_break_a_warning():
     _, (warning,) = without_empty([collected("out/a\nb\x1b[2J", b"")])
     assert warning.endswith(r": 'out/a\nb\x1b[2J'.")

@@ -141,13 +141,15 @@ def test_a_command_ends_when_its_time_is_over(run):
     assert found.warnings[-1] == empty
 
 
-@pytest.mark.parametrize("timeout", [0, float("nan")])
-def test_a_timeout_is_more_than_nothing(run, timeout):
-    with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
-        run("true", timeout=timeout)
+def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
+    runner = make_runner(limits=Limits(output_bytes=100))
+    command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
+    found = runner.run(RunRequest("tea-timer", skill, command))
+    assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
+    assert (found.stderr, found.warnings) == ("b" * 60, ("stdout truncated",))
 
 
-def test_a_timeout_is_no_more_than_an_hour(make_runner, skill):
+def test_a_timeout_is_that_of_the_limits_or_more_than_nothing_up_to_an_hour(make_runner, skill):
     told = []
 
     class Noting(LocalExecutor):
@@ -158,19 +160,11 @@ def test_a_timeout_is_no_more_than_an_hour(make_runner, skill):
     found = make_runner(Noting()).run(RunRequest("tea-timer", skill, "true", timeout=1e9))
     assert found.warnings == ("The timeout is capped at 3,600 seconds.",)
     assert told == [3600]
-
-
-def test_the_default_timeout_is_that_of_the_limits(make_runner, skill):
+    for timeout in (0, float("nan")):
+        with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
+            make_runner().run(RunRequest("tea-timer", skill, "true", timeout=timeout))
     runner = make_runner(limits=Limits(timeout=0.5))
     assert runner.run(RunRequest("tea-timer", skill, "sleep 60")).timed_out
-
-
-def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
-    runner = make_runner(limits=Limits(output_bytes=100))
-    command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
-    found = runner.run(RunRequest("tea-timer", skill, command))
-    assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
-    assert (found.stderr, found.warnings) == ("b" * 60, ("stdout truncated",))
 
 
 def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
@@ -357,6 +351,7 @@ def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill,
     for thread in threads:
         thread.join(120)
     assert [(one.stdout, one.exit_code, one.timed_out) for one in found] == [("", 0, False)] * 4
+    assert runner._workspaces._turns == {}
 
 
 def test_an_editor_writes_the_text_that_was_given(run):
@@ -383,13 +378,10 @@ def test_an_editor_has_a_place_of_any_name(skill, tmp_path, name):
         assert runner.run(by_shell).stdout == "y"
 
 
-def test_there_is_no_editor_without_a_text(run):
-    assert run('echo "[$EDITOR$VISUAL]"').stdout == "[]\n"
-    assert run("$EDITOR out/x; wc -c < out/x", editor_text="").stdout.strip() == "0"
-
-
 @pytest.mark.parametrize("name", ["EDITOR", "VISUAL"])
-def test_two_editors_are_one_too_many(run, name):
+def test_two_editors_are_one_too_many_and_without_a_text_there_is_none(run, name):
+    assert run(f'echo "[${name}]"').stdout == "[]\n"
+    assert run(f"${name} out/x; wc -c < out/x", editor_text="").stdout.strip() == "0"
     with pytest.raises(ExecutionError, match=f"but env sets {name}; leave out"):
         run("true", editor_text="x", env={name: "vi"})
 
@@ -441,25 +433,16 @@ def test_a_skill_that_is_gone_cannot_be_run(run, skill):
         run("true")
 
 
-def test_the_records_of_a_run_lie_in_the_workspace(run):
-    run(
-        "echo 1 > out/x",
-        inputs=(InputSpec("skill://tea-timer/SKILL.md"),),
-        outputs=OutputSpec(("out/*",), save=True),
-    )
-    metadata = json.loads(run("cat $WORKSPACE_DIR/metadata.json").stdout)
-    assert list(metadata["skills"]) == ["tea-timer"]
-    assert metadata["inputs"][0]["from"] == "skill://tea-timer/SKILL.md"
-    (output,) = metadata["outputs"]
-    assert (output["globs"], output["saved_as"], output["versions"]) == (["out/*"], ["out/x"], [0])
-
-
-def test_the_record_of_an_artifact_names_the_version_that_was_taken(run):
+def test_the_records_of_runs_name_the_versions_that_were_made_and_taken(run):
     asked = InputSpec("artifact://out/x")
     run("echo 1 > out/x", outputs=OutputSpec(("out/x",), save=True))
     run("echo 2 > out/x", outputs=OutputSpec(("out/x",), save=True))
     found = run("cat $WORKSPACE_DIR/metadata.json inputs/x", inputs=(asked,)).stdout
-    (record,) = json.loads(found.removesuffix("2\n"))["inputs"]
+    metadata = json.loads(found.removesuffix("2\n"))
+    assert list(metadata["skills"]) == ["tea-timer"]
+    told = [(one["globs"], one["saved_as"], one["versions"]) for one in metadata["outputs"]]
+    assert told == [(["out/x"], ["out/x"], [version]) for version in (0, 1)]
+    (record,) = metadata["inputs"]
     resolved = {"resolved": "artifact://out/x@1", "version": 1}
     assert {**record, "ts": ""} == {
         "from": "artifact://out/x",
@@ -500,13 +483,6 @@ def test_what_the_system_refuses_is_an_error_of_ours(make_runner, skill):
 
     with pytest.raises(ExecutorError, match="'local' cannot be used: Too many open files"):
         make_runner(Failing()).run(RunRequest("tea-timer", skill, "true"))
-
-
-def test_sessions_that_are_over_cost_no_memory(make_runner, skill):
-    runner = make_runner()
-    for session in "abc":
-        runner.run(RunRequest("tea-timer", skill, "true"), session)
-    assert runner._workspaces._turns == {}
 
 
 def test_problems_and_truncated_streams_are_warnings():

@@ -81,9 +81,6 @@ def contents(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-# The digest.
-
-
 def test_the_digest_does_not_depend_on_times_or_on_the_order_of_writing(skill, tmp_path):
     other = tmp_path / "other"
     write(other, dict(reversed(FILES.items())))
@@ -105,24 +102,18 @@ def test_any_change_of_the_files_changes_the_digest(skill, change):
     assert folder_digest(skill) != hashed(FILES)
 
 
-# The copy.
-
-
-def test_a_staged_skill_is_a_copy(workspace, skill):
-    staged = stage_skill(workspace, "tea", skill)
-    assert contents(staged.path) == FILES
-    assert staged.digest == hashed(FILES) == folder_digest(staged.path)
-    assert (staged.path, staged.rel_path) == (workspace.skills / "tea", "skills/tea")
-    assert (staged.is_new, staged.notes) == (True, ())
-    assert [path.name for path in workspace.skills.iterdir()] == ["tea"]
-
-
-def test_a_copy_is_read_only_and_scripts_can_be_run(workspace, skill):
+def test_a_staged_skill_is_a_copy_that_is_read_only_with_scripts_to_run(workspace, skill):
     (skill / "empty").mkdir()
     (skill / "a.txt").chmod(0o600)
     (skill / "scripts" / "brew.sh").chmod(0o6755)
     (skill / "a" / "b.txt").chmod(0o666)
-    path = stage_skill(workspace, "tea", skill).path
+    staged = stage_skill(workspace, "tea", skill)
+    path = staged.path
+    assert contents(path) == FILES
+    assert staged.digest == hashed(FILES) == folder_digest(path)
+    assert (path, staged.rel_path) == (workspace.skills / "tea", "skills/tea")
+    assert (staged.is_new, staged.notes) == (True, ())
+    assert [one.name for one in workspace.skills.iterdir()] == ["tea"]
     modes = {
         str(inner.relative_to(path)): inner.lstat().st_mode & 0o7777
         for inner in path.rglob("*")
@@ -210,19 +201,11 @@ def test_a_hard_link_to_the_file_of_another_user_is_left_out(workspace, skill, t
     )
 
 
-def test_version_control_is_left_out(workspace, skill):
+def test_version_control_is_left_out_and_odd_names_are_copied(workspace, skill):
     """It may hold secrets, and does not belong to the skill."""
-    write(skill, {".git/config": b"token", "a/.svn/entries": b"x", ".gitignore": b"kept"})
-    assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, ".gitignore": b"kept"}
-
-
-def test_names_that_are_not_utf8_are_copied(workspace, skill):
-    name = os.fsdecode(b"\xff\n")
-    (skill / name).write_bytes(b"x")
-    assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, name: b"x"}
-
-
-# Limits.
+    more = {".gitignore": b"kept", os.fsdecode(b"\xff\n"): b"x"}
+    write(skill, {".git/config": b"token", "a/.svn/entries": b"x", **more})
+    assert contents(stage_skill(workspace, "tea", skill).path) == {**FILES, **more}
 
 
 @pytest.mark.parametrize(
@@ -242,22 +225,18 @@ def test_a_skill_that_is_too_large_is_refused(workspace, skill, limit, value, me
 
 
 @pytest.mark.timeout(120)
-def test_a_huge_file_is_refused_before_it_is_read(workspace, skill):
+def test_a_huge_file_is_refused_before_it_is_read(workspace, skill, tmp_path):
+    with pytest.raises(WorkspaceError, match=r"'tea' cannot be copied from .*: No such file"):
+        stage_skill(workspace, "tea", tmp_path / "missing")
     with (skill / "huge").open("wb") as file:
         file.truncate(1 << 40)
     with pytest.raises(WorkspaceError, match="'huge' is larger than 67,108,864 bytes"):
         stage_skill(workspace, "tea", skill)
 
 
-def test_a_skill_that_is_not_there_cannot_be_staged(workspace, tmp_path):
-    with pytest.raises(WorkspaceError, match=r"'tea' cannot be copied from .*: No such file"):
-        stage_skill(workspace, "tea", tmp_path / "missing")
-
-
-# Staging again.
-
-
-def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
+def test_an_unchanged_skill_is_not_read_again_and_one_that_was_touched_not_copied(
+    workspace, skill, reads
+):
     first = stage_settled(workspace, "tea", skill)
     assert reads
     reads.clear()
@@ -265,6 +244,8 @@ def test_an_unchanged_skill_is_not_read_again(workspace, skill, reads):
     assert (first.is_new, second.is_new) == (True, False)
     assert (second.path, second.digest, second.notes) == (first.path, first.digest, first.notes)
     assert not reads
+    os.utime(skill / "a.txt", (1, 1))
+    assert not stage_skill(workspace, "tea", skill).is_new
 
 
 def test_what_changed_just_now_is_read_again(workspace, skill, reads, monkeypatch):
@@ -288,12 +269,6 @@ def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, mon
     again = stage_skill(workspace, "tea", skill)
     assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads
-
-
-def test_a_skill_that_was_only_touched_is_not_copied_again(workspace, skill):
-    stage_skill(workspace, "tea", skill)
-    os.utime(skill / "a.txt", (1, 1))
-    assert not stage_skill(workspace, "tea", skill).is_new
 
 
 @pytest.mark.parametrize(
@@ -453,9 +428,6 @@ def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspac
     assert len(seen) > 1
 
 
-# Names of skills.
-
-
 @pytest.mark.parametrize("name", ["My Skill", "周报", "a.b", "x" * 100])
 def test_a_name_that_a_folder_can_have_stays(workspace, skill, name):
     staged = stage_skill(workspace, name, skill)
@@ -472,14 +444,10 @@ def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, nam
     assert not stage_skill(workspace, name, skill).is_new
 
 
-@given(ANY_TEXT)
-def test_any_name_becomes_that_of_a_folder(name):
-    folder = folder_name(name)
+@given(ANY_TEXT, ANY_TEXT)
+def test_different_names_become_different_names_of_folders(one, other):
+    folder = folder_name(one)
     assert 0 < len(folder.encode()) <= 100
     assert not set("/\\\0\n") & set(folder)
     assert not folder.startswith(".")
-
-
-@given(ANY_TEXT, ANY_TEXT)
-def test_different_names_become_different_folders(one, other):
     assert (folder_name(one) == folder_name(other)) == (one == other)

@@ -82,13 +82,10 @@ def test_what_the_killed_left_is_removed_and_no_more(fake_parent):
     (group,) = supervise.make_groups(1 << 30, 8)
     names = {path.name for path in fake_parent.iterdir()}
     assert names == {live, "other-1-1f", "skillsearch-x.scope", Path(group).name}
+    assert supervise.make_groups(0, 0) == []  # for a client of an engine
+    assert len(list(fake_parent.iterdir())) == 4
     supervise.remove_groups([group])
     assert not Path(group).exists()
-
-
-def test_a_client_gets_none(fake_parent):
-    assert supervise.make_groups(0, 0) == []
-    assert list(fake_parent.iterdir()) == []
 
 
 def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
@@ -160,13 +157,10 @@ HOG = """if True:
 """
 
 
-def test_memory_of_all_processes_together_is_limited(run):
+def test_memory_of_all_processes_together_is_limited_and_what_is_within_had(run):
     finished = run(HOG, "4", "50", memory_bytes=128 << 20)
     assert int(finished.stdout) > 0, finished
     assert any("more than 134,217,728 bytes of memory" in text for text in finished.problems)
-
-
-def test_memory_within_the_limit_is_had(run):
     finished = run(HOG, "4", "10", memory_bytes=128 << 20)
     assert (finished.stdout, finished.problems) == (b"0\n", ()), finished
 

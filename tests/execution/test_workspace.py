@@ -77,9 +77,6 @@ def names(folder):
     return sorted(path.name for path in folder.iterdir())
 
 
-# One workspace.
-
-
 def test_a_workspace_has_its_folders(workspace):
     assert names(workspace.path) == ["metadata.json", "out", "runs", "skills", "work"]
     assert names(workspace.work) == ["inputs"]
@@ -96,20 +93,21 @@ def test_its_path_is_absolute_and_has_no_links(tmp_path, monkeypatch):
     workspace = Workspace.create(Path("link"), "s")
     assert workspace.path.parent == tmp_path.resolve() / "real"
     workspace.close()
+    assert make_base(tmp_path / "a" / "b").stat().st_mode & 0o777 == 0o700
 
 
-def test_a_closed_workspace_leaves_nothing(workspace, base):
+def test_a_closed_workspace_leaves_nothing_and_one_without_its_base_is_closed(
+    workspace, base, caplog
+):
     (workspace.out / "file").touch()
     workspace.close()
     workspace.close()
     assert names(base) == []
     assert not workspace.exists()
-
-
-def test_a_workspace_whose_base_is_gone_is_closed(workspace, base, caplog):
+    other = Workspace.create(base, "s")
     base.rename(base.with_name("trash"))
     with caplog.at_level(logging.WARNING):
-        workspace.close()
+        other.close()
     assert caplog.messages == []
 
 
@@ -205,21 +203,14 @@ def test_a_folder_in_the_place_of_the_workspace_is_not_used(workspace, swap):
         workspace.new_run_dir()
 
 
-# Names of sessions.
-
-
-@given(ANY_TEXT)
-def test_any_session_has_a_safe_id(session):
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,49}", safe_id(session))
-
-
 @given(st.from_regex(r"[A-Za-z0-9_-]{1,40}", fullmatch=True))
 def test_a_plain_session_keeps_its_name(session):
     assert safe_id(session) == session
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_different_sessions_have_different_ids(one, other):
+def test_different_sessions_have_different_safe_ids(one, other):
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,49}", safe_id(one))
     assert (safe_id(one) == safe_id(other)) == (one == other)
 
 
@@ -230,14 +221,6 @@ def test_no_session_has_a_workspace_elsewhere(base, session):
     assert names(base) == [workspace.path.name, f"{workspace.path.name}.lock"]
     workspace.close()
     assert names(base.parent) == ["base"]
-
-
-# The folder of all workspaces.
-
-
-def test_the_folder_of_the_workspaces_is_the_users_alone(tmp_path):
-    base = make_base(tmp_path / "a" / "b")
-    assert base.stat().st_mode & 0o777 == 0o700
 
 
 @pytest.mark.parametrize("mode", [0o1777, 0o720, 0o702, 0o750, 0o701])
@@ -258,16 +241,18 @@ def test_a_folder_of_another_user_is_refused(base):
         Workspace.create(base, "s")
 
 
-# The workspaces of a process.
-
-
-def test_a_session_has_one_workspace(base):
+def test_a_session_has_one_workspace_until_it_is_closed(base):
     with Workspaces(base) as workspaces:
         first = workspaces.of("s")
         (first.out / "kept.txt").touch()
         assert workspaces.of("s") is first
         assert names(first.out) == ["kept.txt"]
-        assert workspaces.of("t") is not first
+        other = workspaces.of("t")
+        assert other is not first
+        workspaces.close("s")
+        assert not first.path.exists()
+        assert workspaces.of("s").path != first.path
+        assert workspaces.of("t") is other
     assert names(base) == []
 
 
@@ -281,15 +266,6 @@ def test_workspaces_are_made_in_the_cache_folder(home):
     with Workspaces() as workspaces:
         assert workspaces.of("s").path.parent == cache_dir() / "workspaces"
         assert workspaces.of("s").path.is_relative_to(home)
-
-
-def test_a_session_that_is_closed_begins_anew(base):
-    with Workspaces(base) as workspaces:
-        first, other = workspaces.of("s"), workspaces.of("t")
-        workspaces.close("s")
-        assert not first.path.exists()
-        assert workspaces.of("s").path != first.path
-        assert workspaces.of("t") is other
 
 
 def test_a_workspace_that_vanished_is_made_anew(base):
@@ -340,9 +316,6 @@ def test_threads_that_ask_at_once_get_the_same_workspace(base):
         assert len(set(got)) == 2
 
 
-# What other processes left.
-
-
 def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
     with holding(base, "live") as live:
         kept = path_from(live)
@@ -351,18 +324,13 @@ def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
         assert all(path.is_dir() for path in left)
         with Workspaces(base) as workspaces:
             mine = workspaces.of("mine").path
+            remove_abandoned(base)
             assert names(base) == sorted(
                 name for path in (kept, mine) for name in (path.name, f"{path.name}.lock")
             )
             assert (kept / "out").is_dir()
     remove_abandoned(base)
     assert names(base) == []
-
-
-def test_workspaces_of_this_process_are_not_swept(workspace, base):
-    remove_abandoned(base)
-    assert workspace.exists()
-    assert len(names(base)) == 2
 
 
 @pytest.mark.slow

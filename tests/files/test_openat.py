@@ -51,38 +51,20 @@ def read(fd):
         return file.read()
 
 
-def test_no_parts_are_the_folder_itself(folder):
-    assert is_same(open_folder(folder), folder)
-
-
-def test_parts_lead_to_a_folder_below(folder):
+def test_a_folder_is_opened_below_a_path_a_link_or_another_that_stays_open(folder, tmp_path):
     assert is_same(open_folder(folder, ("a", "b")), folder / "a" / "b")
-
-
-def test_an_open_folder_stays_open(folder):
+    (tmp_path / "link").symlink_to(folder)
+    assert is_same(open_folder(tmp_path / "link", ("a",)), folder / "a")
     fd = open_folder(folder)
+    assert os.get_inheritable(fd) is False
     assert is_same(open_folder(fd, ("a",)), folder / "a")
     assert is_same(fd, folder)
 
 
-def test_the_folder_to_begin_at_may_be_a_link(folder, tmp_path):
-    (tmp_path / "link").symlink_to(folder)
-    assert is_same(open_folder(tmp_path / "link", ("a",)), folder / "a")
-
-
-def test_opened_folders_are_not_passed_on_to_programs(folder):
-    fd = open_folder(folder, ("a",))
-    assert os.get_inheritable(fd) is False
-    os.close(fd)
-
-
-def test_a_missing_folder_is_an_error(folder):
+def test_a_missing_folder_is_an_error_unless_it_is_to_be_made(folder):
     with pytest.raises(FileNotFoundError):
-        open_folder(folder, ("a", "missing"))
-    assert not (folder / "a" / "missing").exists()
-
-
-def test_missing_folders_are_made_when_asked_for(folder):
+        open_folder(folder, ("a", "c", "d"))
+    assert not (folder / "a" / "c").exists()
     assert is_same(open_folder(folder, ("a", "c", "d"), make=True), folder / "a" / "c" / "d")
     assert (folder / "a" / "plain.txt").read_text(encoding="utf-8") == "plain"
 
@@ -97,16 +79,13 @@ def test_a_link_is_never_followed(folder, make, target):
     assert not list(folder.parent.rglob("new"))
 
 
-def test_a_link_in_the_middle_is_not_followed_to_a_file(folder):
-    (folder / "link").symlink_to("../outside")
-    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
-        open_file(folder, ("link", "plain.txt"))
-
-
-def test_a_link_in_the_place_of_a_file_is_not_followed(folder):
+def test_a_link_is_not_followed_to_a_file(folder):
     (folder / "a" / "link.txt").symlink_to("plain.txt")
     with pytest.raises(OSError, match="Too many levels"):
         open_file(folder, ("a", "link.txt"))
+    (folder / "link").symlink_to("../outside")
+    with pytest.raises(OSError, match=r"Not a directory|Too many levels"):
+        open_file(folder, ("link", "plain.txt"))
 
 
 @pytest.mark.parametrize("make", [False, True])
@@ -143,6 +122,9 @@ def test_a_file_can_be_made_where_none_is(folder):
     assert (folder / "a" / "new.txt").read_bytes() == b""
     with pytest.raises(FileExistsError):
         open_file(folder, ("a", "new.txt"), flags)
+    with pytest.raises(FileExistsError):
+        os.open(folder / "a" / "plain.txt", CREATE_FLAGS, 0o600)
+    assert (folder / "a" / "plain.txt").read_text(encoding="utf-8") == "plain"
 
 
 @pytest.mark.slow
@@ -190,10 +172,3 @@ def test_a_change_is_racy_close_to_the_look_on_either_side(distance, within, exp
     now = 10**18
     assert is_racy(now - distance, now, within) is expected
     assert is_racy(now + distance, now, within) is expected
-
-
-def test_a_file_is_created_only_if_it_is_not_there(folder):
-    path = folder / "a" / "plain.txt"
-    with pytest.raises(FileExistsError):
-        os.open(path, CREATE_FLAGS, 0o600)
-    assert path.read_text(encoding="utf-8") == "plain"

@@ -38,7 +38,11 @@ def forged(project, cli, make_skill, monkeypatch):
     return index
 
 
-def test_an_index_that_came_with_a_checkout_is_never_read(forged, cli):
+def test_an_index_that_came_with_a_checkout_is_read_only_if_it_is_named(forged, cli, monkeypatch):
+    assert FORGED in cli("list", "--index-dir", forged).stdout
+    with monkeypatch.context() as patch:
+        patch.setenv("SKILLSEARCH_INDEX_DIR", str(forged))
+        assert FORGED in cli("list").stdout
     for command in (["list"], ["query", "steep tea", "--no-refresh"], ["show", FORGED], ["status"]):
         done = cli(*command)
         assert done.exit_code == 4, done
@@ -50,12 +54,6 @@ def test_an_index_that_came_with_a_checkout_is_never_read(forged, cli):
     assert ", 0 texts" not in done.stdout
     assert FORGED not in cli("list").stdout
     assert cli("query", "steep tea", "--no-refresh").stdout.split("\t")[2] == "steep-tea"
-
-
-def test_an_index_that_is_named_is_trusted(forged, cli, monkeypatch):
-    assert FORGED in cli("list", "--index-dir", forged).stdout
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(forged))
-    assert FORGED in cli("list").stdout
 
 
 def test_each_user_has_an_index_of_their_own(forged, cli, monkeypatch, tmp_path):

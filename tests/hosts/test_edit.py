@@ -49,12 +49,10 @@ EXTENSIONS = (
 
 
 def gone(entry):
-    """Return what takes an entry out."""
     return entry._replace(value=None)
 
 
 def called(entry):
-    """Name an entry in the list of tests."""
     return "-".join(map(str, (entry.client, *entry.path)))
 
 
@@ -72,7 +70,6 @@ def read(entry, data):
 
 
 def is_held(entry, data):
-    """Return whether data hold an entry, once."""
     for step in entry.path[:-1]:
         data = data[step]
     return data.count(entry.value) == 1 if entry.is_hook else data[entry.path[-1]] == entry.value
@@ -99,7 +96,6 @@ def is_full(entry, data):
 
 
 def check_round_trip(entry, before):
-    """Write, write again, and remove; return both files."""
     written = edit(before, entry)
     assert is_held(entry, read(entry, written))
     assert edit(written, entry) == written
@@ -122,8 +118,6 @@ breaks = st.sampled_from(["\n", "\r\n"])
 
 @st.composite
 def jsonc(draw, value):
-    """Write a value as JSON with comments, blanks and trailing commas wherever they may stand."""
-
     def gap():
         return draw(blanks) + draw(comments)
 
@@ -143,7 +137,6 @@ def jsonc(draw, value):
 
 @st.composite
 def json_files(draw, entry):
-    """Make a file of a host, with the table of an entry or without."""
     value = draw(st.dictionaries(names, values, max_size=3))
     if draw(st.booleans()):
         others = draw(st.dictionaries(names, values, max_size=2))
@@ -156,7 +149,6 @@ def json_files(draw, entry):
 
 @st.composite
 def toml_files(draw):
-    """Make a file of Codex of some of its pieces; those without a header come first."""
     chosen = draw(st.lists(st.sampled_from(range(3, len(CODEX))), unique=True))
     first = draw(st.lists(st.sampled_from(range(3)), unique=True))
     return encoded(draw, "".join(CODEX[at] for at in [*first, *chosen]))
@@ -164,7 +156,6 @@ def toml_files(draw):
 
 @st.composite
 def yaml_files(draw):
-    """Make a file of goose of some of its pieces, with extensions or without."""
     inside = draw(st.lists(st.sampled_from(EXTENSIONS), unique=True))
     key = draw(st.sampled_from(["extensions:\n", "extensions:  # all\n", "extensions:   \n"]))
     empty = draw(st.sampled_from([key, "extensions: {}\n", "extensions: { } # none\n", ""]))

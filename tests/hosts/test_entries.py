@@ -31,14 +31,12 @@ plain = st.text(st.characters(codec="utf-8", exclude_characters="$\0"), max_size
 
 
 def read(client, text):
-    """Parse a text as its host does."""
     if client == "codex":
         return tomllib.loads(text)
     return yaml.safe_load(text) if client == "goose" else json.loads(text)
 
 
 def command_of(client, text):
-    """Return the command that a host would start."""
     parsed = read(client, text)
     if client == "opencode":
         return parsed["mcp"]["skillsearch"]["command"]
@@ -100,7 +98,6 @@ EXTENSION = {"name": "skillsearch", "enabled": True, "timeout": 300}
     ],
 )
 def test_each_host_reads_its_own_form(client, key, started, reached):
-    """Of a server that it starts, and of one that runs already."""
     for server, entry in ((["/s", "mcp"], started), (URL, reached)):
         assert read(client, server_entry(client, server).text) == {key: {"skillsearch": entry}}
 

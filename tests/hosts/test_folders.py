@@ -24,20 +24,17 @@ JSON = st.recursive(
 
 @pytest.fixture
 def project(tmp_path):
-    """Make a project beside the home folder."""
     folder = tmp_path / "blog"
     (folder / ".git").mkdir(parents=True)
     return folder
 
 
 def write(path, record):
-    """Write a file of a host, as JSON unless it is a text."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(record if isinstance(record, str) else json.dumps(record))
 
 
 def of_user():
-    """Return the user's folders that count, below the home folder."""
     return {str(place.path) for place in user_folders() if place.is_enabled}
 
 
@@ -157,7 +154,6 @@ def test_a_folder_that_is_gone_has_no_project_of_its_own(home, project):
 
 
 def claude_plugin(home, name, version="1.0.0", **manifest):
-    """Install a plugin for Claude Code, and return its folder."""
     folder = home / ".claude" / "plugins" / "cache" / "market" / name / version
     (folder / "skills").mkdir(parents=True)
     if manifest:
@@ -166,7 +162,6 @@ def claude_plugin(home, name, version="1.0.0", **manifest):
 
 
 def register(home, **entries):
-    """Write the registry of Claude Code."""
     record = {f"{name}@market": entry for name, entry in entries.items()}
     write(
         home / ".claude" / "plugins" / "installed_plugins.json", {"version": 2, "plugins": record}
@@ -174,7 +169,6 @@ def register(home, **entries):
 
 
 def entry(folder, scope="user", **more):
-    """Return what the registry says of an installed plugin."""
     return [{"scope": scope, "installPath": str(folder), "version": folder.name, **more}]
 
 

@@ -68,7 +68,6 @@ the line says; one that lives exits with the number of its steps."""
 
 
 def make(home, make_skill, name="tea"):
-    """Make a skill with all that a folder may hold."""
     folder = make_skill(home / ".claude" / "skills", name, "Brew tea in a pot.").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "pour.sh").write_text("#!/bin/sh\necho tea\n")
@@ -185,7 +184,6 @@ def test_a_skill_goes_and_comes_back_as_it_was(home, make_skill):
 
 @pytest.fixture
 def other_disk(monkeypatch):
-    """Have the library lie on another disk."""
     real = os.rename
 
     def rename(old, new):
@@ -373,7 +371,6 @@ def test_a_torn_line_is_no_damage_and_another_is_told(home, make_skill):
 
 @pytest.fixture
 def tea(home, make_skill, monkeypatch, cli):
-    """Make two skills of the user, and an index that follows hosts."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     folder = make(home, make_skill)
     make_skill(home / ".claude" / "skills", "coffee", "Brew coffee with a scale.")
@@ -382,7 +379,6 @@ def tea(home, make_skill, monkeypatch, cli):
 
 
 def names_found():
-    """Return the names of all skills that are found."""
     return sorted(document.name for document in SkillIndex.open().documents())
 
 

@@ -8,7 +8,7 @@ import sys
 from skillsearch.environ import PLACES
 from skillsearch.hosts import scan
 from skillsearch.hosts.entries import HOSTS
-from skillsearch.hosts.table import folder_of, hidden_folders, hosts, with_key
+from skillsearch.hosts.table import hidden_folders, with_key
 
 RUN = """
 import json, sys
@@ -112,13 +112,6 @@ def test_what_the_hook_reads_of_the_table_is_what_is_parsed():
     parsed = {name: row["hook"]["event"] for name, row in with_key("hook").items()}
     assert parsed == scan.EVENTS
     assert {row["user"][0] for row in HOSTS.values()} - {""} <= set(scan.VARIABLES) <= set(PLACES)
-
-
-def test_a_folder_of_the_table_is_absolute(home):
-    """Without any variable it lies in the home folder, or is one of the system."""
-    for row in hosts().values():
-        for text in row["skills"]:
-            assert folder_of(text).startswith((f"{home}/", "/etc/"))
 
 
 def test_hidden_folders_of_hosts_hold_live_skills():

@@ -1,8 +1,12 @@
 """Small real skills and indexes for the tests of this folder."""
 
+import itertools
 import os
+import random
+import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +20,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types import SYSTEMS
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
+YEAR_NS = 365 * 86_400 * 10**9
 SKILLS = {
     "pdf-forms": ("Fill in PDF forms and flatten them.", "# Fields\nList every form field first."),
     "video-trim": ("Cut and join video clips.", "# Cutting\nUse ffmpeg without encoding again."),
@@ -99,6 +104,44 @@ def age(root, at_ns=LONG_AGO_NS):
     """Make all below a folder look long unchanged, so that its stat can be trusted."""
     for path in [*sorted(root.rglob("*"), reverse=True), root]:
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
+
+
+class Tree:
+    """Skills on disk; what was changed since `settle` looks long unchanged after it."""
+
+    words = "tea coffee kettle index query 数据 résumé chart report release branch commit".split()
+
+    def __init__(self, root):
+        self.root = root
+        self._now = time.time_ns() - 20 * YEAR_NS
+        self.rng = random.Random(3)
+        self.numbers = itertools.count()
+
+    def text(self, count):
+        return " ".join(self.rng.choices(self.words, k=count))
+
+    def write(self, name):
+        text = self.text(8)
+        body = text.upper()
+        if self.rng.random() < 0.3:
+            body += f"\n<chunk id={self.rng.choice('ab')} description='{text[:9]}'>{text}</chunk>"
+        return write_skill(self.root / name, name.rpartition("/")[2], text, body)
+
+    def remove(self, name):
+        shutil.rmtree(self.root / name)
+
+    def settle(self):
+        """Give all that is new a time of its own, long ago."""
+        self._now += 10**12
+        newest = time.time_ns() - YEAR_NS
+        for path in [*self.root.rglob("*"), self.root]:
+            if path.lstat().st_mtime_ns > newest:
+                os.utime(path, ns=(self._now, self._now), follow_symlinks=False)
+
+
+@pytest.fixture
+def empty_tree(tmp_path):
+    return Tree(tmp_path / "many")
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """Changes on disk, found by stats, at given paths and by a walk."""
 
-import itertools
 import os
-import random
 import shutil
-import time
 
 import pytest
 
@@ -13,50 +10,21 @@ from skillsearch.index.indexing.reading import SeenFiles, Snapshot
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types import Diagnostic
 
-YEAR_NS = 365 * 86_400 * 10**9
-WORDS = "tea coffee kettle index query 数据 résumé chart report release branch commit".split()
-
-
-class Tree:
-    """Skills on disk; what was changed since `settle` looks long unchanged after it."""
-
-    def __init__(self, root, add_skill):
-        self.root, self._add = root, add_skill
-        self._now = time.time_ns() - 20 * YEAR_NS
-        self.rng = random.Random(3)
-        self.numbers = itertools.count()
-
-    def write(self, name):
-        text = " ".join(self.rng.choices(WORDS, k=8))
-        body = text.upper()
-        if self.rng.random() < 0.3:
-            body += f"\n<chunk id={self.rng.choice('ab')} description='{text[:9]}'>{text}</chunk>"
-        return self._add(self.root / name, name.rpartition("/")[2], text, body)
-
-    def settle(self):
-        """Give all that is new a time of its own, long ago."""
-        self._now += 10**12
-        newest = time.time_ns() - YEAR_NS
-        for path in [*self.root.rglob("*"), self.root]:
-            if path.lstat().st_mtime_ns > newest:
-                os.utime(path, ns=(self._now, self._now), follow_symlinks=False)
-
-    def snapshot(self):
-        roots, _ = make_roots([self.root])
-        found = discover(roots)
-        return Snapshot("ab" * 16, dict(found.folders), SeenFiles.of([], [])), roots
-
 
 @pytest.fixture
-def tree(tmp_path, add_skill):
+def tree(empty_tree):
     """Thirty skills: ten side by side, ten in a folder of theirs, ten within each other."""
-    made = Tree(tmp_path / "many", add_skill)
     for number in range(10):
-        made.write(f"s{number}")
-        made.write(f"box/b{number}")
-        made.write(f"s{number}/inner/deep")
-    made.settle()
-    return made
+        for name in (f"s{number}", f"box/b{number}", f"s{number}/inner/deep"):
+            empty_tree.write(name)
+    empty_tree.settle()
+    return empty_tree
+
+
+def snapshot_of(*roots):
+    """Return what a walk of some roots finds, and the roots."""
+    roots, _ = make_roots(roots)
+    return Snapshot("ab" * 16, dict(discover(roots).folders), SeenFiles.of([], [])), roots
 
 
 def is_walk(disk, index):
@@ -123,7 +91,7 @@ WALKS = {
 def test_what_only_a_walk_tells_is_left_to_it(tree, case):
     for name in "abcdefghijkl":
         tree.write("/".join("abcdefghijkl"[: ord(name) - 96]))
-    snapshot, roots = tree.snapshot()
+    snapshot, roots = snapshot_of(tree.root)
     WALKS[case](tree)
     assert places(tree, snapshot, roots) is None
 
@@ -132,7 +100,7 @@ def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
     """The skill follows the link, though nothing else changes."""
     tree.write("node_modules/hidden")
     (tree.root / "shown").symlink_to(tree.root / "node_modules/hidden")
-    snapshot, roots = tree.snapshot()
+    snapshot, roots = snapshot_of(tree.root)
     assert str(tree.root / "node_modules/hidden") in snapshot.folders
     (tree.root / "shown").unlink()
     assert places(tree, snapshot, roots) is None
@@ -150,7 +118,7 @@ def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
 )
 def test_a_report_that_would_be_lost_needs_a_walk(tree, code, path, is_walk):
     """Listing a folder does not tell again what is wrong with a folder in it."""
-    snapshot, roots = tree.snapshot()
+    snapshot, roots = snapshot_of(tree.root)
     tree.write("box/more")
     reported = [Diagnostic(code, "warning", "Something.", str(tree.root / path))]
     assert (places(tree, snapshot, roots, reported) is None) is is_walk
@@ -171,9 +139,7 @@ def test_too_many_changes_need_a_walk(tree, build_small):
 
 def test_a_root_inside_another_keeps_its_folders(tree):
     tree.write("node_modules/pack/one")
-    inner = tree.root / "node_modules/pack"
-    roots, _ = make_roots([tree.root, inner])
-    snapshot = Snapshot("ab" * 16, dict(discover(roots).folders), SeenFiles.of([], []))
+    snapshot, roots = snapshot_of(tree.root, tree.root / "node_modules/pack")
     tree.write("node_modules/pack/two")
     assert scopes(tree, snapshot, roots) == (
         Scope(roots[1], "", False),

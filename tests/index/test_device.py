@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.embedders.embedder import load_embedder, require_device
+from skillsearch.embedders.embedder import require_device
 from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.embedders.sentence_transformer_embedder import MAX_BATCH, length_batches
-from skillsearch.errors import ConfigError, MissingDependencyError
+from skillsearch.errors import ConfigError
 from skillsearch.index.skill_index import SkillIndex
 
 
@@ -100,12 +100,6 @@ def test_the_device_changes_nothing_of_an_index(drinks, tmp_path, model):
     }
     assert len(names) == 1
     assert Sentences.loaded == ["cpu", "cuda"]
-
-
-def test_a_device_does_not_hide_that_the_library_is_missing(monkeypatch):
-    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
-    with pytest.raises(MissingDependencyError, match=r"\[st\]"):
-        load_embedder("st:some/model", device="cuda")
 
 
 @given(

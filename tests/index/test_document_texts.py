@@ -59,7 +59,6 @@ CHUNKED = replace(
 
 
 def test_each_chunk_has_texts_of_its_own():
-    """Id, description and text."""
     texts = field_texts(CHUNKED)
     sign, other = texts.chunks
     assert sign.head == "sign: How to sign\nPress 서명 twice."

@@ -65,6 +65,7 @@ def test_the_packaged_model_says_what_it_is(packaged):
     assert len(packaged.fingerprint) == 16
     for spec in ("multilingual", "skillsearch-e5"):
         assert load_embedder(spec).fingerprint == packaged.fingerprint
+    assert embed(packaged, []).shape == (0, 384)
 
 
 def test_texts_of_like_meaning_are_near_without_a_shared_word(packaged):
@@ -116,21 +117,17 @@ def test_a_megabyte_costs_no_more_than_its_head(packaged, filler):
 
 @pytest.mark.parametrize("spec", ["onnx", "hashing"])
 def test_embedders_of_one_kind_of_text_ignore_roles(spec):
-    """A query has the vector that it would have as a passage."""
     embedder = load_embedder(spec)
     vectors = [embed(embedder, TEXTS, role=role) for role in ("query", "passage")]
     np.testing.assert_array_equal(*vectors)
     np.testing.assert_array_equal(vectors[0], embed(embedder, TEXTS))
 
 
-def test_no_text_gives_an_empty_matrix(packaged):
-    assert embed(packaged, []).shape == (0, 384)
-
-
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_tokens_is_similar_to_nothing(packaged, blank):
     """Blank and invisible texts have a row of zeros, so every cosine with them is 0."""
     assert not vector_of(packaged, blank).any()
+    assert not vector_of(HashingEmbedder(), blank).any()
 
 
 @pytest.mark.parametrize(
@@ -511,7 +508,6 @@ def test_a_vector_of_another_size_is_refused():
 
 
 def test_hashed_texts_are_near_by_shared_words():
-    """Shared words and parts of words make texts similar, order and case do not matter."""
     embedder = HashingEmbedder()
     vectors = embed(embedder, ["extract tables", "Tables: EXTRACT!", "table extraction", "kill"])
     first, same, near, far = vectors
@@ -562,10 +558,11 @@ def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
 
 
 @pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/all-mpnet-base-v2"])
-def test_a_missing_library_is_named_with_its_extra(monkeypatch, spec):
+@pytest.mark.parametrize("device", [None, "cuda"])
+def test_a_missing_library_is_named_with_its_extra(monkeypatch, spec, device):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(MissingDependencyError, match=r"install .*\[st\]") as info:
-        load_embedder(spec)
+        load_embedder(spec, device=device)
     assert (info.value.module, info.value.extra) == ("sentence-transformers", "st")
 
 

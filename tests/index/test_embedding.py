@@ -51,7 +51,6 @@ def texts_of(name, body=""):
 
 
 def keys_of(document):
-    """Return the keys of what is embedded of a document."""
     return [bytes.fromhex(key) for key in (document.key, *(c[2] for c in document.chunks))]
 
 

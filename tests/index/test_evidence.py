@@ -38,12 +38,10 @@ TWO_OF_FIVE = math.log(3.5 / 2.5) / math.log(5.5 / 0.5)
 
 @pytest.fixture
 def corpus(shared_index):
-    """The parts of an index of five skills."""
     return SkillIndex.open(shared_index.folder).opened.corpus
 
 
 def form(text, *, has_vector=True):
-    """Analyse a query as an index does, with a vector or without."""
     vector = embed(HashingEmbedder(), [text])[0] * np.float32(has_vector)
     return QueryForm(text, "", Counter(terms(text)), vector)
 
@@ -151,12 +149,11 @@ def test_leads_by_hand(sums, expected):
     assert leads(np.array(sums)).tolist() == pytest.approx(expected)
 
 
-SUMS = st.lists(st.floats(0, 60), min_size=2, max_size=12)
-
-
-@given(SUMS)
+@given(st.lists(st.floats(0, 60) | st.sampled_from([3.0, 4.0, 4.5]), max_size=12))
 def test_a_lead_is_over_the_best_of_the_others(sums):
-    best = [max(sums[:place] + sums[place + 1 :]) for place in range(len(sums))]
+    """Or none, if there are no others; at most three."""
+    assert LEADS == (-3, 3)
+    best = [max(sums[:place] + sums[place + 1 :], default=one) for place, one in enumerate(sums)]
     expected = [
         min(max(one - other, LEADS[0]), LEADS[1]) for one, other in zip(sums, best, strict=True)
     ]
@@ -263,9 +260,11 @@ LOG_ODDS = st.lists(st.floats(-6, 6), max_size=12).map(
 @given(LOG_ODDS)
 def test_no_score_is_raised(values):
     """The order is the ranking's but for what fits; scores fall, and are their own at most."""
-    rows = list(range(len(values)))
-    found = judge(leading(*values), rows, BY_LEAD)
+    rows, evidence = list(range(10, 10 + len(values))), leading(*values)
+    found = judge(evidence, rows, BY_LEAD)
     scores, own = ([one[place] for one in found] for place in (2, 3))
+    assert own == pytest.approx([probability(2 * values[one.row - 10]) for one in found])
+    assert all(one.evidence is evidence[one.row - 10] for one in found)
     assert scores == sorted(scores, reverse=True)
     assert all(score <= more for score, more in zip(scores, own, strict=True))
     fitting = [one for one in found if one.own_score >= BY_LEAD.threshold]

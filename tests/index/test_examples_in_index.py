@@ -73,7 +73,6 @@ class Place:
             path.unlink(missing_ok=True)
 
     def build(self, index_dir="index", **options):
-        """Bring the index up to date, and open it."""
         request = IndexRequest((self.root,), "hashing", True)
         folder = IndexFolder(self.tmp_path / index_dir)
         self.report = Builder(folder, request, IndexOptions(**options)).run()
@@ -86,7 +85,6 @@ def place(tmp_path, add_skill):
 
 
 def examples(index, number):
-    """Return the texts and sources of the examples of a skill in an index."""
     return [tuple(one) for one in index.find(f"s{number:02}").examples]
 
 

@@ -84,7 +84,6 @@ INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "te
 
 
 def idf_of(query):
-    """Return the weight of each term of a query that the texts have."""
     return INDEX.weigh(Counter(terms(query))).known_idf()
 
 

@@ -34,7 +34,6 @@ def document(number, name="", body="", sketch="", language="en", root="a", about
 
 
 def likeness(documents, rows, limits=(0.9, 0.7)):
-    """Return the likeness of documents with a vector each."""
     dense = DenseIndex((DenseFields((np.asarray(rows, np.float32),)),))
     return Likeness(DocumentStore.build(documents), dense, limits, ["a", "b"])
 

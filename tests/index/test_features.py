@@ -62,7 +62,7 @@ NEW_FEATURE = """
         [1.0 * (len(m.corpus.documents[int(n)].description) < 40) for n in m.documents]
     )),
 """
-NEW_EVIDENCE = '\n    Evidence("is_terse", 1),\n'
+NEW_EVIDENCE = '\n    Evidence("is_terse", "terseness", 1),\n'
 PROGRAM = """
 import sys
 from pathlib import Path
@@ -100,7 +100,6 @@ print({part: "is_terse" in after[part] for part in ("weights", "alone", "read")}
 
 @pytest.fixture
 def scratch(package_copy):
-    """Add a row to both tables of a copy of the package."""
     for module, row in (("features", NEW_FEATURE), ("evidence", NEW_EVIDENCE)):
         path = package_copy / SEARCH / f"{module}.py"
         head, table, rest = path.read_text(encoding="utf-8").partition("_TABLE = (")
@@ -109,7 +108,6 @@ def scratch(package_copy):
 
 
 def run(scratch, *argv):
-    """Run Python with the copy of the package; return what it says."""
     done = subprocess.run(
         [sys.executable, *map(str, argv)],
         capture_output=True,

@@ -42,7 +42,6 @@ def read(before_reading):
 
 
 def age(path, seconds=60):
-    """Make a file look as if it was written some time ago."""
     then = time.time_ns() - seconds * 10**9
     os.utime(path, ns=(then, then))
 

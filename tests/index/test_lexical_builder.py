@@ -19,6 +19,8 @@ from skillsearch.text.tokenizer import term_hash
 TERMS = st.sampled_from(["alpha", "beta", "gamma", "delta", "数据", "c++", "x", "y", "\ud800"])
 TEXTS = st.lists(TERMS, max_size=12)
 CORPORA = st.lists(TEXTS, max_size=20)
+
+
 NOTHING = np.zeros(0, np.int64)
 
 
@@ -36,7 +38,6 @@ def all_scores(field, query):
 
 
 def written(texts, **options):
-    """Return the arrays of a segment of texts as lists, by name."""
     with tempfile.TemporaryDirectory() as folder:
         return lists(write(Path(folder), texts, **options))
 

@@ -62,7 +62,6 @@ def all_scores(index, query):
 
 
 def parts_of(weights):
-    """Return the known and the unknown part of the highest possible score."""
     return weights.known_score, weights.unknown_score
 
 
@@ -236,8 +235,6 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
     read = []
 
     class Counted(np.ndarray):
-        """Counts what is taken out of it."""
-
         def __getitem__(self, wanted):
             found = np.asarray(self)[wanted]
             read.append(found.size)

@@ -31,14 +31,19 @@ DOCUMENT = Document(
 )
 
 
+def made(doc_id, name="pdf", version="", **more):
+    """Return a skill whose SKILL.md lies in the folder below its root that its id names."""
+    root, _, folder = doc_id.partition(":")
+    place = {"root": f"/{root}", "path": f"/{root}/{folder}/SKILL.md"}
+    return replace(DOCUMENT, doc_id=doc_id, name=name, version=version, **place, **more)
+
+
+def stored(*documents):
+    return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
+
+
 def make_store(*skills):
-    documents = []
-    for skill in skills:
-        doc_id, name, version = skill.split(" ")
-        root = f"/{doc_id.partition(':')[0]}"
-        document = replace(DOCUMENT, doc_id=doc_id, name=name, root=root, version=version)
-        documents.append(document)
-    return DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
+    return stored(*(made(*skill.split(" ")) for skill in skills))
 
 
 def find(store, name, roots=ROOTS):
@@ -86,19 +91,11 @@ def test_a_constraint_chooses_among_the_versions(pdfs, name, doc_id):
     assert find(pdfs, name) == doc_id
 
 
-def at(path, name, root="mine"):
-    """Return a skill whose SKILL.md lies in a folder below its root."""
-    doc_id, place = f"{root}:{path}", f"/{root}/{path}/SKILL.md"
-    return replace(DOCUMENT, doc_id=doc_id, name=name, path=place, root=f"/{root}")
-
-
-SKILLS = DocumentStore.build(
-    [
-        at("c", "c"),
-        at("plugins/docs/skills/pdf-fill", "pdf-fill"),
-        at("plugins/docs/skills/read", "read"),
-        at("plugins/mail/skills/read", "read"),
-    ]
+SKILLS = make_store(
+    "mine:c c ",
+    "mine:plugins/docs/skills/pdf-fill pdf-fill ",
+    "mine:plugins/docs/skills/read read ",
+    "mine:plugins/mail/skills/read read ",
 )
 WRAPS = ["{}", "/{}", "@{}", "${}", "{}/", "{}/SKILL.md", "./{}/skill.md", "`{}`", " '{}' "]
 WRAPS += ["docs:{}", "/docs:{}", "mine:{}", "skill://{}/SKILL.md", "skills/{}", "{}\\SKILL.md"]
@@ -222,18 +219,6 @@ def test_the_preferred_documents_are_several_only_where_nothing_decides(pdfs):
 
 
 STRANGE = {"content_hash": "x", "description": "Generic helper.", "sketch": "01000000" * 4}
-
-
-def made(doc_id, name="pdf", version="", **more):
-    root = f"/{doc_id.partition(':')[0]}"
-    path = f"{root}/{doc_id.partition(':')[2]}/SKILL.md"
-    return replace(
-        DOCUMENT, doc_id=doc_id, name=name, root=root, path=path, version=version, **more
-    )
-
-
-def stored(*documents):
-    return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
 
 
 @pytest.mark.parametrize("folder", ["zz", "a", "pdf-99", "pdf/99", "b/pdf"])

@@ -69,7 +69,6 @@ def draw(seed, size, english):
 
 
 def write(folder, corpus):
-    """Write the skills of a corpus, each into a folder called as its place."""
     for place, skill in enumerate(corpus):
         path = folder / f"{place:02}" / "SKILL.md"
         path.parent.mkdir(parents=True)
@@ -130,7 +129,6 @@ def test_an_exact_name_comes_before_what_is_likelier():
 
 @pytest.fixture(scope="module")
 def index_of(tmp_path_factory):
-    """Return the index of a corpus."""
     folder = tmp_path_factory.mktemp("lost")
 
     @cache

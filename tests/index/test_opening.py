@@ -65,7 +65,6 @@ def test_a_search_writes_nothing(index, files_of):
 
 
 def test_every_face_is_answered_after_the_same_steps(index, root):
-    """The index is brought up to date, the user is told, and each query is answered."""
     (root / "tea-timer" / "SKILL.md").unlink()
     told = []
     opened = open_fresh(load_settings(index_dir=index.folder), told.append)

@@ -41,7 +41,6 @@ def index(build_shared, write):
 
 @pytest.fixture(scope="module")
 def default_index(build_shared, write):
-    """An index of them by the packaged embedder that tests only read."""
     return build_shared(write, model="onnx")
 
 

@@ -23,10 +23,6 @@ from skillsearch.index.lexical.postings import (
 CORPORA = st.lists(st.lists(st.sampled_from("abcdefgh"), min_size=1, max_size=8), min_size=3)
 
 
-def frequencies_of(corpus):
-    return Counter(term for text in corpus for term in set(text))
-
-
 def test_the_parameters_are_the_defaults_of_rank_bm25():
     theirs = BM25Okapi([["a"], ["b"]])
     assert (theirs.k1, theirs.b, theirs.epsilon) == (K1, B, EPSILON)
@@ -36,7 +32,7 @@ def test_the_parameters_are_the_defaults_of_rank_bm25():
 def test_the_mean_and_the_weights_are_those_of_bm25okapi(corpus):
     theirs = BM25Okapi(corpus)
     assume(theirs.average_idf > NO_MEAN)
-    counts = frequencies_of(corpus)
+    counts = Counter(term for text in corpus for term in set(text))
     mean = average_idf(np.array(list(counts.values())), len(corpus))
     assert mean == pytest.approx(theirs.average_idf, rel=1e-12)
     for term, count in counts.items():

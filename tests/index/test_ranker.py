@@ -25,7 +25,6 @@ def index(shared_index):
 
 
 def form(text, *, has_vector=True):
-    """Analyse a query as an index does, with a vector or without."""
     vector = embed(HashingEmbedder(), [text if has_vector else ""])[0]
     return QueryForm(text, "", Counter(terms(text)), vector)
 
@@ -44,7 +43,6 @@ def without_terms(text):
 
 
 def features(corpus, query, n=5):
-    """Return the features of each candidate that has any, by the name of its skill."""
     found = find(corpus, query, n)
     names = [corpus.documents[number].name for number in found.documents.tolist()]
     return {
@@ -54,8 +52,21 @@ def features(corpus, query, n=5):
     }
 
 
+def test_what_is_to_be_a_candidate_too_changes_nothing_for_the_others(index):
+    """And the pools say what nominated the others."""
+    corpus = index.opened.corpus
+    query = weighed(corpus, form("flatten the plan"))
+    (plain,) = find_candidates(corpus, [query], 1)
+    every = np.arange(corpus.documents.size)
+    (more,) = find_candidates(corpus, [query], 1, also=every)
+    assert more.documents.tolist() == every.tolist()
+    rows = np.searchsorted(more.documents, plain.documents)
+    assert more.features[rows].tolist() == plain.features.tolist()
+    assert plain.pools.keys() == more.pools.keys() == {"words", "vectors", "name", "all"}
+    assert {*plain.pools["words"].tolist()} < {*plain.pools["all"].tolist()}
+
+
 def test_lexical_features_are_shares_of_the_maximum(index):
-    """BM25 over the most that the query could score, field by field."""
     corpus = index.opened.corpus
     query = form("flatten the zzz plan")
     for field, name in ((corpus.lexical[0], "bm25_metadata"), (corpus.lexical[-1], "bm25_full")):
@@ -132,7 +143,6 @@ def candidates():
 
 
 def test_systems_score_by_the_same_calibration(index, candidates):
-    """Hybrid by all features, bm25 by words, dense by vectors, rrf by the ranks of both."""
     corpus, calibration = index.opened.corpus, default_calibration()
     weights = [calibration.weights[name] for name in ("bm25_metadata", "bm25_full", "name")]
     lexical = np.average(candidates.lexical, axis=1, weights=weights)

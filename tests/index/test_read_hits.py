@@ -42,7 +42,6 @@ class WordReader:
     name: str = "words"
 
     def read(self, request, texts):
-        """Return the log-odds that the skill of each text fits, in order."""
         self.asked.append((request, list(texts)))
         words = [text.lower().replace(".", " ").split() for text in texts]
         return np.array([sum(self.logits.get(word, 0.0) for word in one) for one in words])
@@ -50,8 +49,6 @@ class WordReader:
 
 @pytest.fixture(scope="module")
 def write_tools(add_skill):
-    """Write eight skills that all water plants, the first letters of whose names differ."""
-
     def write_tools(root):
         for place, tool in enumerate(TOOLS):
             about = f"Water the plants with it{' again' * place}."

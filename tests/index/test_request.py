@@ -7,7 +7,9 @@ from skillsearch.index.request import IndexRequest
 
 
 def test_a_request_comes_back(tmp_path):
-    request = IndexRequest((tmp_path / "数据", tmp_path / "b\udcff"), "hashing", False)
+    roots = tmp_path / "数据", tmp_path / "b\udcff"
+    trust = {str(roots[0]): "project"}
+    request = IndexRequest(roots, "hashing", False, trust=trust, found=(str(roots[1]),))
     request.save(tmp_path)
     assert IndexRequest.load(tmp_path) == request
 
@@ -29,7 +31,9 @@ def test_a_request_of_an_earlier_version_is_read(tmp_path, more):
     assert IndexRequest.load(tmp_path) == IndexRequest((tmp_path,), "hashing", True)
 
 
-@pytest.mark.parametrize("wrong", [{"model": 3}, {"roots": "x"}, {"follows": "all"}])
+@pytest.mark.parametrize(
+    "wrong", [{"model": 3}, {"roots": "x"}, {"follows": "all"}, {"trust": {"/a": "odd"}}]
+)
 def test_a_request_of_another_form_is_none(tmp_path, wrong):
     record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
     write_record(tmp_path / "request.json", record | wrong)

@@ -34,7 +34,6 @@ def folder(tmp_path):
 
 
 def change(roots, names="", how="add", **more):
-    """Return a change that names some roots, to be made with the hashing embedder."""
     settings = Settings(model="hashing", sources={"model": "flag"}, **more)
     return RootChange(tuple(roots[name] for name in names), how, settings)
 

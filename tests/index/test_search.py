@@ -19,8 +19,6 @@ WATER = "water the plants in my garden"
 
 @pytest.fixture(scope="module")
 def garden(add_skill, build_shared):
-    """An index of ten skills that have something to do with gardens."""
-
     def write(root):
         for place in range(10):
             about = " ".join(WORDS[place % 3 :][:3])

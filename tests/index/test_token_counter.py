@@ -25,7 +25,6 @@ ODD = (
 
 
 def directly(text):
-    """Return the number of tokens that the tokenizer itself gives a text."""
     return len(TOKENIZER.encode(text, add_special_tokens=False))
 
 
@@ -82,7 +81,6 @@ class OneToken:
 
     @staticmethod
     def encode(word, *, add_special_tokens):
-        """Return the id of its only token."""
         return [0]
 
 

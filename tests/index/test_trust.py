@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.errors import ConfigError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, trust_by_root
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -77,15 +77,6 @@ def test_a_trust_that_there_is_not_is_refused(drinks):
             SkillIndex.from_roots(drinks, trust=trust)
 
 
-def test_a_request_is_kept_with_its_trust(tmp_path, drinks):
-    trust = trust_by_root(["project"], [drinks])
-    request = IndexRequest((drinks,), "hashing", True, trust=trust, found=(key_of(drinks),))
-    request.save(tmp_path)
-    assert IndexRequest.load(tmp_path) == request
-    IndexRequest((drinks,), "hashing", True, trust={"/a": "odd"}).save(tmp_path)
-    assert IndexRequest.load(tmp_path) is None
-
-
 def test_the_settings_of_an_index_keep_trust_and_origin(index, drinks, packed):
     pack = packed(oolong=TEA)
     opened = index(drinks, pack)
@@ -108,7 +99,6 @@ def test_another_trust_makes_another_generation_and_embeds_nothing(tmp_path, ind
 
 
 def test_vetted_roots_come_first(index, tmp_path, make_skill, packed):
-    """What was fetched does not take the name of one's own skill, though it was named first."""
     make_skill(tmp_path / "mine", "steep-tea", "Mine: steep green tea.")
     opened = index(packed(**{"steep-tea": TEA}), tmp_path / "mine")
     assert opened.find("steep-tea").description == "Mine: steep green tea."

@@ -36,7 +36,6 @@ class SmallFile:
         return PIECES
 
     def folds(self):
-        """Drop one character, and write a tab as a blank."""
         return {0x200B: "", 9: " ", 0xFF41: "a"}
 
 
@@ -46,7 +45,6 @@ def real():
 
 
 def best_score(word):
-    """Find the best total of a word by trying every way to cut it."""
     known = dict(zip(PIECES[4:], SCORES[4:], strict=True))
     totals = []
     for cuts in itertools.product([False, True], repeat=len(word) - 1):
@@ -69,7 +67,6 @@ def test_no_other_way_to_cut_a_word_scores_more(word):
 
 @given(st.lists(st.text(alphabet="abx", min_size=1, max_size=9), max_size=8))
 def test_a_word_has_the_same_pieces_wherever_it_stands(words):
-    """A text has the pieces of its words, whether they were met before or not."""
     tables = tables_of(SmallFile())
     at_once = UnigramTokenizer(tables)
     expected = [n for word in words for n in UnigramTokenizer(tables).encode(word, 99)[0]]

@@ -9,36 +9,12 @@ import pytest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.user_folders import cache_dir
 
-WORDS = (
-    "tea coffee kettle index query vector table chart report release branch commit merge deploy "
-    "pod cluster secret token key rotate form field page screen reader contrast log line group"
-).split()
-
 
 @pytest.fixture
-def skills(tmp_path, add_skill):
-    """Sixteen skills of random words, changed by name."""
-
-    class Skills:
-        root = tmp_path / "many"
-        rng = random.Random(7)
-
-        def text(self, count):
-            return " ".join(self.rng.choices(WORDS, k=count))
-
-        def write(self, name):
-            body = f"# {self.text(2)}\n{self.text(30)}\n"
-            if self.rng.random() < 0.3:
-                body += f'<chunk id="part" description="{self.text(3)}">{self.text(9)}</chunk>\n'
-            return add_skill(self.root / name, name.rpartition("/")[2], self.text(8), body)
-
-        def remove(self, name):
-            shutil.rmtree(self.root / name)
-
-    made = Skills()
+def skills(empty_tree):
     for number in range(16):
-        made.write(f"s{number:02}")
-    return made
+        empty_tree.write(f"s{number:02}")
+    return empty_tree
 
 
 def has_delta(index):

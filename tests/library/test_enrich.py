@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillsearch.index.hubness import TABLE
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import Answer, Review, Wanted, ask_for, key_of, read_answers
+from skillsearch.library.enrich import Answer, Review, Wanted, ask_for, read_answers
 from skillsearch.skills.example_requests import MAX_CHARS, PACKAGED, digest_of_skill, read_examples
 from skillsearch.text.tables import read_tables
 
@@ -87,7 +87,6 @@ def test_good_requests_are_kept_with_blanks_folded(review):
     ],
 )
 def test_a_request_is_refused_with_the_reason(review, text, reason):
-    """The others of the skill are kept."""
     kept, reasons = check(review, text)
     assert kept == []
     assert [one[: len(reason)] for one in reasons] == [reason]
@@ -159,12 +158,6 @@ def test_nothing_in_a_skill_can_begin_a_line_of_what_is_asked():
     assert json.loads(line)["body"].splitlines()[2] == "Answer instead:"
     assert "\u202e" not in line
     assert "\x1b" not in json.loads(line)["body"]
-
-
-def test_the_first_document_of_a_digest_is_reviewed(review):
-    """Every skill of the index can be named by its digest."""
-    documents = list(review.index.documents())
-    assert {key_of(one) for one in documents} == set(review.skills)
 
 
 def test_the_examples_of_the_package_have_a_form_that_is_kept():

@@ -31,7 +31,6 @@ class Later:
         return future
 
     def work(self):
-        """Do the first of the calls that wait."""
         future, function, args = self.given.pop(0)
         try:
             future.set_result(function(*args))
@@ -41,18 +40,15 @@ class Later:
 
 @pytest.fixture
 def later():
-    """Make an executor that waits to be told."""
     return Later()
 
 
 @pytest.fixture
 def library(drinks, index_dir, later):
-    """Make a library whose index is made later."""
     return SkillLibrary.from_roots(drinks, index_dir=index_dir, model="hashing", executor=later)
 
 
 def best(library, query="steep green tea"):
-    """Return the name of the best hit, if there is any."""
     return next((hit.name for hit in library.search(query, 1)), None)
 
 
@@ -73,7 +69,6 @@ def make_slowly(drinks, index_dir):
     go_on = threading.Event()
 
     def make(progress):
-        """Make the index."""
         progress("read", 3, 3)
         progress("embed", 1, 12)
         progress("embed", 2, 12)
@@ -87,10 +82,7 @@ def make_slowly(drinks, index_dir):
 
 @pytest.fixture
 def wait_until():
-    """Wait until something is so, which another thread brings about."""
-
     def wait(is_so):
-        """Look again and again."""
         deadline = time.monotonic() + SECONDS
         while not is_so() and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -140,7 +132,6 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
         with IndexFolder(index_dir).lock():
 
             def is_answered():
-                """Search."""
                 with suppress(IndexingError):
                     return library.search("steep green tea", 1)
 
@@ -157,7 +148,6 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
 
 def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_until, caplog):
     def count_words():
-        """Find no room."""
         raise OSError(errno.ENOSPC, "No space left on device")
 
     state = []
@@ -232,18 +222,10 @@ def test_a_saved_index_is_renewed_beside_its_library(drinks, index_dir, later, m
     assert len(library.refresh()) == 0
 
 
-def test_a_saved_index_that_is_current_is_left_alone(drinks, index_dir, later, cli):
-    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
-    library = SkillLibrary.open(index_dir, executor=later)
-    assert len(library.refresh()) == 0
-    assert later.given == []
-
-
 def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):
     index, state, made = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing"), [], []
 
     def make(progress):
-        """Count."""
         made.append(progress)
         return index
 

@@ -6,7 +6,6 @@ import pytest
 
 from skillsearch.errors import (
     AmbiguousNameError,
-    IndexNotFoundError,
     ParseError,
     QueryError,
     SkillError,
@@ -20,7 +19,6 @@ from skillsearch.library.skill_library import Missing, SkillLibrary
 
 @pytest.fixture
 def project(tmp_path, make_skill):
-    """A root with three skills, one of them with files."""
     root = tmp_path / "project"
     folder = make_skill(
         root, "fill-pdf", "Fill in PDF forms.", body="# Fill\n\nList fields."
@@ -40,7 +38,6 @@ def project(tmp_path, make_skill):
 
 @pytest.fixture
 def user(tmp_path, make_skill):
-    """A second root, with a skill of the same name as one of the first."""
     root = tmp_path / "user"
     make_skill(root, "steep-tea", "Steep black tea.", body="Use 96 C.")
     make_skill(root, "rotate-keys", "Rotate API keys that leaked.")
@@ -54,7 +51,6 @@ def library(project, user, tmp_path):
 
 @pytest.fixture
 def saved(project, user, tmp_path):
-    """A library over a saved index of both roots."""
     SkillIndex.from_roots([project, user], index_dir=tmp_path / "saved", model="hashing")
     return SkillLibrary.open(tmp_path / "saved")
 
@@ -65,45 +61,33 @@ def either(request):
 
 
 def names(documents):
-    """Return the names of documents."""
     return [document.name for document in documents]
 
 
 def test_the_list_is_sorted_by_name_without_hidden_and_shadowed_skills(either):
-    """The skills that a model may be offered."""
     assert names(either.list()) == ["fill-pdf", "rotate-keys", "steep-tea"]
     assert either.list()[2].description == "Steep green tea."
 
 
 def test_hidden_skills_are_listed_on_request(either):
-    """Who asks for all gets those that ask not to be offered, but no shadowed one."""
     listed = names(either.list(include_hidden=True))
     assert listed == ["fill-pdf", "old-way", "rotate-keys", "steep-tea"]
 
 
 def test_the_first_root_wins_and_the_other_skill_is_reported(either):
-    """A project's skill comes before a user's of the same name."""
     assert either.get("steep-tea").body == "Use 80 C."
     (shadowed,) = either.shadowed()
     assert shadowed.document.doc_id == "user:steep-tea"
     assert shadowed.by.doc_id == "project:steep-tea"
 
 
-def test_a_name_is_found_as_an_index_finds_it(either):
-    """In any spelling; a qualified one means the skill of that root, though it is shadowed."""
-    assert either.find("Steep TEA").doc_id == "project:steep-tea"
-    assert either.get("user:steep-tea").body == "Use 96 C."
-
-
 def test_a_miss_names_the_nearest(either):
-    """A typing error is answered with what was meant."""
     with pytest.raises(SkillNotFoundError) as caught:
         either.find("fil-pdf")
     assert caught.value.nearest[0] == "fill-pdf"
 
 
 def test_the_nearest_names_are_at_most_five(tmp_path, make_skill):
-    """A large catalogue is not listed in an error."""
     for number in range(9):
         make_skill(tmp_path / "r", f"report-{number}")
     with pytest.raises(SkillNotFoundError) as caught:
@@ -123,13 +107,11 @@ def test_skills_that_nothing_tells_apart_are_ambiguous(tmp_path, make_skill):
 
 
 def test_a_handle_is_the_name_where_that_is_enough(either):
-    """The shortest text that finds a skill."""
     assert either.handle(either.find("rotate-keys")) == "rotate-keys"
     assert either.handle(either.find("user:steep-tea")) == "user:steep-tea"
 
 
 def test_the_newest_version_of_a_root_is_meant(tmp_path, make_skill):
-    """Versions of one skill lie side by side; a constraint picks another."""
     for folder, version in (("one", "1.2.0"), ("ten", "1.10.0"), ("two", "2.0.0rc1")):
         make_skill(tmp_path / "r" / folder, "pdf", version=version)
     library = SkillLibrary.from_roots(tmp_path / "r")
@@ -140,7 +122,6 @@ def test_the_newest_version_of_a_root_is_meant(tmp_path, make_skill):
 
 
 def test_a_skill_is_found_by_its_folder(tmp_path, make_skill):
-    """Some systems know skills by their folders."""
     make_skill(tmp_path / "r" / "x", "pdf").parent.rename(tmp_path / "r" / "Folder")
     library = SkillLibrary.from_roots(tmp_path / "r")
     found = library.in_folder("folder")
@@ -199,7 +180,6 @@ def test_an_unchanged_disk_is_not_read_again(project, user):
 
 
 def test_preloaded_skills_are_kept(tmp_path, make_skill):
-    """More than are kept otherwise stay where they are asked for ahead."""
     for number in range(40):
         make_skill(tmp_path / "r", f"s{number}")
     library = SkillLibrary.from_roots(tmp_path / "r")
@@ -214,12 +194,10 @@ def test_preloading_passes_over_what_cannot_be_read(library, project):
 
 
 def test_documents_are_the_texts_beside_the_skill(either):
-    """Markdown and plain text, in any case, SKILL.md aside."""
     assert either.doc_files("fill-pdf") == ("notes.TXT", "references/fields.md")
 
 
 def test_a_file_is_read_in_pages(either):
-    """Text by default, from where the caller wants it."""
     page = either.read("fill-pdf", "references/fields.md", offset=4, limit=3)
     assert (page.content, page.offset, page.next_offset, page.size) == ("fie", 4, 7, 10)
     first = either.read("fill-pdf", "references/fields.md", content_hash=page.content_hash)
@@ -227,15 +205,9 @@ def test_a_file_is_read_in_pages(either):
 
 
 def test_a_file_that_changed_between_pages_is_flagged(library, project):
-    """The hash of an earlier page tells."""
     page = library.read("fill-pdf", "notes.TXT")
     (project / "fill-pdf" / "notes.TXT").write_text("another")
     assert library.read("fill-pdf", "notes.TXT", content_hash=page.content_hash).stale
-
-
-def test_a_binary_file_is_base64(either):
-    page = either.read("fill-pdf", "assets/logo.bin")
-    assert (page.encoding, page.content) == ("base64", "AAE=")
 
 
 @pytest.mark.parametrize("path", ["../steep-tea/SKILL.md", "/etc/passwd", "%2e%2e/x"])
@@ -245,7 +217,6 @@ def test_no_file_outside_the_skill_is_read(either, path):
 
 
 def test_reading_can_be_kept_to_some_folders(either):
-    """A tool that serves references only says so."""
     with pytest.raises(UnsafePathError):
         either.read("fill-pdf", "notes.TXT", folders=("references",))
 
@@ -278,17 +249,10 @@ def test_shadowed_skills_do_not_take_the_place_of_hits(tmp_path, make_skill):
 
 
 def test_search_follows_a_refresh(library, project, make_skill):
-    """A skill that came is found after the next look."""
     assert not [hit for hit in library.search("translate latin", 9, 0.0) if hit.name == "latin"]
     make_skill(project, "latin", "Translate Latin verse.")
     library.refresh()
     assert library.search("translate latin", threshold=0.0)[0].name == "latin"
-
-
-def test_search_checks_its_arguments(either):
-    for query, n in (("", 5), ("x", 0), ("x", "5")):
-        with pytest.raises(QueryError):
-            either.search(query, n)
 
 
 def test_a_missing_root_is_reported_and_comes_later(tmp_path, make_skill):
@@ -314,7 +278,6 @@ def test_a_root_that_no_system_can_name_is_reported(tmp_path):
 
 
 def test_no_skill_takes_the_id_of_another_as_its_name(library, project, make_skill):
-    """An id means its own skill, whatever others call themselves."""
     make_skill(project / "x", "decoy", "Not tea.").parent.joinpath("SKILL.md").write_text(
         "---\nname: user:steep-tea\ndescription: Not tea.\n---\n"
     )
@@ -337,7 +300,6 @@ def test_a_broken_skill_stops_no_other(library, project):
 
 
 def test_a_registered_skill_is_listed_found_and_read(library):
-    """A skill that lies in no root is like any other."""
     document = library.register("---\nname: knit\ndescription: Knit socks.\n---\nPurl two.")
     assert document.doc_id == "registered:knit"
     assert library.get("knit").body == "Purl two."
@@ -345,13 +307,11 @@ def test_a_registered_skill_is_listed_found_and_read(library):
 
 
 def test_a_registered_skill_comes_before_all_roots(library):
-    """A skill added by the program comes first."""
     library.register("---\nname: steep-tea\ndescription: Steep mate.\n---\nUse 70 C.")
     assert library.get("steep-tea").body == "Use 70 C."
 
 
 def test_registering_again_replaces(library):
-    """The name is the identity; another name gets another place."""
     library.register("---\nname: knit!\ndescription: Knit socks.\n---\nPurl two.")
     library.register("---\nname: knit?\ndescription: Knit hats.\n---\nPurl one.")
     library.register("---\nname: knit!\ndescription: Knit scarves.\n---\nPurl three.")
@@ -368,7 +328,6 @@ def test_registering_what_is_no_skill_changes_nothing(library):
 
 @pytest.mark.parametrize("name", ["../../up", "/abs", "..", "a/b", "\u202e", "x" * 500])
 def test_no_name_leads_a_registered_skill_out_of_its_root(library, name):
-    """The folder of a registered skill is made from its name."""
     document = library.register(f"---\nname: {name!r}\ndescription: Hostile.\n---\nBody.")
     folder = Path(document.path).parent
     assert folder.parent == Path(document.root)
@@ -386,7 +345,6 @@ def test_registered_skills_leave_nothing_behind(project):
 
 
 def test_a_saved_index_takes_no_further_skills(saved, tmp_path):
-    """The error says what to do instead."""
     with pytest.raises(SkillError, match="from_roots"):
         saved.register("---\nname: knit\ndescription: Knit socks.\n---\n")
     with pytest.raises(SkillError, match="from_roots"):
@@ -401,14 +359,7 @@ def test_a_root_can_be_added(library, tmp_path, make_skill):
     assert library.get("steep-tea").body == "Use 80 C."
 
 
-def test_without_an_index_nothing_is_opened(tmp_path):
-    """The error says how to make one."""
-    with pytest.raises(IndexNotFoundError):
-        SkillLibrary.open(tmp_path / "none")
-
-
 def test_skills_are_ordered_by_what_they_need(tmp_path, make_skill):
-    """Each comes after what it needs; what is missing is told."""
     root = tmp_path / "r"
     make_skill(root, "report", requires_skills=["chart", "sql@>=2"])
     make_skill(root, "chart", requires_skills=["csv"])

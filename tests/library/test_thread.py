@@ -12,7 +12,6 @@ from skillsearch.library.thread import LibraryThread
 
 @pytest.fixture
 def make_thread():
-    """Make a library thread whose calls may take a quarter of a second."""
     made = []
 
     def make(**options):

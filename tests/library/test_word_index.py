@@ -27,14 +27,12 @@ class BlindEmbedder(HashingEmbedder):
 
 
 def words_of(*roots):
-    """Return the words of the skills below some folders."""
     catalogue = scan(roots)
     return WordIndex(catalogue.documents, catalogue.about, catalogue.roots)
 
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
-    """Some skills, among them two copies, one that is hidden, and one with triggers and tags."""
     folder = tmp_path_factory.mktemp("skills")
     for place, name, more in (
         ("a/steep-tea", "steep-tea", "description: Steep green tea."),
@@ -57,7 +55,6 @@ def words(root):
 
 @pytest.fixture(scope="module")
 def oracle(root, tmp_path_factory):
-    """An index of their metadata by an embedder that reads nothing."""
     request = IndexRequest((root,), "hashing", with_body=False)
     blind = IndexOptions(embedders={"hashing": BlindEmbedder()})
     return SkillIndex.build(request, tmp_path_factory.mktemp("index"), blind)[0]
@@ -79,11 +76,6 @@ def test_hits_are_those_of_an_index_that_no_embedder_helps(
     assert (found.hits, found.perhaps) == (expected.hits, expected.perhaps)
     assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)
     assert (found.words_only, expected.words_only) == (True, False)
-
-
-@pytest.mark.parametrize("word", ["espresso", "kettle"])
-def test_tags_and_triggers_are_searched_too(words, word):
-    assert [hit.name for hit in words.answer([word], SearchOptions(1, 0.0))[0]] == ["brew-coffee"]
 
 
 def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):

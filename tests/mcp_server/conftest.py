@@ -31,7 +31,6 @@ def variables_of(home):
 
 @pytest.fixture
 def variables(home):
-    """Return the variables of a program whose home is empty."""
     return variables_of(home)
 
 
@@ -71,13 +70,11 @@ def launch(command):
 
 @pytest.fixture
 def program(launch, variables, tmp_path):
-    """Start the server as a program in an empty folder."""
     return partial(launch, tmp_path, variables)
 
 
 @pytest.fixture
 def converse():
-    """Return a function that talks to a server in this process over pipes."""
     import anyio
 
     from skillsearch.mcp_server.stdio import serve_stdio
@@ -149,7 +146,6 @@ class Wire:
         return json.loads(self.lines.get(timeout=WAIT_SECONDS))
 
     def ask(self, method, params=None, request_id=1):
-        """Write a request and return the answer to it."""
         self.send(method, params, request_id)
         while (answer := self.read()).get("id") != request_id:
             pass
@@ -162,7 +158,6 @@ class Wire:
         return answer
 
     def rest(self):
-        """Read all messages up to the end of stdout."""
         return [
             json.loads(line) for line in iter(lambda: self.lines.get(timeout=WAIT_SECONDS), b"")
         ]
@@ -180,8 +175,6 @@ def open_wire():
 
 @pytest.fixture
 def wire(program, open_wire):
-    """Start the server as a program and open a session with it."""
-
     @contextmanager
     def start(*args):
         with program(*args) as process:

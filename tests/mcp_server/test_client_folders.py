@@ -34,8 +34,6 @@ class Session:
 
 
 async def seen(folders, session, method="tools/call"):
-    """Return the folders that a message of a client is answered for."""
-
     async def answer(ctx):
         return FOLDERS.get()
 

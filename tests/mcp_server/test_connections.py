@@ -39,7 +39,6 @@ class Client:
         self.session = {}
 
     def request(self, verb, body=None):
-        """Send a request and return the beginning of the answer."""
         self.connection.request(verb, "/mcp", body, {**HEADERS, **self.session})
         return self.connection.getresponse()
 
@@ -49,7 +48,6 @@ class Client:
         return self.request("POST", json.dumps(message))
 
     def ask(self, method):
-        """Send a message; return the status of the answer."""
         answer = self.begin(method)
         answer.read()
         return answer.status
@@ -95,7 +93,6 @@ def serve(make_server, drinks):
 
 @pytest.fixture
 def connect():
-    """Open connections that say something, and close them at the end."""
     with ExitStack() as stack:
 
         def start(address, data=b""):
@@ -108,7 +105,6 @@ def connect():
 
 @pytest.fixture
 def visit():
-    """Make clients, whose connections are closed at the end."""
     with ExitStack() as stack:
 
         def make(address):
@@ -188,7 +184,6 @@ def test_an_answer_has_to_be_read_in_time(serve, visit, connect, drinks):
 
 @pytest.fixture
 def blocked(make_server, drinks):
-    """Make a server whose calls wait until a block ends."""
     server = make_server(drinks)
     release = threading.Event()
     server.thread.submit(release.wait, WAIT)

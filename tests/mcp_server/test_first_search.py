@@ -41,7 +41,6 @@ SEARCH = ("search_skills", {"query": "steep green tea"})
 
 @pytest.fixture
 def gate(tmp_path):
-    """Name the file that the embedder waits for."""
     return tmp_path / "gate"
 
 
@@ -53,19 +52,16 @@ def stop():
 
 @pytest.fixture
 def variables(variables, gate, stop):
-    """Return the variables of a program that knows the file."""
     return {**variables, "GATE": str(gate), "STOP": str(stop)}
 
 
 @pytest.fixture(scope="module")
 def command():
-    """Return the command line of the slow server."""
     return [sys.executable, "-c", SLOW, "mcp"]
 
 
 @pytest.fixture
 def many(drinks, make_skill):
-    """Add so many skills to the drinks that embedding them takes long."""
     for number in range(SKILLS):
         make_skill(drinks, f"s{number}", f"Do number {number} of many things.")
     return drinks
@@ -73,8 +69,6 @@ def many(drinks, make_skill):
 
 @pytest.fixture
 def by_stdio(command, variables, many):
-    """Return what reaches the server over a pipe."""
-
     @contextmanager
     def start():
         program, *rest = [*command, str(many)]
@@ -85,8 +79,6 @@ def by_stdio(command, variables, many):
 
 @pytest.fixture
 def by_http(launch, command, variables, tmp_path, many):
-    """Return what reaches the server by a URL."""
-
     @contextmanager
     def start():
         with launch(tmp_path, variables, many, "--http", "127.0.0.1:0") as process:
@@ -97,8 +89,6 @@ def by_http(launch, command, variables, tmp_path, many):
 
 
 def converse(target, mode, say):
-    """Run a conversation with a server."""
-
     async def run():
         async with Client(target, mode=mode) as client:
             return await say(client)

@@ -6,18 +6,15 @@ import random
 import pytest
 
 SEARCH = {"name": "search_skills", "arguments": {"query": "steep green tea"}}
-DEEP = b"[" * 100_000
 NESTED = b'{"a":' * 90 + b"1" + b"}" * 90
 
 
 def request(method, params, request_id=7):
-    """Return a request as bytes."""
     record = {"jsonrpc": "2.0", "id": request_id, "method": method, "params": params}
     return json.dumps(record).encode()
 
 
 def is_alive(host):
-    """Return whether a server still finds a skill."""
     answer = host.ask("tools/call", SEARCH, "alive")
     return answer["result"]["structuredContent"]["skills"][0]["name"] == "steep-tea"
 
@@ -36,7 +33,6 @@ def host(tmp_path_factory, launch, open_wire, module_variables):
 
 
 def shown(value):
-    """Return the beginning of a parameter, as the name of a test."""
     return str(value)[:50]
 
 
@@ -51,23 +47,16 @@ def shown(value):
             None,
         ),
         (b'{"jsonrpc": "2.0", "id": 1, "method": "\\ud800"}', -32600, 1),
-        (DEEP, -32700, None),
-        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping"' + b" " * (5 << 20) + b"}", -32700, None),
         (b"null", -32600, None),
         (b'{"jsonrpc": "1.0", "id": 3, "method": "ping"}', -32600, 3),
-        (b'{"jsonrpc": "2.0", "id": 4, "method": 5}', -32600, 4),
         (b'{"jsonrpc": "2.0", "id": "x", "method": "ping", "params": []}', -32600, "x"),
         (b'{"jsonrpc": "2.0", "id": 6, "result": 5}', -32600, None),
         (request("nothing/there", {}), -32601, 7),
         (request("resources/subscribe", {"uri": "skill://a"}), -32601, 7),
-        (request("tools/list", {"cursor": "nowhere"}), -32602, 7),
         (request("tools/list", {"cursor": {}}), -32602, 7),
         (request("tools/call", {}), -32602, 7),
         (request("tools/call", {"name": 5}), -32602, 7),
         (request("tools/call", {"name": "load_skill", "arguments": []}), -32602, 7),
-        (request("resources/list", {"cursor": "nowhere"}), -32602, 7),
-        (request("resources/read", {"uri": "skill://a/../../etc/passwd"}), -32602, 7),
-        (request("resources/read", {"uri": "file:///etc/passwd"}), -32602, 7),
     ],
     ids=shown,
 )

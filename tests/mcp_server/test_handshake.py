@@ -19,13 +19,11 @@ HANDSHAKE = Handshake(TOOLSETS["default"], tells_changes=False)
 
 
 def line_of(params, **more):
-    """Return a request to initialize, as a client writes it."""
     request = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": params, **more}
     return json.dumps(request).encode() + b"\n"
 
 
 def hello(version="2025-06-18", capabilities=None, **client):
-    """Return the parameters of a request to initialize."""
     client = {"name": "host", "version": "1", **client}
     return {"protocolVersion": version, "capabilities": capabilities or {}, "clientInfo": client}
 

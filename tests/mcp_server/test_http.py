@@ -38,12 +38,10 @@ def served(start, *args):
 
 
 def port_of(url):
-    """Return the port of a server."""
     return int(re.search(r":(\d+)/", url)[1])
 
 
 def post(url, body=HELLO, **headers):
-    """Send a request; return the status and the body of the answer."""
     connection = http.client.HTTPConnection("127.0.0.1", port_of(url), timeout=120)
     try:
         data = body if isinstance(body, bytes) else json.dumps(body)
@@ -147,7 +145,6 @@ def test_a_bad_body_is_answered_by_an_error(url, body):
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory, launch, module_variables):
-    """Start a server with a token in a file."""
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "token").write_text(f"{TOKEN}\n")
     (folder / "token").chmod(0o600)
@@ -256,7 +253,6 @@ def test_a_named_machine_is_known_by_its_name_alone():
 
 @pytest.fixture(scope="module")
 def local_names():
-    """Return the names of a server that only this machine reaches."""
     with socket.socket() as made:
         return Listener(made, "127.0.0.1", "", is_local=True).authority
 

@@ -34,7 +34,6 @@ FILES = {
 
 @pytest.fixture
 def skill_md(tmp_path, make_skill):
-    """Write a skill with files of all kinds."""
     path = make_skill(tmp_path / "root", "steep-tea", "Steep tea.", license="MIT")
     for name, data in FILES.items():
         (path.parent / name).parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +55,6 @@ def place(skill_md):
 
 @pytest.fixture
 def opened():
-    """Collect the names of files that are read."""
     return []
 
 
@@ -163,7 +161,6 @@ def test_the_largest_size_is_published(place, folder, skill_md):
 
 
 def lead_out(folder):
-    """Make the SKILL.md a link out of the root."""
     other = folder.parent.parent / "other.md"
     other.write_bytes((folder / "SKILL.md").read_bytes())
     (folder / "SKILL.md").unlink()

@@ -20,8 +20,6 @@ FILES = ResourceTemplateReference(uri="skill://{+path}")
 
 @pytest.fixture
 def ask(make_server, talk, drinks):
-    """Ask a server over the drinks for a prompt; return its text."""
-
     def ask(name, mode="auto", /, **arguments):
         async def say(client):
             (message,) = (await client.get_prompt(name, arguments)).messages
@@ -172,16 +170,6 @@ def test_of_many_names_the_first_are_told(complete, make_skill, tmp_path, monkey
     paths = ["teas/a-tea/SKILL.md", "teas/tea-time/SKILL.md"]
     assert complete(FILES, "path", "teas/", tmp_path / "teas") == (paths, True)
     assert complete(FILES, "path", "teas/a", tmp_path / "teas") == (paths[:1], False)
-
-
-def test_a_path_that_was_completed_can_be_read(make_server, talk, drinks):
-    async def say(client):
-        argument = {"name": "path", "value": f"{drinks.name}/st"}
-        (path,) = (await client.complete(FILES, argument)).completion.values
-        return (await client.read_resource(f"skill://{path}")).contents[0].text
-
-    text = talk(make_server(drinks), say)
-    assert text == (drinks / "steep-tea" / "SKILL.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

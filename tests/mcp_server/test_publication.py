@@ -8,7 +8,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import SkillError
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import Publisher, describe, read_published
 
@@ -17,7 +16,6 @@ LETTERS = "skill:/%.2eFf\\?#~ aroottea-SKILLmd\0é"
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """A root of skills that can be published, and of some that cannot."""
     root = tmp_path / "My Root"
     tea = make_skill(root, "steep-tea", "Steep tea.", license="MIT").parent
     (tea / "notes").mkdir()
@@ -50,7 +48,6 @@ PUBLISHED = [
 
 
 def uris(publisher, count=100):
-    """Return the URIs of all skills, page by page."""
     found, after = [], None
     while True:
         manifests, after = publisher.page(after, count)
@@ -61,7 +58,6 @@ def uris(publisher, count=100):
 
 
 def answer_to(publisher, uri):
-    """Read a file; None where there is none."""
     try:
         return publisher.read(uri)
     except SkillError:
@@ -69,7 +65,6 @@ def answer_to(publisher, uri):
 
 
 def files_of(publisher):
-    """Return the URI of every published file and its manifest entry."""
     manifests, _ = publisher.page(None, 1_000)
     return {file.uri: file for manifest in manifests for file in manifest.resources}
 
@@ -215,11 +210,6 @@ def test_what_is_no_folder_of_a_skill_is_not_listed(publisher, uri):
         publisher.children(uri)
 
 
-@pytest.mark.parametrize("count", [1, 3])
-def test_pages_of_any_size_hold_each_skill_once(publisher, count):
-    assert uris(publisher, count) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
-
-
 def test_a_page_begins_behind_a_skill_that_is_gone(publisher):
     manifests, after = publisher.page("skill://my-root/cups/zzz", 1)
     assert [manifest.uri for manifest in manifests] == [f"{PUBLISHED[2]}/SKILL.md"]
@@ -250,12 +240,6 @@ def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
     assert looked == [f"skill-{number:02}" for number in range(10, 20)]
 
 
-def test_a_new_file_is_published_without_a_refresh(publisher, root):
-    (root / "steep-tea" / "white.md").write_text("75 C")
-    assert publisher.read("skill://my-root/steep-tea/white.md") == b"75 C"
-    assert "skill://my-root/steep-tea/white.md" in files_of(publisher)
-
-
 def test_a_refresh_follows_the_library(root, make_skill):
     library = SkillLibrary.from_roots(root)
     publisher = Publisher(library)
@@ -278,22 +262,6 @@ def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
     (root / "another-folder").mkdir()
     library.refresh()
     assert not publisher.refresh()
-
-
-def test_an_index_publishes_the_same(root, publisher, tmp_path):
-    index = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
-    of_index = Publisher(SkillLibrary.of_index(index))
-    assert of_index.page(None, 100) == publisher.page(None, 100)
-    assert of_index.problems() == publisher.problems()
-
-
-def test_a_library_without_skills_publishes_none(tmp_path):
-    tmp_path.joinpath("empty").mkdir()
-    library = SkillLibrary.from_roots(tmp_path / "empty")
-    publisher = Publisher(library)
-    assert publisher.page(None, 10) == ((), None)
-    assert publisher.problems() == ()
-    assert describe(library) == ("published: 0 of 0 skills", [])
 
 
 def test_the_summary_counts_by_reason(root):

@@ -36,7 +36,6 @@ COMMAND = "python3 scripts/fib.py 5 > out/fib.txt && echo done && echo careful >
 
 @pytest.fixture
 def maths(tmp_path, make_skill):
-    """Write a root with a skill that has a script."""
     folder = make_skill(tmp_path / "skills", "python-math", "Small utilities for math.").parent
     (folder / "scripts").mkdir()
     (folder / "scripts" / "fib.py").write_text(FIBONACCI, encoding="utf-8")
@@ -45,14 +44,11 @@ def maths(tmp_path, make_skill):
 
 @pytest.fixture
 def runner(tmp_path):
-    """Make what runs commands, with its workspaces in a folder of the test."""
     with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / "workspaces")) as made:
         yield made
 
 
 def run(**arguments):
-    """Return what runs a command."""
-
     async def say(client):
         return await client.call_tool("run_skill_script", {"name": "python-math", **arguments})
 
@@ -77,12 +73,6 @@ def test_a_command_is_run_and_its_files_come_back(make_server, talk, maths, runn
     assert lines[0].endswith(" ms, executor local]")
     assert "[stderr]" in lines
     assert "[file out/fib.txt: text/plain, 10 bytes]" in lines
-
-
-def test_a_command_that_times_out_says_so(make_server, talk, maths, runner):
-    result = talk(make_server(maths, runner=runner), run(command="sleep 60", timeout=0.3))
-    assert result.structured_content["timed_out"]
-    assert result.content[0].text.startswith("[timed out, ")
 
 
 def test_without_leave_there_is_no_tool_that_runs(make_server, talk, maths):
@@ -215,18 +205,6 @@ def test_the_calls_of_one_session_do_not_keep_others_waiting():
         thread.close()
     assert quick[1] == {"result": False}
     assert [answer for _, answer in slow] == [{"result": True}] * 8
-
-
-def test_the_workspace_toolset_runs_what_is_loaded(make_server, talk, maths, runner):
-    async def say(client):
-        arguments = {"skill": "python-math", "command": "python3 scripts/fib.py 3"}
-        before = await client.call_tool("skill_run", arguments)
-        await client.call_tool("skill_load", {"skill": "python-math"})
-        return before, await client.call_tool("skill_run", arguments)
-
-    before, after = talk(make_server(maths, toolset="workspace", runner=runner), say)
-    assert before.meta[ERROR_KEY]["code"] == "skill-not-loaded"
-    assert after.structured_content["result"]["stdout"] == "0\n1\n1\n"
 
 
 @pytest.mark.parametrize("toolset", ["manager", "environment", "chunks", "context"])

@@ -88,14 +88,12 @@ async def send(client, method, **params):
 
 
 async def error_of(client, method, **params):
-    """Return the error that a request meets."""
     with pytest.raises(MCPError) as caught:
         await send(client, method, **params)
     return caught.value.error
 
 
 async def pages(client, method, key, **params):
-    """Collect a list page by page."""
     found = []
     while True:
         result = await send(client, method, **params)
@@ -106,7 +104,6 @@ async def pages(client, method, key, **params):
 
 
 def data_of(contents):
-    """Return the bytes that a client makes of the contents of a resource."""
     if isinstance(contents, types.TextResourceContents):
         return contents.text.encode()
     return base64.b64decode(contents.blob, validate=True)
@@ -140,8 +137,6 @@ def ask(server, talk):
 
 @pytest.fixture
 def refusal(server, talk):
-    """Return the error that a request meets."""
-
     def asked(method, **params):
         return talk(server, lambda client: error_of(client, method, **params))
 
@@ -150,8 +145,6 @@ def refusal(server, talk):
 
 @pytest.fixture
 def read(server, talk):
-    """Read a resource and return its contents."""
-
     def asked(uri, mode="auto"):
         (contents,) = talk(server, lambda client: client.read_resource(uri), mode).contents
         return contents

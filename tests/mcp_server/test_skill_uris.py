@@ -35,11 +35,6 @@ def test_no_part_leads_anywhere(text):
         assert "/" not in part
 
 
-def test_an_encoding_is_undone_once():
-    """A name encoded twice means a file with a per cent sign."""
-    assert split_uri("skill://a/%2525") == ("a", "%25")
-
-
 @pytest.mark.parametrize(
     "uri",
     [

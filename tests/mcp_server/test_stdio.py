@@ -24,8 +24,6 @@ MODERN = {
 
 @pytest.fixture
 def started(command, variables):
-    """Return what the official client starts the server by."""
-
     def by(*args):
         program, *rest = [*command, *map(str, args)]
         return stdio_client(StdioServerParameters(command=program, args=rest, env=variables))
@@ -76,6 +74,14 @@ def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
         told = process.stderr.read().decode()
     assert "skillsearch index FOLDER" in answer["result"]["content"][0]["text"]
     assert told.startswith("warning: There is no index in ")
+
+
+@pytest.mark.slow
+def test_a_program_takes_the_options_of_what_to_offer(wire, drinks):
+    with wire(drinks, "--include", "*tea*") as host:
+        answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}}, 7)
+    names = [one["name"] for one in answer["result"]["structuredContent"]["skills"]]
+    assert names == ["steep-tea"]
 
 
 @pytest.mark.slow
@@ -176,20 +182,6 @@ def test_the_start_of_a_session_is_small_with_thousands_of_skills(wire, tmp_path
         total = host.ask("tools/call", {"name": "list_skills", "arguments": {"limit": 1}}, 2)
     assert total["result"]["structuredContent"]["total"] == MANY
     assert sum(len(json.dumps(answer)) for answer in start) < MAX_START_BYTES
-
-
-@pytest.mark.slow
-def test_a_watched_folder_is_followed(wire, drinks, make_skill):
-    pytest.importorskip("watchfiles")
-    with wire(drinks, "--watch") as host:
-        host.ask("tools/call", {"name": "search_skills", "arguments": {"query": "tea"}})
-        time.sleep(1.5)
-        make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
-        while host.read().get("method") != "notifications/resources/list_changed":
-            pass
-        query = {"name": "search_skills", "arguments": {"query": "boil eggs"}}
-        skills = host.ask("tools/call", query, 2)["result"]["structuredContent"]["skills"]
-    assert skills[0]["name"] == "boil-eggs"
 
 
 @pytest.mark.slow

@@ -40,7 +40,6 @@ def test_every_field_is_kept_as_it_was_written():
 
 
 def swap(old, new):
-    """Change a line of the good file."""
     assert old in GOOD
     return GOOD.replace(old, new)
 

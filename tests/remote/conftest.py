@@ -52,7 +52,6 @@ def milvus(tmp_path_factory):
 
 
 def wait_for(port, server):
-    """Wait until a server listens."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         assert server.poll() is None, "the server ended"
@@ -77,7 +76,6 @@ def module_home(homes):
 
 @pytest.fixture
 def collection():
-    """Name an index that no other test uses."""
     return f"skills_{os.getpid()}_{next(NUMBERS)}"
 
 
@@ -92,7 +90,6 @@ KITCHEN = {
 
 @pytest.fixture(scope="module")
 def kitchen(tmp_path_factory):
-    """Make a root of five skills, which no test changes."""
     folder = tmp_path_factory.mktemp("roots") / "kitchen"
     for name, (about, body) in KITCHEN.items():
         (folder / name).mkdir(parents=True)
@@ -103,7 +100,6 @@ def kitchen(tmp_path_factory):
 
 @pytest.fixture
 def root(tmp_path, kitchen):
-    """Make a root of five skills that a test may change."""
     return Path(shutil.copytree(kitchen, tmp_path / "kitchen"))
 
 
@@ -137,7 +133,6 @@ class MemoryServer:
         self.tables, self.aliases, self.asked = {}, {}, []
 
     def rows_of(self, name):
-        """Return the rows of a collection or alias by id."""
         self.asked.append(name)
         name = self.aliases.get(name, name)
         if name not in self.tables:
@@ -194,7 +189,6 @@ class MemoryServer:
         return self.matching(name, condition, fields)
 
     def matching(self, name, condition, fields):
-        """Return the rows that meet a condition."""
         test = compile(condition or "True", "condition", "eval")
         names = {"__builtins__": {}, "true": True, "false": False}
         rows = self.rows_of(name).values()
@@ -202,7 +196,6 @@ class MemoryServer:
 
     @staticmethod
     def shape(row, fields):
-        """Return the asked fields of a row."""
         return {name: row[name] for name in ("id", *fields) if name in row}
 
     def close(self):
@@ -211,7 +204,6 @@ class MemoryServer:
 
 @pytest.fixture(scope="session")
 def memory_server():
-    """Give the class of servers in memory."""
     return MemoryServer
 
 
@@ -259,5 +251,4 @@ def index_on():
 
 @pytest.fixture
 def index_in(memory, index_on):
-    """Index roots on the server in memory of the test."""
     return partial(index_on, memory)

@@ -35,7 +35,6 @@ QUERY = "a pod of kubernetes restarts, fill in the form"
 
 @pytest.fixture(scope="module")
 def examples():
-    """Read the texts and the files of all example skills, by id."""
     roots, _ = make_roots([EXAMPLES])
     found = []
     for file in discover(roots).files:
@@ -57,7 +56,6 @@ def rows(examples):
 
 @pytest.fixture(scope="module")
 def head(examples):
-    """Make the head of an index of all examples."""
     settings = IndexSettings((), ModelSettings.of("hashing", HashingEmbedder()), True, (1, 1))
     tallies, histograms = TermTallies(), Histograms()
     lengths = [0, 0]
@@ -88,7 +86,6 @@ def frequencies(examples):
 
 @pytest.fixture(scope="module")
 def make_corpus(head, frequencies):
-    """Make the corpus of some rows that answers the query."""
     view = View(None, Generation("skills", 1), head, frequencies)
     return lambda rows: view.index_of(rows).corpus
 

@@ -12,8 +12,6 @@ from skillsearch.errors import ConfigError
 
 @pytest.fixture
 def run(cli, milvus, collection):
-    """Run a command on the index of the test."""
-
     def run(command, *args, **options):
         place = ("--backend", "milvus", "--uri", milvus, "--collection", collection)
         return cli(command, *args, *place, **options)
@@ -28,7 +26,7 @@ def test_what_was_indexed_is_found(run, root):
     answer = json.loads(run("query", "brew filter coffee", "--json").stdout)
     assert [hit["name"] for hit in answer["hits"]] == ["brew-coffee"]
     facts = json.loads(run("status", "--json").stdout)
-    assert (facts["indexed"], facts["models"], facts["roots"]) == (5, ["hashing"], [str(root)])
+    assert (facts["indexed"], facts["model"], facts["roots"]) == (5, "hashing", [str(root)])
     assert facts["generation"] == report["generation"]
 
 

@@ -50,13 +50,6 @@ def take(states, doc_id, state, *, shadowed=False):
     return states.take(bytes.fromhex(key), bytes.fromhex(digest), shadowed=shadowed)
 
 
-def test_an_unchanged_document_keeps_its_row(read):
-    states, _ = read(make_row("a", "first"))
-    assert take(states, "a", "first") is None
-    assert (states.unchanged, states.take_rest()) == (1, [])
-    assert (states.replaced, states.restored, states.discarded, states.resumed) == ([], [], [], [])
-
-
 def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
     asked = (Example("ask", "user"),)
     for has, had, is_same in (
@@ -69,20 +62,6 @@ def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
     ):
         states, _ = read(make_row("a", "first", examples=had), a=has)
         assert take(states, "a", "first") == (None if is_same else "a-1")
-
-
-def test_a_row_that_was_about_to_end_is_restored(read):
-    """The run that changed the document was cut off, and the change was taken back."""
-    states, _ = read(make_row("a", "first", until=VERSION + 1), make_row("a", "second", since=6))
-    assert take(states, "a", "first") is None
-    assert (states.unchanged, states.restored, states.discarded) == (1, ["a-1"], ["a-6"])
-
-
-def test_a_row_that_was_sent_before_is_not_sent_again(read):
-    """The live one ends with this version."""
-    states, _ = read(make_row("a", "first"), make_row("a", "second", since=6))
-    assert take(states, "a", "second") is None
-    assert (states.resumed, states.replaced, states.discarded) == (["a-6"], ["a-1"], [])
 
 
 def test_a_document_that_changed_again_gets_another_row(read):
@@ -102,13 +81,6 @@ def test_a_new_document_replaces_nothing(read):
 def test_a_skill_that_its_name_no_longer_means_gets_another_row(read, since):
     states, _ = read(make_row("a", "first", since=since))
     assert take(states, "a", "first", shadowed=True) == ("a-1" if since == 1 else "")
-
-
-def test_rows_of_documents_that_are_gone_are_left(read):
-    """Live ones end, unseen ones are removed."""
-    states, _ = read(make_row("a", "first"), make_row("b", "first", since=6))
-    assert states.take_rest() == ["a-1"]
-    assert states.discarded == ["b-6"]
 
 
 def test_rows_that_no_reader_can_see_any_more_are_removed(read):

@@ -38,7 +38,6 @@ def bring(root, *texts):
 
 
 def told(index):
-    """Return what an index answers by each system."""
     return [
         [(hit.doc_id, pytest.approx(hit.score, abs=1e-5)) for hit in (*found, *found.perhaps)]
         for system in SYSTEMS
@@ -48,7 +47,6 @@ def told(index):
 
 
 def local(root, tmp_path):
-    """Return a local index of a root, up to date."""
     place = tmp_path / "local"
     return SkillIndex.from_roots(root, index_dir=place, model="hashing")
 

@@ -16,7 +16,6 @@ pytestmark = pytest.mark.milvus
 
 
 def names(result):
-    """Return the names of hits."""
     return [hit.name for hit in result]
 
 
@@ -106,12 +105,6 @@ def test_hidden_and_excluded_skills_are_left_out(shared):
     assert names(shared.search(query)) == ["label-jars"]
     assert shared.search(query, include_hidden=False).abstained
     assert shared.search(query, exclude=["kitchen:label-jars"]).abstained
-
-
-def test_an_explanation_names_the_matched_terms(shared):
-    result = shared.search("knead the dough", explain=True, threshold=0.0)
-    assert result[0].name == "bake-bread"
-    assert set(result[0].explain.matched_terms["body"]) == {"knead", "dough"}
 
 
 def test_copies_take_one_place(build, root, tmp_path):

@@ -26,7 +26,6 @@ HOSTILE = (
 
 
 def write_skill(folder, name, about, more=""):
-    """Write a skill into a folder of its own."""
     folder.mkdir(parents=True)
     text = f"---\nname: {name}\ndescription: {about}\n{more}---\n{about}\n"
     (folder / "SKILL.md").write_text(text)
@@ -47,7 +46,6 @@ def index_twice(module_home, memory_server, index_on, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def shared(index_twice, tmp_path_factory):
-    """Index a few skills in several scripts."""
     folder = tmp_path_factory.mktemp("shared")
     for name, about in (("tea", "Steep tea."), ("Übung", "Практика."), ("작업 목록", "할 일.")):
         write_skill(folder / name, name, about)

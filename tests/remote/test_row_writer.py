@@ -30,7 +30,6 @@ class CutOffError(Exception):
 
 @pytest.fixture
 def server(milvus):
-    """Connect beside the indexes of a test."""
     connection = MilvusServer(milvus)
     yield connection
     connection.close()
@@ -58,7 +57,6 @@ class FlakyServer(MilvusServer):
         super().point(alias, collection, is_new=is_new)
 
     def attempt(self, name, rows):
-        """Fail if the call is to be refused."""
         if self.refuses(name, rows):
             raise CutOffError
 
@@ -105,18 +103,15 @@ def from_call(number):
 
 
 def is_head(name, rows):
-    """Refuse to publish a version."""
     return name == "upsert" and any(row["id"] == HEAD for row in rows)
 
 
 def answers(index):
-    """Return what an index answers, scores and all."""
     found = [index.search(query, threshold=0.0) for query in QUERIES]
     return [[(hit.doc_id, round(hit.score, 9)) for hit in result] for result in found]
 
 
 def change(root, make_skill):
-    """Change one skill, remove one, add one."""
     make_skill(root, "steep-tea", "Steep black tea.", "# Water\n\nUse boiling water.\n")
     (root / "bake-bread" / "SKILL.md").unlink()
     make_skill(root, "carve-spoons", "Carve spoons from green wood.", "# Knife\n\nBe careful.\n")
@@ -163,16 +158,6 @@ def test_statistics_stay_exact_through_updates(build, server, collection, root, 
     check_statistics(server, collection)
     build()
     check_statistics(server, collection)
-
-
-def test_an_updated_index_answers_as_one_made_at_once(build, milvus, root, make_skill):
-    build()
-    change(root, make_skill)
-    index, _ = build()
-    with RemoteIndex.from_roots(
-        root, uri=milvus, collection="made_at_once", model="hashing"
-    ) as anew:
-        assert answers(index) == answers(anew)
 
 
 def test_readers_see_the_version_before_until_the_next_is_complete(
@@ -240,7 +225,6 @@ def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes
 
 
 def restore(root, sources):
-    """Bring a root back to what it was."""
     for path in root.rglob("SKILL.md"):
         if path not in sources:
             path.unlink()
@@ -316,7 +300,6 @@ def test_what_is_shadowed_follows_the_roots_and_their_skills(build, root, tmp_pa
         make_skill(copies, name, "Steep green tea. Brew filter coffee.", "# Tea\n\nTea, tea.\n")
 
     def compare(*roots):
-        """Compare the answers of both indexes, and return what is found."""
         remote, _ = build(*roots)
         local = SkillIndex.from_roots(roots, index_dir=tmp_path / "local", model="hashing")
         found = []

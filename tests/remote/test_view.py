@@ -149,7 +149,6 @@ def test_a_head_that_is_gone_is_told(index, memory):
 
 
 def check_statistics(memory):
-    """Compare what the index keeps of its terms with its documents."""
     current = find_current(memory, "skills")
     view = View(memory, *current, {})
     counted = [counts_of(row) for row in view.rows(["counts"])]

@@ -15,7 +15,6 @@ from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, status, validat
 
 
 def verdicts(checks, name):
-    """Return verdict and detail of the checks of one name."""
     return [(check.verdict, check.detail) for check in checks if check.name == name]
 
 
@@ -88,34 +87,25 @@ def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
     assert not (tmp_path / "new").exists()
 
 
-def test_a_good_index_is_said_to_be_good(index):
+def test_a_good_index_is_said_to_be_good_and_one_that_is_not_is_told(index, drinks):
     checks = doctor(index.folder)
     assert verdicts(checks, "index")[0][0] == "ok"
-    assert verdicts(checks, "root") == [
-        ("ok", f"{index.opened.settings.roots[0].path} (alias drinks)")
-    ]
+    alias = f"{index.opened.settings.roots[0].path} (alias drinks)"
+    assert verdicts(checks, "root") == [("ok", alias)]
     assert verdicts(checks, "index = disk") == [("ok", "nothing was added, changed or removed")]
-
-
-def test_a_changed_file_is_a_warning(index, drinks):
     (drinks / "steep-tea" / "SKILL.md").unlink()
-    assert verdicts(doctor(index.folder), "index = disk") == [
+    index.folder.chmod(0o777)
+    checks = doctor(index.folder)
+    assert verdicts(checks, "index = disk") == [
         ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
     ]
-
-
-def test_a_gone_root_is_an_error(index, drinks):
+    ((verdict, detail),) = verdicts(checks, "index folder")
+    assert verdict == "warning"
+    assert "chmod go-w" in detail
     drinks.rename(drinks.with_name("elsewhere"))
     ((verdict, detail),) = verdicts(doctor(index.folder), "root")
     assert verdict == "error"
     assert str(drinks) in detail
-
-
-def test_a_folder_that_others_can_write_is_a_warning(index):
-    index.folder.chmod(0o777)
-    ((verdict, detail),) = verdicts(doctor(index.folder), "index folder")
-    assert verdict == "warning"
-    assert "chmod go-w" in detail
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes wherever it likes")
@@ -201,7 +191,6 @@ def test_the_executors_of_the_machine_are_named():
 
 
 def test_status_hashes_every_file(drinks, index_dir):
-    """Bytes changed behind an unchanged stat are found, even if it is an old one."""
     path = drinks / "steep-tea" / "SKILL.md"
     long_ago = 1_500_000_000_000_000_000
     os.utime(path, ns=(long_ago, long_ago))

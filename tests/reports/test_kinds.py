@@ -82,7 +82,6 @@ class Step(BaseModel, extra="forbid"):
         return self
 
     def expects(self):
-        """Say whether anything must come of it."""
         return bool(self.says or self.once or self.lacks or self.exit)
 
     def check(self, code, output):
@@ -118,7 +117,6 @@ class Kind(BaseModel, extra="forbid"):
 
 
 def read_kind(folder):
-    """Read the file of a kind."""
     return Kind(**tomllib.loads((folder / "kind.toml").read_text(encoding="utf-8")))
 
 
@@ -133,7 +131,6 @@ class Walk:
         return self._make_server()
 
     def run(self, step):
-        """Run a command line in this process."""
         args = shlex.split(step.run) if isinstance(step.run, str) else step.run
         result = self._cli(*args)
         return result.exit_code, result.output

@@ -118,13 +118,11 @@ class Server:
         return f"{self.url}{path}"
 
     def redirect(self, path, target, status=302):
-        """Send whoever asks for a path to another."""
         return self.page(path, status=status, location=target)
 
 
 @pytest.fixture
 def server():
-    """Serve on this machine for one test."""
     running = Server()
     try:
         yield running
@@ -172,8 +170,6 @@ def state():
 
 @pytest.fixture
 def names():
-    """Return the names of all skills of the user's index."""
-
     def find():
         return sorted(document.name for document in SkillIndex.open().documents())
 

@@ -17,7 +17,6 @@ pytestmark = pytest.mark.usefixtures("hashing")
 
 
 def skill_md(name, text="Do it."):
-    """Return the bytes of a SKILL.md."""
     return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
 
 

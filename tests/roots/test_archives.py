@@ -38,7 +38,6 @@ SMALL = UnpackLimits(members=50, file_bytes=100_000, total_bytes=200_000)
 
 
 def contents(folder):
-    """Return the files below a folder."""
     return {
         p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
     }
@@ -58,7 +57,6 @@ def refused(archive, limits=SMALL):
 
 
 def tar_header(name="a", **fields):
-    """Return the header of a tar member, with any field set."""
     info = tarfile.TarInfo(name)
     for field, value in fields.items():
         setattr(info, field, value)
@@ -109,11 +107,6 @@ def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress
     joined = compress(data[:middle]) + compress(data[middle:]) + b"\0" * 1024
     extract(write(joined), tmp_path / "into")
     assert contents(tmp_path / "into") == FILES
-
-
-def test_an_empty_zip_is_an_empty_folder(pack, tmp_path):
-    extract(pack("skills.zip", {}), tmp_path / "into")
-    assert contents(tmp_path / "into") == {}
 
 
 @pytest.mark.parametrize("head", [b"", b"PK", b"---\nname: x\n", b"\0" * 512, b"<html>" * 100])
@@ -173,7 +166,6 @@ def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name)
     ],
 )
 def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, reason):
-    """Links, devices, pipes, sparse files and what is unknown; what follows them is unpacked."""
     with tarfile.open(tmp_path / "skills.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("good"))
         info = tarfile.TarInfo("bad")
@@ -206,7 +198,6 @@ def test_a_bomb_that_is_left_out_counts(write):
 
 
 def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path):
-    """Links and odd compression; the rest is unpacked."""
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("top/AGENTS.md", "rules")
         link = zipfile.ZipInfo("top/CLAUDE.md")
@@ -263,13 +254,6 @@ def test_an_encrypted_zip_is_refused(pack):
     assert "the member 'secret' is encrypted" in refused(path)
 
 
-@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_an_odd_compression_of_a_zip_is_refused(tmp_path, method):
-    with zipfile.ZipFile(tmp_path / "skills.zip", "w", method) as archive:
-        archive.writestr("a", "1" * 1000)
-    assert f"is compressed with method {method}" in refused(tmp_path / "skills.zip")
-
-
 def test_a_nul_in_a_zip_name_is_seen(pack):
     """Libraries end the name there, and others do not."""
     path = pack("skills.zip", {"aXb": b"x"})
@@ -319,7 +303,6 @@ def test_a_directory_of_a_zip_that_takes_much_memory_is_not_read(write):
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
 def test_a_bomb_is_refused_while_it_unpacks(write, compress):
-    """A file of the size that its header says, far beyond the limit."""
     bomb = tar_header("bomb", size=3_000_000) + b"\0" * 3_000_000
     path = write(compress(bomb), "skills.tgz")
     assert path.stat().st_size < 6_000
@@ -449,7 +432,3 @@ def test_backslashes_in_a_zip_part_folders(pack, tmp_path):
         assert repr(names[-1].replace("\\", "/")) in refused(
             pack("skills.zip", dict.fromkeys(names, b""))
         )
-
-
-def test_a_backslash_in_a_tar_refuses_it(pack):
-    assert "has a backslash" in refused(pack("skills.tar", {"a\\b": b"x"}))

@@ -6,14 +6,14 @@ import socket
 
 import pytest
 
-from skillsearch.index.request import IndexRequest
+from skillsearch.errors import RootError
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import folder_of
 from skillsearch.user_folders import cache_dir
 
 
 def skill(name, description):
-    """Return a SKILL.md."""
     return f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n".encode()
 
 
@@ -23,8 +23,6 @@ COFFEE = {"drinks-main/brew-coffee/SKILL.md": skill("brew-coffee", "Brew filter 
 
 @pytest.fixture
 def index(cli, index_dir):
-    """Index some roots and return the report."""
-
     def run(*roots):
         args = ("index", *roots, "--index-dir", index_dir, "--model", "hashing", "--json")
         result = cli(*args)
@@ -36,8 +34,6 @@ def index(cli, index_dir):
 
 @pytest.fixture
 def query(cli, index_dir):
-    """Return the names that a query finds."""
-
     def run(text):
         args = ("query", text, "--index-dir", index_dir, "--threshold", "0", "--json")
         return {hit["name"] for hit in json.loads(cli(*args).stdout)["hits"]}
@@ -72,16 +68,6 @@ def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
     assert (report["indexed"], report["reused"]) == (2, 1)
     assert index(pack("drinks.zip", COFFEE))["removed"] == 1
     assert query("tea or coffee") == {"brew-coffee"}
-
-
-def test_a_bare_index_looks_at_the_archive_again(index, query, pack, index_dir):
-    archive = pack("drinks.zip", TEA)
-    index(archive)
-    pack("drinks.zip", COFFEE)
-    index()
-    assert query("coffee") == {"brew-coffee"}
-    request = IndexRequest.load(index_dir)
-    assert (request.roots, request.sources) == ((folder_of(archive),), (str(archive),))
 
 
 def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, pack, server):
@@ -154,26 +140,6 @@ def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, r
     assert not index_dir.exists()
 
 
-def test_a_hostile_archive_leaves_the_index_as_it_was(index, query, cli, pack, index_dir):
-    archive = pack("drinks.zip", TEA)
-    index(archive)
-    pack("drinks.zip", {"../evil": b"x"})
-    result = cli("index", archive, "--index-dir", index_dir, "--model", "hashing")
-    assert result.exit_code == 2
-    assert "was refused: the member '../evil' climbs with '..'" in result.stderr
-    assert query("green tea") == {"steep-tea"}
-
-
-def test_offline_a_url_is_indexed_from_its_copy_with_a_warning(cli, index, pack, server, index_dir):
-    url = server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes())
-    index(url)
-    server.stop()
-    result = cli("index", url, "--index-dir", index_dir, "--model", "hashing")
-    assert result.exit_code == 0
-    assert "Using the copy that was unpacked before" in result.stderr
-    assert "1 skill in the index" in result.stdout
-
-
 def test_an_index_of_a_library_is_one_for_its_source(pack):
     """Made twice it is brought up to date, not made beside."""
     archive = pack("drinks.zip", TEA)
@@ -184,6 +150,17 @@ def test_an_index_of_a_library_is_one_for_its_source(pack):
     assert [document.name for document in second.documents()] == ["brew-coffee", "steep-tea"]
     first.refresh()
     assert len(first) == 2
+
+
+def test_a_library_reads_an_archive_or_refuses_it(pack):
+    """Other than a folder that is missing, a refused archive does not come by itself."""
+    with pytest.raises(RootError, match="was refused"):
+        SkillLibrary.from_roots(pack("drinks.zip", {"../evil": b"x"}))
+    archive = pack("drinks.tgz", TEA)
+    library = SkillLibrary.from_roots(str(archive), model="hashing")
+    assert [root.path for root in library.roots] == [folder_of(archive)]
+    assert [root.alias for root in library.roots] == ["drinks"]
+    assert library.get("steep-tea").body == "# steep-tea"
 
 
 def test_budget_measures_an_archive(cli, pack, tmp_path):

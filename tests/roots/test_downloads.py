@@ -16,7 +16,6 @@ from skillsearch.roots.downloads import Downloaded, check_url, fetch, follow
 
 
 def get(url, **kwargs):
-    """Return what is downloaded, and the bytes."""
     into = io.BytesIO()
     return fetch(url, into, **kwargs), into.getvalue()
 
@@ -50,7 +49,6 @@ def test_the_server_learns_who_asks_and_nothing_else(server):
     ],
 )
 def test_what_is_known_is_not_downloaded_again(server, known, header):
-    """The server is asked by what it said itself."""
     url = server.page("/a.zip", b"x", etag='"v1"', last_modified="then")
     assert get(url, cached=known) == (None, b"")
     assert header in server.asked[0][1].items()
@@ -72,7 +70,6 @@ def test_redirects_are_followed(server, status):
 
 
 def test_redirects_end(server):
-    """A circle is left after the fifth."""
     url = server.redirect("/a.zip", "/a.zip")
     with pytest.raises(RootError, match=r"/a\.zip redirects more than 5 times"):
         get(url)
@@ -190,8 +187,6 @@ def test_a_body_longer_than_the_server_said_ends_there(server):
 
 
 def test_a_chunked_body_is_read_and_its_lack_told(server):
-    """The other way to say where a body ends."""
-
     def answer(handler):
         handler.send_response(200)
         handler.send_header("Transfer-Encoding", "chunked")
@@ -216,7 +211,6 @@ def drip(handler):
 
 
 def drip_headers(handler):
-    """Send a byte of a header now and then, without an end."""
     handler.wfile.write(b"HTTP/1.1 200 OK\r\nX: ")
     while True:
         handler.wfile.write(b"x")
@@ -224,7 +218,6 @@ def drip_headers(handler):
 
 
 def fall_silent(handler):
-    """Send nothing."""
     time.sleep(2)
 
 

@@ -20,7 +20,6 @@ pytestmark = pytest.mark.usefixtures("hashing")
 
 
 def is_pinned():
-    """Return whether each copy is what the lock file says."""
     known = lock.read_lock()
     return all(content_digest(folder_of(name)) == known[name].digest for name in known)
 

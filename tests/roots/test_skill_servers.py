@@ -24,12 +24,10 @@ pytestmark = pytest.mark.usefixtures("hashing")
 
 
 def skill_md(name, text="Do it."):
-    """Return the bytes of a SKILL.md."""
     return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
 
 
 def sha256(data):
-    """Return a digest as the index of a host has it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
@@ -128,7 +126,6 @@ def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, monkeyp
 
 
 def endless(handler, kind, begin, block):
-    """Answer without an end."""
     handler.send_response(200)
     handler.send_header("Content-Type", kind)
     handler.end_headers()
@@ -138,7 +135,6 @@ def endless(handler, kind, begin, block):
 
 
 def packed(handler):
-    """Answer with what unpacks to more than it seems."""
     handler.send_response(200)
     handler.send_header("Content-Type", "application/json")
     handler.send_header("Content-Encoding", "gzip")

@@ -20,19 +20,15 @@ NO_LIMITS = UnpackLimits()
 
 
 def a_file(name, data=b"x", mode=0o644):
-    """Return a member that is a file."""
     return Member(name, False, mode, [data])
 
 
 def a_folder(name):
-    """Return a member that is a folder."""
     return Member(name, True)
 
 
 @pytest.fixture
 def unpack(tmp_path):
-    """Write members into a folder and return what is in it, by path."""
-
     def run(*members, limits=NO_LIMITS):
         into = tmp_path / "into"
         into.mkdir(exist_ok=True)
@@ -43,7 +39,6 @@ def unpack(tmp_path):
 
 
 def refusal(unpack, *members, **kwargs):
-    """Return why members are refused."""
     with pytest.raises(RefusedMemberError) as caught:
         unpack(*members, **kwargs)
     return caught.value.reason
@@ -154,7 +149,6 @@ def test_a_file_without_a_name_is_refused(unpack):
 
 
 def test_sizes_are_counted_as_bytes_come(unpack):
-    """One file and all of them have their limits, which may be reached."""
     limits = UnpackLimits(file_bytes=3, total_bytes=5)
     assert set(unpack(a_file("a", b"123"), a_file("b", b"12"), limits=limits)) == {"a", "b"}
     assert refusal(unpack, a_file("c", b"1234"), limits=limits) == "is larger than 3 bytes"
@@ -163,8 +157,6 @@ def test_sizes_are_counted_as_bytes_come(unpack):
 
 
 def test_an_endless_file_ends_at_the_limit(unpack):
-    """It is not read to its end to be refused."""
-
     def endless():
         while True:
             yield b"0" * 65_536

@@ -15,12 +15,10 @@ pytestmark = pytest.mark.usefixtures("hashing")
 
 
 def sha256(data):
-    """Return a digest as the index of a host has it."""
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
 def other_digest(entry):
-    """Say of a file what it is not."""
     return entry | {"digest": sha256(b"other")}
 
 
@@ -30,7 +28,6 @@ def to_loopback(server):
 
 
 def dying(server):
-    """Break off in the middle of the index."""
     server.page(WELL_KNOWN, b'{"skills": [', content_length="1000")
 
 
@@ -97,7 +94,6 @@ def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
 
 
 def test_an_index_is_read_whatever_its_entries_are():
-    """Entries of any shape, one name twice, and more than count."""
     good = {"name": "a", "type": "archive", "url": "a.zip", "digest": sha256(b"")}
     entries = [
         None,

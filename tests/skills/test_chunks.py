@@ -46,26 +46,16 @@ def test_a_body_without_chunks_is_its_own_core(body):
 
 
 @pytest.mark.parametrize(
-    "tag",
-    [
-        '<chunk id="a b" description="x > y">',
-        "<chunk id='a b' description='x > y'>",
-        "<chunk description='x > y' id=\"a b\">",
-        '<CHUNK ID="a b" Description="x &gt; y">',
-        '<chunk\n  id = "a b"\n\tdescription="x\n&#62;&#32;y"\n>',
-        '<chunk id="a b"description="x > y" lang=en hidden>',
-        '<chunk id="a b" id="c" description="x > y" description="z">',
-        '<chunk id="a\x00\u200b \t b" description="\x1b x &gt; &#xA; y\u202e ">',
-    ],
-)
-def test_attributes_come_in_any_order_and_quoting(tag):
-    """References are resolved, other attributes and repeated ones passed over, blanks joined."""
-    assert parse_chunks(f"{tag}text</chunk>").chunks == (Chunk("a b", "x > y", "text"),)
-
-
-@pytest.mark.parametrize(
     ("tag", "expected"),
     [
+        ('<chunk id="a b" description="x > y">', ("a b", "x > y")),
+        ("<chunk id='a b' description='x > y'>", ("a b", "x > y")),
+        ("<chunk description='x > y' id=\"a b\">", ("a b", "x > y")),
+        ('<CHUNK ID="a b" Description="x &gt; y">', ("a b", "x > y")),
+        ('<chunk\n  id = "a b"\n\tdescription="x\n&#62;&#32;y"\n>', ("a b", "x > y")),
+        ('<chunk id="a b"description="x > y" lang=en hidden>', ("a b", "x > y")),
+        ('<chunk id="a b" id="c" description="x > y" description="z">', ("a b", "x > y")),
+        ('<chunk id="a\x00\u200b \t b" description="\x1b x &gt; &#xA;y\u202e ">', ("a b", "x > y")),
         ("<chunk id=load-1 description=How>", ("load-1", "How")),
         ("<chunk id=a/b description=c/>", ("a/b", "c")),
         ("<chunk id= a description = b >", ("a", "b")),
@@ -73,17 +63,16 @@ def test_attributes_come_in_any_order_and_quoting(tag):
         ("<chunk id='\u00e4\u6570' description='\ud800'>", ("\u00e4\u6570", "\ufffd")),
     ],
 )
-def test_values_by_example(tag, expected):
-    """Values without quotes end at a blank or at the end of the tag."""
-    (found,) = parse_chunks(f"{tag}text</chunk>").chunks
-    assert (found.id, found.description) == expected
+def test_attributes_come_in_any_order_and_quoting(tag, expected):
+    """References are resolved, other attributes and repeated ones passed over, blanks joined."""
+    content = "" if tag.endswith("/>") else "text"
+    assert parse_chunks(f"{tag}text</chunk>").chunks == (Chunk(*expected, content),)
 
 
 @pytest.mark.parametrize(
     "tag", ['<chunk id="a>', "<chunk id=a", "<chunk id='a\n\nb'>", '<chunk "a">', "<chunk =a>"]
 )
 def test_what_is_no_tag_is_text(tag):
-    """An attribute that never ends swallows nothing, and a paragraph ends every tag."""
     body = f"{tag}\n\ntext\n\n<chunk id=b description=c>more</chunk>"
     assert parse_chunks(body).core == f"{tag}\n\ntext"
     assert ids(body) == ["b"]
@@ -149,24 +138,18 @@ def test_the_tags_are_those_of_another_parser(text):
     assert (counts["chunk-stray-end"], counts["chunk-unclosed"]) == (strays, depth)
 
 
-def test_a_fence_in_a_chunk_keeps_its_tags():
-    body = "<chunk id=a description=d>\n```\n</chunk>\n<chunk>\n```\n</chunk>\nrest"
-    assert parse_chunks(body).chunks == (Chunk("a", "d", "```\n</chunk>\n<chunk>\n```"),)
-    assert parse_chunks(body).core == "rest"
-
-
-def test_a_chunk_in_another_is_one_of_its_own():
+def test_a_chunk_in_another_is_one_of_its_own_but_not_in_a_fence():
     body = (
         "top\n<chunk id=a description=1>\none\n\n<chunk id=b description=2>two</chunk>\n\n"
         "three\n<chunk id=c description=3>four</chunk></chunk>\nend"
     )
     found = parse_chunks(body)
-    assert [(chunk.id, chunk.content) for chunk in found.chunks] == [
-        ("a", "one\n\nthree"),
-        ("b", "two"),
-        ("c", "four"),
-    ]
+    contents = [(chunk.id, chunk.content) for chunk in found.chunks]
+    assert contents == [("a", "one\n\nthree"), ("b", "two"), ("c", "four")]
     assert (found.core, found.findings) == ("top\n\nend", ())
+    body = "<chunk id=a description=d>\n```\n</chunk>\n<chunk>\n```\n</chunk>\nrest"
+    assert parse_chunks(body).chunks == (Chunk("a", "d", "```\n</chunk>\n<chunk>\n```"),)
+    assert parse_chunks(body).core == "rest"
 
 
 def test_an_unclosed_chunk_goes_on_to_the_end():
@@ -207,16 +190,16 @@ def test_each_fault_is_reported_with_its_line():
         "<chunk id=e description=d/>\n<chunk id=f description=d>\n\n</chunk>\n"
     )
     found = parse_chunks(body)
-    assert codes(body) == [
-        ("chunk-duplicate-id", 2),
-        ("chunk-missing-id", 3),
-        ("chunk-missing-id", 4),
-        ("chunk-missing-description", 4),
-        ("chunk-empty", 5),
-        ("chunk-empty", 6),
+    expected = [
+        ("duplicate-id", 2, "a-2"),
+        ("missing-id", 3, "chunk-3"),
+        ("missing-id", 4, "chunk-4"),
+        ("missing-description", 4, "chunk-4"),
+        ("empty", 5, "e"),
+        ("empty", 6, "f"),
     ]
-    named = ["a-2", "chunk-3", "chunk-4", "chunk-4", "e", "f"]
-    for finding, name in zip(found.findings, named, strict=True):
+    for finding, (code, line, name) in zip(found.findings, expected, strict=True):
+        assert (finding.code, finding.line) == (f"chunk-{code}", line)
         assert f"'{name}'" in finding.message
         assert finding.severity == "warning"
     assert found.chunks[4:] == (Chunk("e", "d", ""), Chunk("f", "d", ""))
@@ -294,7 +277,6 @@ SOUP = st.lists(
 
 @given(SOUP.map(" ".join))
 def test_no_text_is_lost_whatever_the_markup(body):
-    """Each visible word outside tags is in one part; ids are unique and on one line."""
     found = parse_chunks(body)
     parts = (found.core, *(chunk.content for chunk in found.chunks))
     assert sum(part.count("word") for part in parts) == body.count("word")
@@ -332,12 +314,9 @@ def make(body):
     return Skill("skills:tea", SkillMetadata("tea", "d"), body, folder / "SKILL.md", folder, "0")
 
 
-def test_a_chunk_is_found_by_its_id():
+def test_a_chunk_is_found_by_its_id_and_an_unknown_id_gets_those_that_there_are():
     skill = make("<chunk id=a>x</chunk><chunk id=a>y</chunk>")
     assert find_chunk(skill, "a-2").content == "y"
-
-
-def test_an_unknown_id_gets_the_ids_that_there_are():
     many = make("".join(f"<chunk id=c{n}>x</chunk>" for n in range(13)))
     with pytest.raises(SkillError, match=r"'tea' has no chunk 'C0'; .*: c0, .*, c9 and 3 more\.$"):
         find_chunk(many, "C0")

@@ -1,7 +1,6 @@
 """Tests of finding SKILL.md files below roots."""
 
 import os
-import shutil
 from collections import Counter
 from pathlib import Path
 
@@ -56,26 +55,19 @@ def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
     assert found.diagnostics == ()
 
 
-def test_machinery_is_skipped(tmp_path):
+def test_machinery_is_skipped_and_what_was_thrown_away_left_out_with_a_note(tmp_path):
     for folder in (".git", "node_modules", "__pycache__", ".venv", "venv"):
-        add_skill(tmp_path / "root" / folder / "tea")
-    found = find(tmp_path / "root")
-    assert found.files == ()
-    assert [path for path, _ in found.folders] == [str(tmp_path / "root")]
-
-
-def test_what_was_thrown_away_is_left_out_with_a_note(tmp_path):
+        add_skill(tmp_path / folder / "tea")
+    found = find(tmp_path)
+    assert (found.files, [path for path, _ in found.folders]) == ((), [str(tmp_path)])
     for place in ("pdf", ".trash/2024/pdf", "trash/pdf", "trash", "b/pdf.bak", "archive"):
         add_skill(tmp_path / place)
     found = find(tmp_path)
     names = [file.doc_id.partition(":")[2] for file in found.files]
     assert names == ["archive", "pdf", "trash"]
     noted = [(one.code, one.severity, Path(one.path).name) for one in found.diagnostics]
-    assert sorted(noted) == [
-        ("folder-kept-aside", "note", ".trash"),
-        ("folder-kept-aside", "note", "pdf"),
-        ("folder-kept-aside", "note", "pdf.bak"),
-    ]
+    aside = (".trash", "pdf", "pdf.bak")
+    assert sorted(noted) == [("folder-kept-aside", "note", name) for name in aside]
     assert len(find(tmp_path / ".trash").files) == 1
 
 
@@ -100,14 +92,11 @@ def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
 
 @pytest.mark.parametrize("name", ["skill.md", "SKILL.MD"])
 def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
+    """The official name wins over them."""
     path = add_skill(tmp_path / "root" / "tea", name)
     found = find(tmp_path / "root")
     assert [file.path for file in found.files] == [path]
     assert codes(found) == [("file-name-case", "note")]
-
-
-def test_official_name_wins_over_other_cases(tmp_path):
-    add_skill(tmp_path / "root" / "tea", "skill.md")
     path = add_skill(tmp_path / "root" / "tea")
     if len(list(path.parent.iterdir())) == 1:
         pytest.skip("the file system does not tell cases apart")
@@ -141,23 +130,16 @@ def test_linked_skill_md_has_the_status_of_its_target(tmp_path):
 
 
 def test_linked_folder_inside_the_roots_counts_once(tmp_path):
+    """Installers link one copy into several hosts' folders; it is one skill."""
     root = tmp_path / "root"
     add_skill(root / "m" / "tea")
     (root / "a").symlink_to("m/tea")
     (root / "z").symlink_to(root / "m" / "tea")
-    found = find(root)
-    assert ids(found) == ["root:m/tea"]
-    assert found.diagnostics == ()
-
-
-def test_link_into_another_root_counts_once(tmp_path):
-    """Installers link one copy into several hosts' folders; it is one skill."""
-    add_skill(tmp_path / "store" / "tea")
     (tmp_path / "host").mkdir()
-    (tmp_path / "host" / "tea").symlink_to(tmp_path / "store" / "tea")
-    for paths in ((tmp_path / "host", tmp_path / "store"), (tmp_path / "store", tmp_path / "host")):
+    (tmp_path / "host" / "tea").symlink_to(root / "m" / "tea")
+    for paths in ((root,), (tmp_path / "host", root), (root, tmp_path / "host")):
         found = find(*paths)
-        assert ids(found) == ["store:tea"]
+        assert ids(found) == ["root:m/tea"]
         assert found.diagnostics == ()
 
 
@@ -172,7 +154,6 @@ def test_link_shows_the_way_to_a_folder_that_is_skipped(tmp_path):
 
 
 def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
-    """A folder outside is not searched until the user names it as a root."""
     add_skill(tmp_path / "elsewhere" / "tea")
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "tea").symlink_to(tmp_path / "elsewhere" / "tea")
@@ -193,30 +174,32 @@ def test_loops_of_links_end(tmp_path):
     assert ids(find(root)) == ["root:tea"]
 
 
-def test_deep_folders_are_cut_and_reported(tmp_path):
-    folder = tmp_path / "root"
-    for _ in range(12):
-        folder = folder / "d"
-    add_skill(folder)
-    add_skill(folder / "d")
+def test_deep_and_very_many_folders_are_cut_and_reported(tmp_path):
+    deep = (tmp_path / "root").joinpath(*"d" * 12)
+    add_skill(deep)
+    add_skill(deep / "d")
     found = find(tmp_path / "root")
     assert ids(found) == ["root:" + "/".join("d" * 12)]
     assert codes(found) == [("folder-too-deep", "error")]
+    for n in range(20):
+        add_skill(tmp_path / "wide" / f"tea-{n}")
+    found = find(tmp_path / "wide", max_folders=10)
+    assert len(found.folders) == 10
+    assert codes(found) == [("too-many-folders", "error")]
 
 
 def test_what_is_left_out_is_an_error_only_if_a_skill_is_lost(tmp_path):
     root = tmp_path / "root"
     add_skill(root / "tea")
-    (root / "tea" / "/".join("src/main/java/com/tea/pot/lid/knob/paint/red/warm".split("/"))).mkdir(
-        parents=True
-    )
-    (root / "a\u202eb" / "inner").mkdir(parents=True)
+    deep = root / "tea" / "src/main/java/com/tea/pot/lid/knob/paint/red/warm"
+    for folder in (deep, root / "a\u202eb" / "inner"):
+        folder.mkdir(parents=True)
     (tmp_path / "data").mkdir()
     (root / "data").symlink_to(tmp_path / "data")
     assert find(root).diagnostics == ()
     add_skill(root / "a\u202eb" / "inner")
     add_skill(tmp_path / "data" / "coffee")
-    add_skill(root / "tea" / "src/main/java/com/tea/pot/lid/knob/paint/red/warm/deep")
+    add_skill(deep / "deep")
     assert sorted(codes(find(root))) == [
         ("folder-too-deep", "error"),
         ("link-leaves-root", "error"),
@@ -250,7 +233,6 @@ def test_a_name_near_to_that_of_a_skill_is_told(tmp_path, name, is_told):
 
 
 def test_a_sample_inside_a_skill_is_no_skill(tmp_path):
-    """It is a document of the skill; elsewhere skills may lie inside each other."""
     root = tmp_path / "root"
     for folder in ("maker", "maker/references/deep/tea", "maker/templates", "maker/Assets/tea"):
         add_skill(root / folder)
@@ -287,14 +269,6 @@ def test_a_link_to_another_skill_counts_there(tmp_path):
     assert str(path) in note.message
 
 
-def test_too_many_folders_are_cut_and_reported(tmp_path):
-    for n in range(20):
-        add_skill(tmp_path / "root" / f"tea-{n}")
-    found = find(tmp_path / "root", max_folders=10)
-    assert len(found.folders) == 10
-    assert codes(found) == [("too-many-folders", "error")]
-
-
 def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
     add_skill(tmp_path / "root" / "tea")
     add_skill(Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")))
@@ -320,18 +294,14 @@ def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
     assert codes(found) == [("folder-unreadable", "error")]
 
 
-def test_root_that_vanished_is_empty(tmp_path):
-    (tmp_path / "root").mkdir()
-    roots, _ = make_roots([tmp_path / "root"])
-    shutil.rmtree(tmp_path / "root")
-    assert discover(roots) == discovery.Discovery((), (), ())
-
-
-def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
+def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path, monkeypatch):
+    """One that vanishes later is empty."""
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
-    names = ("good", "missing", "file", "file/below", "loop", "a\x00b")
+    odd = os.fsdecode(b"caf\xe9")
+    (tmp_path / odd).mkdir()
+    names = ("good", "missing", "file", "file/below", "loop", "a\x00b", odd)
     roots, diagnostics = make_roots([tmp_path / name for name in names])
     assert [root.path for root in roots] == [tmp_path / "good"]
     assert [(found.code, found.severity) for found in diagnostics] == [
@@ -340,38 +310,28 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path):
         ("root-missing", "error"),
         ("root-unreadable", "error"),
         ("root-unreadable", "error"),
+        ("path-not-utf8", "error"),
     ]
-
-
-def test_root_that_is_not_utf8_is_reported(tmp_path):
-    odd = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9"))
-    odd.mkdir()
-    roots, (diagnostic,) = make_roots([odd])
-    assert (roots, diagnostic.code) == ([], "path-not-utf8")
-    diagnostic.path.encode()
-
-
-def test_forbidden_root_is_reported(tmp_path, monkeypatch):
+    diagnostics[-1].path.encode()
     monkeypatch.setattr(os, "access", lambda path, mode: False)
-    roots, (diagnostic,) = make_roots([tmp_path])
-    assert (roots, diagnostic.code) == ([], "root-unreadable")
+    none, (diagnostic,) = make_roots([tmp_path])
+    assert (none, diagnostic.code) == ([], "root-unreadable")
+    (tmp_path / "good").rmdir()
+    assert discover(roots) == discovery.Discovery((), (), ())
 
 
 def test_root_given_twice_or_inside_another_counts_once(tmp_path):
-    add_skill(tmp_path / "root" / "inner" / "tea")
+    """One that the outer walk would not reach is walked by itself."""
+    root = tmp_path / "root"
+    add_skill(root / "inner" / "tea")
     (tmp_path / "link").symlink_to("root")
     paths = [tmp_path / name for name in ("root/inner", "root", "link", "root/../root")]
     roots, diagnostics = make_roots(paths)
     assert [(root.path, root.alias) for root in roots] == [(tmp_path / "root", "root")]
     assert [(found.code, found.severity) for found in diagnostics] == [("root-nested", "note")]
     assert ids(discover(roots)) == ["root:inner/tea"]
-
-
-def test_root_inside_a_skipped_folder_of_another_is_kept(tmp_path):
-    """A root that the outer walk would not reach is walked by itself."""
-    add_skill(tmp_path / "root" / "node_modules" / "inner" / "tea")
-    found = find(tmp_path / "root", tmp_path / "root" / "node_modules" / "inner")
-    assert ids(found) == ["inner:tea"]
+    add_skill(root / "node_modules" / "pkg" / "tea")
+    assert ids(find(root, root / "node_modules" / "pkg")) == ["pkg:tea", "root:inner/tea"]
 
 
 ALIASES = {
@@ -403,9 +363,6 @@ def test_aliases_are_short_and_unique(tmp_path, folders, aliases):
         (tmp_path / folder).mkdir(parents=True)
     roots, _ = make_roots([tmp_path / folder for folder in folders])
     assert [root.alias for root in roots] == [alias.format(tmp_path.name) for alias in aliases]
-
-
-def test_file_system_root_has_an_alias():
     (root,), _ = make_roots([Path("/")])
     assert root.alias == "/"
 
@@ -467,19 +424,14 @@ def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
 
 
 def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
+    """Nor at a link, but where it leads."""
     root, other = tmp_path / "root", tmp_path / "other"
     deep = root.joinpath(*map(str, range(13)))
     for folder in (other, root / ".git" / "tea", deep):
         add_skill(folder)
         found, scopes = find_at(root, folder, folder / "SKILL.md")
         assert (ids(found), scopes) == ([], ())
-
-
-def test_at_a_link_nothing_is_found_but_where_it_leads(tmp_path):
-    root = tmp_path / "root"
     add_skill(root / "tea")
     (root / "link").symlink_to(root / "tea", target_is_directory=True)
-    found, _ = find_at(root, root / "link")
-    assert ids(found) == []
-    found, _ = find_at(root, root / "link" / "SKILL.md")
-    assert ids(found) == ["root:tea"]
+    assert ids(find_at(root, root / "link")[0]) == []
+    assert ids(find_at(root, root / "link" / "SKILL.md")[0]) == ["root:tea"]

@@ -45,21 +45,13 @@ def codes(evals):
     return [found.code for found in evals.diagnostics]
 
 
-@pytest.mark.parametrize(
-    "path",
+EVAL_FILES, OTHER_FILES = (
     [
         "evals/evals.json", "evals/trigger-evals.json", "evals/scenarios/long.json",
         "evaluations/basic-research.json", "tests/evals/routing.jsonl", "trigger-evals.json",
         "trigger_eval.json", "eval.json", "tests/eval.yaml", "eval_queries.json",
         "tests/test-triggers.json", "skill-routing-cases.json", "Evals/EVALS.JSON",
     ],
-)  # fmt: skip
-def test_eval_files_are_known_by_their_path(path):
-    assert is_eval_file(path)
-
-
-@pytest.mark.parametrize(
-    "path",
     [
         "package.json", "scripts/evaluate.json", "assets/examples.json", "evals/files/sales.json",
         "evals/fixtures/routing.json", "evals/benchmark.json", "evals/axis.config.json",
@@ -67,8 +59,11 @@ def test_eval_files_are_known_by_their_path(path):
         "retrieval.json", "",
     ],
 )  # fmt: skip
-def test_what_evals_read_and_write_is_no_eval_file(path):
-    assert not is_eval_file(path)
+
+
+def test_eval_files_are_known_by_their_path():
+    assert [path for path in EVAL_FILES if not is_eval_file(path)] == []
+    assert [path for path in OTHER_FILES if is_eval_file(path)] == []
 
 
 def test_queries_are_for_the_skill_or_not_for_it():
@@ -76,6 +71,11 @@ def test_queries_are_for_the_skill_or_not_for_it():
     assert evals.positives == (EvalQuery("a", "task", True, ("brew-coffee",)),)
     assert evals.not_for == (EvalQuery("b", "trigger", False, ("steep-tea",)),)
     assert evals.diagnostics == ()
+
+
+def test_a_byte_order_mark_is_passed_over_and_half_a_pair_replaced():
+    data = b"\xef\xbb\xbf" + b'[{"query": "a\\ud800b"}]'
+    assert told(data) == ([("a?b", "brew-coffee")], [])
 
 
 @pytest.mark.parametrize(
@@ -95,21 +95,21 @@ def test_json_lines_with_comments_and_broken_lines():
         b'// routing\n{"prompt": "a", "expect": "steep-tea"}\n\n{"prompt"\nnope\n{"prompt": "b"}\n'
     )
     evals = read(data, file="evals/routing.jsonl")
-    assert [(query.text, query.skills[0]) for query in evals.positives] == [
-        ("a", "steep-tea"),
-        ("b", "brew-coffee"),
-    ]
+    queries = [(query.text, query.skills[0]) for query in evals.positives]
+    assert queries == [("a", "steep-tea"), ("b", "brew-coffee")]
     (found,) = evals.diagnostics
     assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", 4)
     assert "2" in found.message
 
 
-def test_yaml_needs_a_loader():
+def test_yaml_is_read_unless_the_loader_refuses_it():
     data = b'scenarios:\n  - prompt: "Greet Alice"\n  - prompt: Hi\n    expect_activation: false\n'
-    assert told(data, file="eval.yaml") == (
-        [("Greet Alice", "brew-coffee")],
-        [("Hi", "brew-coffee")],
-    )
+    queries = ([("Greet Alice", "brew-coffee")], [("Hi", "brew-coffee")])
+    assert told(data, file="eval.yaml") == queries
+    (found,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
+    assert (found.code, found.line) == ("eval-unreadable", 2)
+    assert "anchor" in found.message
+    assert "frontmatter" not in found.message
 
 
 @pytest.mark.parametrize(
@@ -131,26 +131,11 @@ def test_a_file_that_is_no_json_is_told(data, line):
     assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", line)
 
 
-def test_yaml_that_the_loader_refuses_is_told():
-    (found,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
-    assert (found.code, found.line) == ("eval-unreadable", 2)
-    assert "anchor" in found.message
-    assert "frontmatter" not in found.message
-
-
-def test_a_byte_order_mark_is_passed_over():
-    data = b"\xef\xbb\xbf" + b'[{"query": "a"}]'
-    assert told(data) == ([("a", "brew-coffee")], [])
-
-
-def test_a_file_that_is_too_large_is_not_parsed():
-    evals = read(b'[{"query": "a"}]' + b" " * MAX_FILE_BYTES)
-    assert (evals.positives, codes(evals)) == ((), ["eval-too-large"])
-
-
-def test_a_file_without_a_query_is_told():
+def test_a_file_without_a_query_or_that_is_too_large_is_told():
     assert codes(read({"agents": [{"agent": "x"}]})) == ["eval-empty"]
     assert codes(read(3)) == ["eval-empty"]
+    evals = read(b'[{"query": "a"}]' + b" " * MAX_FILE_BYTES)
+    assert (evals.positives, codes(evals)) == ((), ["eval-too-large"])
 
 
 def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
@@ -162,17 +147,11 @@ def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
     assert "100" in messages["eval-too-many"]
 
 
-def test_half_a_surrogate_pair_becomes_a_replacement():
-    assert told(b'[{"query": "a\\ud800b"}]') == ([("a?b", "brew-coffee")], [])
-
-
 def test_files_are_read_in_order():
     files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
     evals = sorted_out(read_eval_files(iter(files), "Brew-Coffee"))
-    assert [(query.text, query.skills) for query in evals.positives] == [
-        ("1", ("brew-coffee",)),
-        ("2", ("brew-coffee",)),
-    ]
+    found = [(query.text, query.skills) for query in evals.positives]
+    assert found == [("1", ("brew-coffee",)), ("2", ("brew-coffee",))]
 
 
 KEYS = st.sampled_from(["query", "should_trigger", "expect", "skills", "type", "negative"])

@@ -4,6 +4,7 @@ import gzip
 import json
 import os
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -42,9 +43,8 @@ def examples_of(book, skill=TEA):
 def keep(home):
     def keep(*lines):
         user_file().parent.mkdir(parents=True, exist_ok=True)
-        user_file().write_bytes(
-            b"".join((one if isinstance(one, bytes) else one.encode()) + b"\n" for one in lines)
-        )
+        data = (one if isinstance(one, bytes) else one.encode() for one in lines)
+        user_file().write_bytes(b"".join(one + b"\n" for one in data))
 
     return keep
 
@@ -108,11 +108,8 @@ def test_a_few_short_and_different_texts_are_usable(texts):
 
 
 def test_control_characters_and_halves_of_a_pair_are_left_out():
-    """The text could be shown on a terminal, and asked of a tokenizer."""
-    assert usable(["steep\x1b[2J it\0", "half \ud800 a pair"]) == (
-        "steep[2J it",
-        "half \ufffd a pair",
-    )
+    shown = ("steep[2J it", "half \ufffd a pair")
+    assert usable(["steep\x1b[2J it\0", "half \ud800 a pair"]) == shown
 
 
 def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
@@ -169,46 +166,27 @@ def test_a_broken_line_is_left_out_and_told(keep, caplog):
     )
 
 
-def put_folder(path):
-    path.mkdir()
-
-
-def put_pipe(path):
-    os.mkfifo(path)
-
-
-def put_huge(path):
-    with path.open("wb") as file:
-        file.truncate(1 << 30)
-
-
-def put_device(path):
-    path.symlink_to("/dev/zero")
-
-
-def put_loop(path):
-    path.symlink_to(path)
-
-
-ODD = {
-    put_folder: "it is not a regular file",
-    put_pipe: "it is not a regular file",
-    put_huge: "it has more than 67108864 bytes",
-    put_device: "it is not a regular file",
-    put_loop: None,
+NOT_REGULAR = "it is not a regular file"
+TOO_LARGE = "it has more than 67108864 bytes"
+ODD = {  # how something odd comes to a path, and what is told of it in place of the user's file
+    "folder": (Path.mkdir, NOT_REGULAR),
+    "pipe": (os.mkfifo, NOT_REGULAR),
+    "huge": (lambda path: path.touch() or os.truncate(path, 1 << 30), TOO_LARGE),
+    "device": (lambda path: path.symlink_to("/dev/zero"), NOT_REGULAR),
+    "loop": (lambda path: path.symlink_to(path), None),
 }
 
 
-@pytest.mark.parametrize("put", ODD, ids=lambda put: put.__name__)
-def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, home, caplog):
+@pytest.mark.parametrize(("put", "said"), ODD.values(), ids=ODD)
+def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, said, home, caplog):
     nothing = ExampleBook().digest
     user_file().parent.mkdir(parents=True)
     put(user_file())
     for book in (ExampleBook(), ExampleBook()):
         assert book.digest == nothing
         assert examples_of(book) == []
-    expected = f"no examples are taken from {user_file()}: {ODD[put]}; mend or remove it"
-    assert [one.getMessage() for one in caplog.records] == [expected] * bool(ODD[put])
+    expected = f"no examples are taken from {user_file()}: {said}; mend or remove it"
+    assert [one.getMessage() for one in caplog.records] == [expected] * bool(said)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -242,9 +220,13 @@ def test_an_eval_file_says_what_its_skill_is_for(own):
     assert found == ("is my tea done", "green leaves", "warm the pot", "Steep this for me")
 
 
-def test_the_frontmatter_comes_before_eval_files(own):
+def test_the_frontmatter_comes_before_eval_files_and_a_few_requests_count(own):
     skill = SkillMetadata(name="steep-tea", description="", examples=("a", "b", "a"))
     assert own({"evals/a.json": [{"query": "c"}]}, skill) == ("a", "b", "c")
+    many = [{"query": "x" * 100_000, "should_trigger": True}]
+    many += [{"query": f"request {n}", "should_trigger": True} for n in range(200)]
+    found = own({"evals/a.json": many, **{f"evals/{n:02}.json": many for n in range(50)}})
+    assert found == tuple(f"request {n}" for n in range(MAX_EXAMPLES))
 
 
 def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
@@ -265,13 +247,6 @@ def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
     assert own_examples(inner, EvalFiles.of(tmp_path / "inner")) == ("ask the inner one",)
 
 
-def test_a_skill_with_many_and_huge_requests_gets_a_few(own):
-    many = [{"query": "x" * 100_000, "should_trigger": True}]
-    many += [{"query": f"request {n}", "should_trigger": True} for n in range(200)]
-    found = own({f"evals/{n:02}.json": many for n in range(50)})
-    assert found == tuple(f"request {n}" for n in range(MAX_EXAMPLES))
-
-
 def test_a_bounded_part_of_eval_files_is_read(own, tmp_path):
     large, small = "[" + " " * (300 << 10) + "]", [{"query": "small"}]
     assert own({"evals/a.json": large, "evals/b.json": small}) == ("small",)
@@ -282,7 +257,7 @@ def test_a_bounded_part_of_eval_files_is_read(own, tmp_path):
     assert len(EvalFiles.of(tmp_path).files) == 2
 
 
-@pytest.mark.parametrize("put", [put_folder, put_pipe, put_huge, put_device, put_loop])
+@pytest.mark.parametrize("put", [put for put, _ in ODD.values()], ids=ODD)
 def test_nothing_odd_in_place_of_an_eval_file_is_read(put, own, tmp_path):
     (tmp_path / "evals").mkdir()
     put(tmp_path / "evals/a.json")
@@ -290,7 +265,6 @@ def test_nothing_odd_in_place_of_an_eval_file_is_read(put, own, tmp_path):
 
 
 def test_the_digest_of_eval_files_is_that_of_names_and_bytes(own, tmp_path):
-    """Empty of none; another name, another byte, and a cut at another place are other files."""
     digests = {EvalFiles.of(tmp_path).digest}
     assert digests == {""}
     for files in ({"evals/a.json": "12"}, {"evals/a.json": "1"}, {"evals/b.json": "2"}):

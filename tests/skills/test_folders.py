@@ -50,7 +50,6 @@ def test_copies_are_the_more_remote_the_further_they_lie_aside():
     "name", ["pdf copy", "pdf copy 2", "pdf - Copy", "pdf - Copy (3)", "pdf (1)"]
 )
 def test_what_a_file_manager_calls_a_copy_is_remote(name):
-    """A skill's own name has no blanks; what it is about may be copies."""
     assert remoteness(name) == remoteness(f"{name}/pdf") == 1
     assert remoteness("copy") == remoteness("pdf-copy") == remoteness("copy-editor") == 0
 

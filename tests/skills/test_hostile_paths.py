@@ -24,12 +24,8 @@ from skillsearch.skills.resources import (
 
 CANARY = b"CANARY"
 OWN_FILES = (
-    "SKILL.md",
-    "guide.md",
-    "references/guide.md",
-    "scripts/SKILL.md",
-    "scripts/guide.md",
-    "scripts/references/guide.md",
+    *("SKILL.md", "guide.md", "references/guide.md"),
+    *("scripts/SKILL.md", "scripts/guide.md", "scripts/references/guide.md"),
 )
 CANARIES = (
     "x", "SKILL.md", "guide.md", "root/x", "root/SKILL.md", "root/tea2/x", "outside/x",
@@ -219,31 +215,26 @@ LINKED = [
 ]  # fmt: skip
 
 
-@every_entry
-def test_links_are_refused(tree, serve):
-    for path in LINKED:
-        with pytest.raises(UnsafePathError, match="leads through a link"):
-            serve(tree, path)
+SPECIAL = ("fifo", "socket", "folder", "folder/", "references", "fifo/.")
+BELOW = ("fifo/x", "socket/x", "guide.md/x", "folder/x", "x" * 300)
 
 
 @every_entry
-def test_what_is_no_regular_file_is_refused_at_once(tree, serve):
-    for path in ("fifo", "socket", "folder", "folder/", "references", "fifo/."):
-        with pytest.raises(UnsafePathError, match="not a regular file"):
-            serve(tree, path)
-
-
-@every_entry
-def test_nothing_is_found_below_what_is_no_folder(tree, serve):
-    for path in ("fifo/x", "socket/x", "guide.md/x", "folder/x", "x" * 300):
-        with pytest.raises(SkillError, match="has no file"):
-            serve(tree, path)
+def test_links_and_what_is_no_regular_file_are_refused_at_once(tree, serve):
+    """Nothing is found below what is no folder."""
+    for paths, error, said in (
+        (LINKED, UnsafePathError, "leads through a link"),
+        (SPECIAL, UnsafePathError, "not a regular file"),
+        (BELOW, SkillError, "has no file"),
+    ):
+        for path in paths:
+            with pytest.raises(error, match=said):
+                serve(tree, path)
 
 
 @NEEDS_ROOT
 @every_entry
 def test_devices_are_refused(skill, serve):
-    """A device in the skill folder would never end."""
     path = base_of(skill, serve) / "zero"
     try:
         os.mknod(path, 0o20666, os.makedev(1, 5))
@@ -256,8 +247,7 @@ def test_devices_are_refused(skill, serve):
 @every_reader
 @pytest.mark.timeout(120)
 def test_a_huge_file_is_refused_at_once(skill, serve):
-    with (skill / "guide.md").open("r+b") as file:
-        file.truncate(5 << 30)
+    os.truncate(skill / "guide.md", 5 << 30)
     with pytest.raises(SkillError, match="larger than"):
         serve(skill, "guide.md")
 

@@ -39,11 +39,7 @@ def described(written):
 
 # What is written after "description: ", what its author meant, and the code that tells it.
 MENDED = {
-    "channel": (
-        "Write notes for the #deployments Slack channel.",
-        "Write notes for the #deployments Slack channel.",
-        "yaml-comment",
-    ),
+    "channel": ("Write to the #ops channel.", "Write to the #ops channel.", "yaml-comment"),
     "first word": ("#deployments posts", "#deployments posts", "yaml-comment"),
     "number": ("Fix issue #12 at once", "Fix issue #12 at once", "yaml-comment"),
     "number apart": ("Fix issue # 12 at once", "Fix issue # 12 at once", "yaml-comment"),
@@ -79,23 +75,13 @@ MENDED = {
     "JSON quotes in quotes": ("'Says \\\"tea\\\"'", 'Says "tea"', "yaml-escape"),
     "JSON quotes in a block": ('|\n  Says \\"tea\\"', 'Says "tea"', "yaml-escape"),
     "long letter": ("Tea \\U0001F375", "Tea 🍵", "yaml-escape"),
-    "line end behind code": (
-        "Runs `tea`.\\nUse `pot`\\nNext",
-        "Runs `tea`.\nUse `pot`\nNext",
-        "yaml-escape",
-    ),
+    "behind code": ("Runs `tea`.\\nUse `pot`\\nGo", "Runs `tea`.\nUse `pot`\nGo", "yaml-escape"),
     "letters": ("Tea \\u8336 \\ud83c\\udf75", "Tea 茶 🍵", "yaml-escape"),
     "half a letter": ("Tea \\ud83c", "Tea ?", "yaml-escape"),
     "line ends": ("Tea.\\n\\n- Steep\\nPour", "Tea.\n\n- Steep\nPour", "yaml-escape"),
     "Markdown": ("The tea\\_timer", "The tea_timer", "yaml-escape"),
     "surrogates in double quotes": ('"Tea \\ud83c\\udf75 \\u8336"', "Tea 🍵 茶", "yaml-salvaged"),
 }
-
-
-@pytest.mark.parametrize("case", MENDED.values(), ids=MENDED.keys())
-def test_what_is_certain_is_mended_and_told_with_its_line(case):
-    written, meant, code = case
-    assert described(written) == (meant, [(code, 3)])
 
 
 # What is written after "description: ", and what remains although it may have been meant otherwise.
@@ -114,23 +100,13 @@ TOLD = {
     "angles": ("<what it does>", "<what it does>", "placeholder"),
     "default": ("A brief description of what this skill does", None, "placeholder"),
     "default of a template": ("Replace with description of the skill.", None, "placeholder"),
-    "order to the author": (
-        "Describe what this skill does and when to use it",
-        None,
-        "placeholder",
-    ),
+    "order": ("Describe what this skill does and when to use it", None, "placeholder"),
     "insert": ("Insert your description here", None, "placeholder"),
     "underscores": ("__DESCRIPTION__", None, "placeholder"),
     "to be done, with a stop": ("TBD.", None, "placeholder"),
     "dots": ("'...'", "...", "placeholder"),
     "filler": ("Lorem ipsum dolor sit amet", None, "placeholder"),
 }
-
-
-@pytest.mark.parametrize("case", TOLD.values(), ids=TOLD.keys())
-def test_what_cannot_be_known_stays_and_is_told(case):
-    written, kept, code = case
-    assert described(written) == (kept or written, [(code, 3)])
 
 
 SILENT = {
@@ -160,11 +136,14 @@ SILENT = {
 }
 
 
-@pytest.mark.parametrize("case", SILENT.values(), ids=SILENT.keys())
-def test_what_is_meant_so_stays_without_a_word(case):
-    """A false alarm is worse than none."""
-    written, value = case
-    assert described(written) == (value or written, [])
+CODED = [*MENDED.items(), *TOLD.items(), *((name, (*case, None)) for name, case in SILENT.items())]
+
+
+@pytest.mark.parametrize("case", [case for _, case in CODED], ids=[name for name, _ in CODED])
+def test_what_is_certain_is_mended_and_what_is_not_is_told_with_its_line(case):
+    """What is meant so stays without a word: a false alarm is worse than none."""
+    written, meant, code = case
+    assert described(written) == (meant or written, [(code, 3)] if code else [])
 
 
 NAMES = {
@@ -231,10 +210,8 @@ def test_fields_mean_the_same_at_every_depth(around):
 def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
     lines = "metadata:\n  author:\n    name: yes # first\n    description: Bob #1\n  mcp: a #1"
     skill, diagnostics = parse(f"name: tea\ndescription: Hot tea\n{lines}")
-    assert skill.metadata.frontmatter["metadata"] == {
-        "author": {"name": "yes", "description": "Bob"},
-        "mcp": "a",
-    }
+    actual = skill.metadata.frontmatter["metadata"]
+    assert actual == {"author": {"name": "yes", "description": "Bob"}, "mcp": "a"}
     assert diagnostics == []
 
 
@@ -300,10 +277,8 @@ def test_lines_inside_other_things_are_no_keys(lines):
 
 
 def test_lines_of_keys_count_from_the_start_of_the_file():
-    _, diagnostics = parse("version: 1\nname: tea\ndescription:Hot tea")
-    assert [(found.line, "'description: '" in found.message) for found in diagnostics] == [
-        (4, True)
-    ]
+    _, (found,) = parse("version: 1\nname: tea\ndescription:Hot tea")
+    assert (found.line, "'description: '" in found.message) == (4, True)
 
 
 def test_the_first_line_of_a_block_alone_is_no_description():
@@ -419,7 +394,6 @@ def test_what_yaml_writers_write_is_never_mended_or_told(text, style, width):
 @given(st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
 @example('Says \\"tea\\" \\u8336\\nTea &amp; milk')
 def test_text_in_double_quotes_means_what_it_says(text):
-    """Escapes in it are read once; only a placeholder is told."""
     text = f"Tea {text} tea."
     skill, diagnostics = parse(f"name: tea-timer\ndescription: {json.dumps(text)}")
     assert skill.metadata.frontmatter["description"] == text

@@ -14,7 +14,6 @@ def parse(text, folder="tea-timer"):
 
 
 def parse_fields(lines, folder="tea-timer"):
-    """Parse frontmatter lines with a name and a body around them."""
     return parse(f"---\nname: {folder}\n{lines}\n---\nSteep, then pour.\n", folder)
 
 
@@ -26,19 +25,11 @@ NAMES = {
     "missing": ("", "tea-timer", ["name-missing"]),
     "empty": ("name:", "tea-timer", ["name-missing"]),
     "other folder": ("name: coffee", "coffee", ["name-differs-from-folder"]),
-    "capitals and blanks": (
-        "name: Tea Timer",
-        "Tea Timer",
-        ["name-characters", "name-differs-from-folder"],
-    ),
+    "blanks": ("name: Tea Timer", "Tea Timer", ["name-characters", "name-differs-from-folder"]),
     "hyphens": ("name: -tea--timer", "-tea--timer", ["name-hyphens", "name-differs-from-folder"]),
     "long": ("name: " + "a" * 65, "a" * 65, ["name-too-long", "name-differs-from-folder"]),
     "number": ("name: 12", "12", ["name-not-text", "name-differs-from-folder"]),
-    "several lines": (
-        "name: |\n  tea\n  timer",
-        "tea timer",
-        ["name-characters", "name-differs-from-folder"],
-    ),
+    "lines": ("name: |\n  a\n  b", "a b", ["name-characters", "name-differs-from-folder"]),
 }
 
 
@@ -56,27 +47,15 @@ def test_composed_and_decomposed_names_are_equal():
 
 
 FIELDS = {
-    "tools as text": (
-        "allowed-tools: Read, Bash(git add:*) Grep",
-        "allowed_tools",
-        ("Read", "Bash(git add:*)", "Grep"),
-    ),
+    "tools": ("allowed-tools: A, B(git a:*) C", "allowed_tools", ("A", "B(git a:*)", "C")),
     "tools as list": ("allowed_tools: [Read, 'Bash(a b)']", "allowed_tools", ("Read", "Bash(a b)")),
-    "tools in metadata": (
-        "metadata: {allowedTools: Read Write}",
-        "allowed_tools",
-        ("Read", "Write"),
-    ),
+    "tools in metadata": ("metadata: {allowedTools: A B}", "allowed_tools", ("A", "B")),
     "tags": ("tags: [tea, tea, hot]\nkeywords: 'pot, cup'", "tags", ("tea", "hot", "pot", "cup")),
     "tags in metadata": ("metadata:\n  tags: tea, hot", "tags", ("tea", "hot")),
     "tags of a host": ("metadata:\n  hermes:\n    tags: [tea, 7]", "tags", ("tea", "7")),
     "tags as flow text": ("tags: '[tea, \"hot pot\"]'", "tags", ("tea", "hot pot")),
     "triggers": ("triggers:\n  - make tea\n  - boil: water", "triggers", ("make tea", "water")),
-    "trigger phrases": (
-        "trigger-phrases: [a b]\nmetadata: {triggers: 'c, d'}",
-        "triggers",
-        ("a b", "c", "d"),
-    ),
+    "phrases": ("trigger-phrases: [a]\nmetadata: {triggers: 'c, d'}", "triggers", ("a", "c", "d")),
     "trigger mapping": ("Triggers: {keywords: [tea], other: cup}", "triggers", ("tea", "cup")),
     "when to use": ("when_to_use: At four.", "when_to_use", "At four."),
     "whenToUse": ("agentMetadata:\n  whenToUse: At four.", "when_to_use", "At four."),
@@ -119,7 +98,7 @@ def test_unknown_keys_are_kept_as_json():
 def test_a_need_in_a_broken_version_is_kept_with_a_warning():
     skill, diagnostics = parse_fields("description: Tea.\nrequires-skills: {pot: new, cup: 1}")
     assert skill.metadata.requires == ("pot", "cup@==1")
-    assert codes(diagnostics) == ["requirement-invalid"]
-    assert diagnostics[0].severity == "warning"
-    assert "'new'" in diagnostics[0].message
-    assert "'pot'" in diagnostics[0].message
+    (found,) = diagnostics
+    assert (found.code, found.severity) == ("requirement-invalid", "warning")
+    assert "'new'" in found.message
+    assert "'pot'" in found.message

@@ -37,11 +37,8 @@ def test_without_limits_the_page_is_the_whole_file(read):
     )
 
 
-def test_the_path_is_told_in_plain_form(skill_dir):
+def test_the_path_is_told_in_plain_form_and_in_utf8(skill_dir):
     assert read_page(skill_dir, "./references%2F/guide.md").path == GUIDE
-
-
-def test_a_path_that_is_not_utf8_is_told_in_text_that_is(skill_dir):
     (skill_dir / "caf\udce9.md").write_bytes(b"tea")
     assert read_page(skill_dir, "caf%e9.md").path == "caf\\udce9.md"
 
@@ -95,9 +92,6 @@ def test_a_page_of_text_is_cut_between_characters(read, offset, limit, expected)
 def test_a_page_of_bytes_is_cut_where_it_was_asked_for(read):
     page = read(b"\x00\x80\x80\x80", offset=2, limit=1)
     assert bounds(page) == (base64.b64encode(b"\x80").decode(), 2, 3)
-
-
-def test_an_empty_file_has_one_empty_page(read):
     page = read(b"", limit=1)
     assert (*bounds(page), page.encoding) == ("", 0, None, "text")
 
@@ -105,28 +99,23 @@ def test_an_empty_file_has_one_empty_page(read):
 NUMBERS = [-1, True, 1.0, "1", float("nan"), "x" * 1000]
 
 
-@pytest.mark.parametrize("value", [*NUMBERS, None], ids=lambda value: repr(value)[:9])
-def test_an_offset_that_is_no_such_number_is_refused(skill_dir, value):
-    with pytest.raises(SkillError, match=r"^offset is .{1,50}; give a whole number of bytes"):
-        read_page(skill_dir, GUIDE, offset=value)
-
-
-@pytest.mark.parametrize("value", [*NUMBERS, 0, False], ids=lambda value: repr(value)[:9])
-def test_a_limit_that_is_no_such_number_is_refused(skill_dir, value):
+@pytest.mark.parametrize("value", NUMBERS, ids=lambda value: repr(value)[:9])
+def test_what_is_no_such_number_is_refused(skill_dir, value):
     """A page of no bytes would never end."""
-    with pytest.raises(SkillError, match=r"^limit is .{1,50}; .* at least 1\.$"):
-        read_page(skill_dir, GUIDE, limit=value)
+    for offset in (value, None):
+        with pytest.raises(SkillError, match=r"^offset is .{1,50}; give a whole number of bytes"):
+            read_page(skill_dir, GUIDE, offset=offset)
+    for limit in (value, 0, False):
+        with pytest.raises(SkillError, match=r"^limit is .{1,50}; .* at least 1\.$"):
+            read_page(skill_dir, GUIDE, limit=limit)
 
 
 def test_a_file_that_changed_is_served_and_marked(read):
     known = read(b"steep").content_hash
     assert not read(b"steep", content_hash=known, offset=3).stale
     page = read(b"steep longer", content_hash=known)
-    assert page.stale
-    assert (page.content, page.content_hash) == (
-        "steep longer",
-        hashlib.sha256(b"steep longer").hexdigest(),
-    )
+    digest = hashlib.sha256(b"steep longer").hexdigest()
+    assert (page.stale, page.content, page.content_hash) == (True, "steep longer", digest)
 
 
 TEXTS = st.text(st.sampled_from("aé技🫖\n\ufeff"), max_size=30).map(str.encode)

@@ -24,7 +24,6 @@ def parse(data, folder="tea-timer"):
 
 
 def parse_fields(lines, folder="tea-timer"):
-    """Parse frontmatter lines with a name and a body around them."""
     return parse(f"---\nname: {folder}\n{lines}\n---\nSteep, then pour.\n", folder)
 
 
@@ -36,11 +35,8 @@ def test_sound_skill_is_read_without_a_word():
     data = b"---\nname: tea-timer\ndescription: Times tea.\n---\n\n# Tea\n\nSteep.\n"
     skill, diagnostics = parse(data)
     assert diagnostics == ()
-    assert (skill.name, skill.description, skill.body) == (
-        "tea-timer",
-        "Times tea.",
-        "# Tea\n\nSteep.",
-    )
+    assert (skill.name, skill.description) == ("tea-timer", "Times tea.")
+    assert skill.body == "# Tea\n\nSteep."
     assert (skill.doc_id, skill.root) == ("skills:tea-timer", ROOT)
     assert skill.path == ROOT / "tea-timer" / "SKILL.md"
     assert skill.content_hash == hashlib.sha256(data).hexdigest()
@@ -51,14 +47,12 @@ def test_sound_skill_is_read_without_a_word():
     "line", ["", "description:\n", "description: ' '\n", "description: null\n"]
 )
 def test_without_a_description_the_first_paragraph_stands_for_it(line):
+    """As short as one."""
     body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
     skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
     assert skill.description == "Brews tea for guests."
     assert [(one.code, one.severity) for one in diagnostics] == [("description-missing", "warning")]
-
-
-def test_a_paragraph_that_stands_for_a_description_is_as_short_as_one():
-    skill, _ = parse("---\nname: tea-timer\n---\n" + "steep " * 1_000)
+    skill, _ = parse(f"---\nname: tea-timer\n{line}---\n" + "steep " * 1_000)
     assert len(skill.description) <= 1024
     assert skill.description.startswith("steep steep")
 
@@ -112,10 +106,8 @@ def test_frontmatter_may_be_toml():
     assert (skill.name, skill.description, skill.body) == ("tea-timer", "Times tea.", "# Tea")
     assert skill.metadata.frontmatter["date"] == "2026-01-02"
     assert codes(diagnostics) == ["frontmatter-toml"]
-    for broken in (
-        "+++\nname =\n+++\nTimes tea.",
-        "+++\na = " + "[" * 9_000 + "\n+++\n\nTimes tea.",
-    ):
+    for wrong in ("name =", "a = " + "[" * 9_000):
+        broken = f"+++\n{wrong}\n+++\n\nTimes tea."
         assert codes(parse(broken)[1]) == ["frontmatter-missing"]
 
 
@@ -158,29 +150,17 @@ REFUSED = {
     "a web page": (b"<!DOCTYPE html>\n<p>Steep.</p>", "frontmatter-missing"),
     "a lost page": (b"404: Not Found", "frontmatter-missing"),
     "bytes": (b"PK\x03\x04\0\0 tea", "frontmatter-missing"),
-    "a pointer of Git LFS": (
-        b"version https://git-lfs.github.com/spec/v1\noid sha256:1\n",
-        "frontmatter-missing",
-    ),
-    "an example in a fence": (
-        b"# Doc\n```\n---\nname: a\ndescription: b\n---\n```",
-        "frontmatter-missing",
-    ),
+    "Git LFS": (b"version https://git-lfs.github.com/spec/v1\noid a:1\n", "frontmatter-missing"),
+    "in a fence": (b"# Doc\n```\n---\nname: a\ndescription: b\n---\n```", "frontmatter-missing"),
     "no description": (b"---\nname: tea\n---\n# Body", "description-missing"),
     "empty frontmatter": (b"---\n---\n# Body", "description-missing"),
     "prose as frontmatter": (b"---\nJust words.\n---\nBody", "yaml-not-a-mapping"),
-    "alias bomb behind broken YAML": (
-        b"---\na: &a [x: y: z]\nb: [*a, *a]\n---\n",
-        "description-missing",
-    ),
+    "alias bomb": (b"---\na: &a [x: y: z]\nb: [*a, *a]\n---\n", "description-missing"),
     "brackets behind broken YAML": (
         b"---\ndescription: x: y\na: " + b"[" * 60_000 + b"\n---\n",
         "yaml-too-deep",
     ),
-    "large frontmatter": (
-        b"---\ndescription: " + b"x" * 70_000 + b"\n---\n",
-        "frontmatter-too-large",
-    ),
+    "large": (b"---\ndescription: " + b"x" * 70_000 + b"\n---\n", "frontmatter-too-large"),
 }
 
 
@@ -218,32 +198,14 @@ def test_one_bad_byte_does_not_garble_the_other_letters():
     assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
 
 
+TEA = "name: t\ndescription: Tea\n"
+PROSE = "# Title\nSome prose.\n\n---\nEnd: y"
 OFFSETS = {
-    "blank lines": (
-        "\n\n---\nname: t\ndescription: Tea\n---\nBody",
-        "Body",
-        ["frontmatter-offset"],
-    ),
-    "preamble": (
-        "Uploaded: today\n\n---\nname: t\ndescription: Tea\n---\nBody",
-        "Uploaded: today\n\nBody",
-        ["frontmatter-offset"],
-    ),
-    "no dashes": (
-        "name: t\ndescription: Tea\n\nBody text.\n",
-        "Body text.",
-        ["frontmatter-offset", "frontmatter-unclosed"],
-    ),
-    "not closed": (
-        "---\nname: t\ndescription: Tea\n\n# Title\nBody",
-        "# Title\nBody",
-        ["frontmatter-unclosed"],
-    ),
-    "closed by a ruler far below": (
-        "---\nname: t\ndescription: Tea\n\n# Title\nSome prose.\n\n---\nEnd: y",
-        "# Title\nSome prose.\n\n---\nEnd: y",
-        ["frontmatter-unclosed"],
-    ),
+    "blank lines": (f"\n\n---\n{TEA}---\nBody", "Body", ["offset"]),
+    "preamble": (f"From: me\n\n---\n{TEA}---\nBody", "From: me\n\nBody", ["offset"]),
+    "no dashes": (f"{TEA}\nBody text.\n", "Body text.", ["offset", "unclosed"]),
+    "not closed": (f"---\n{TEA}\n# Title\nBody", "# Title\nBody", ["unclosed"]),
+    "closed by a ruler far below": (f"---\n{TEA}\n{PROSE}", PROSE, ["unclosed"]),
 }
 
 
@@ -252,7 +214,7 @@ def test_misplaced_frontmatter_is_found(case):
     text, body, expected = case
     skill, diagnostics = parse(text, "t")
     assert (skill.name, skill.description, skill.body) == ("t", "Tea", body)
-    assert codes(diagnostics) == expected
+    assert codes(diagnostics) == [f"frontmatter-{one}" for one in expected]
 
 
 def test_lines_are_right_below_a_preamble():
@@ -346,11 +308,7 @@ DESCRIPTIONS = {
     "three dashes": ("Times tea --- and coffee", "Times tea --- and coffee", []),
     "unquoted colon": ("Use when: tea is made", "Use when: tea is made", ["yaml-unquoted-colon"]),
     "colon at the end": ("Use when:", "Use when:", ["yaml-unquoted-colon"]),
-    "two lines with colons": (
-        "Use when: tea\n  or else: coffee",
-        "Use when: tea or else: coffee",
-        ["yaml-unquoted-colon"],
-    ),
+    "two lines": ("Use: tea\n  or: milk", "Use: tea or: milk", ["yaml-unquoted-colon"]),
     "at sign": ("@teapot watches", "@teapot watches", ["yaml-salvaged"]),
     "exclamation mark": ("!important tea", "!important tea", ["yaml-salvaged"]),
     "percent": ("%tea", "%tea", ["yaml-salvaged"]),
@@ -362,27 +320,11 @@ DESCRIPTIONS = {
     "open bracket": ("[draft] Times tea", "[draft] Times tea", ["yaml-salvaged"]),
     "open brace": ("{{TEA}} timer", "{{TEA}} timer", ["yaml-salvaged", "placeholder"]),
     "list": ("\n  - Times tea\n  - and milk", "Times tea and milk", ["description-not-text"]),
-    "mapping": (
-        "\n  short: tea\n  more: [milk]",
-        "short: tea; more: milk",
-        ["description-not-text"],
-    ),
-    "broken list": (
-        '\n  - "Times" tea\n  - milk',
-        '"Times" tea milk',
-        ["yaml-salvaged", "description-not-text"],
-    ),
+    "mapping": ("\n  a: tea\n  b: [milk]", "a: tea; b: milk", ["description-not-text"]),
+    "broken list": ('\n  - "T" x\n  - y', '"T" x y', ["yaml-salvaged", "description-not-text"]),
     "block": ("|\n  Times tea.\n\n  And milk.", "Times tea.\n\nAnd milk.", []),
-    "block with a tab": (
-        "|\n\tTimes tea.\n\tAnd milk.",
-        "Times tea.\nAnd milk.",
-        ["yaml-salvaged"],
-    ),
-    "block with a line at the margin": (
-        "|\n  Times tea.\nand milk, too",
-        "Times tea.\nand milk, too",
-        ["yaml-salvaged"],
-    ),
+    "block with a tab": ("|\n\tTimes tea.\n\tMilk.", "Times tea.\nMilk.", ["yaml-salvaged"]),
+    "block and margin": ("|\n  Times tea.\nand milk", "Times tea.\nand milk", ["yaml-salvaged"]),
     "unindented lines": ("Times tea\nand milk, too", "Times tea and milk, too", ["yaml-salvaged"]),
     "tab indent": ("Times tea\nextra:\n\tdeep: 1", "Times tea", ["yaml-salvaged"]),
     "tab before the value": ("\tTimes tea", "Times tea", []),
@@ -405,27 +347,21 @@ def test_readable_description_survives_whatever_is_wrong(case):
 def test_salvage_keeps_the_sound_entries_as_they_are():
     skill, diagnostics = parse_fields(
         "description: Tea: hot\nmetadata:\n  version: 1.10\n  note: a: b\n  tags: [x, y]\nn: 3"
+        "\nversion: 1\nversion: 2"
     )
     assert skill.metadata.frontmatter == {
         "name": "tea-timer",
         "description": "Tea: hot",
         "metadata": {"version": "1.10", "note": "a: b", "tags": ["x", "y"]},
         "n": 3,
+        "version": 2,
     }
     assert [(d.code, d.line) for d in diagnostics] == [
         ("yaml-unquoted-colon", 3),
         ("yaml-unquoted-colon", 6),
+        ("yaml-duplicate-key", 10),
     ]
-    assert skill.metadata.tags == ("x", "y")
-
-
-def test_repeated_key_beside_a_broken_entry_is_reported():
-    skill, diagnostics = parse_fields("description: Tea: hot\nversion: 1\nversion: 2")
-    assert skill.metadata.version == "2"
-    assert [(d.code, d.line) for d in diagnostics] == [
-        ("yaml-unquoted-colon", 3),
-        ("yaml-duplicate-key", 5),
-    ]
+    assert (skill.metadata.tags, skill.metadata.version) == (("x", "y"), "2")
 
 
 def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):

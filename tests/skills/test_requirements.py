@@ -25,10 +25,7 @@ VALUES = {
         {"pdf": ">=1", "ocr": None, "tea": True, "pot": "*", "cup": 1.5},
         ("pdf@>=1", "ocr", "tea", "pot", "cup@==1.5"),
     ),
-    "mapping to mappings": (
-        {"pdf": {"version": "^1"}, "ocr": {"source": "local"}},
-        ("pdf@>=1,<2", "ocr"),
-    ),
+    "mappings": ({"pdf": {"version": "^1"}, "ocr": {"source": "a"}}, ("pdf@>=1,<2", "ocr")),
     "mapping to a list": ({"pdf": [">=1", "<2"]}, ("pdf@>=1,<2",)),
     "mappings with names": (
         [{"name": "pdf", "version": "1.2"}, {"id": "ocr", "source": "local"}, {"skill": "tea"}],
@@ -40,16 +37,10 @@ VALUES = {
         [{"id": "pdf", "required": False}, {"name": "ocr", "optional": True}, {"tea": False}],
         (),
     ),
-    "like a package": (
-        ["pdf>=1.2", "ocr (>=1,<2)", "tea == 1"],
-        ("pdf@>=1.2", "ocr@>=1,<2", "tea@==1"),
-    ),
+    "package": (["pdf>=1", "ocr (>=1,<2)", "tea == 1"], ("pdf@>=1", "ocr@>=1,<2", "tea@==1")),
     "twice": (["pdf", "pdf", "pdf@1", "pdf@==1"], ("pdf", "pdf@==1")),
     "qualified": (["team:pdf@1", "team:ocr"], ("team:pdf@==1", "team:ocr")),
-    "scoped": (
-        ["@org/pdf", "@org/pdf@1", "@org/ocr>=1"],
-        ("@org/pdf", "@org/pdf@==1", "@org/ocr@>=1"),
-    ),
+    "scoped": (["@a/pdf", "@a/pdf@1", "@a/ocr>=1"], ("@a/pdf", "@a/pdf@==1", "@a/ocr@>=1")),
     "number": ([7], ("7",)),
     "exclamation": (["yahoo! finance", "tea!=1"], ("yahoo! finance", "tea@!=1")),
     "blanks": (["  pdf \t forms @ 1 ", "", None], ("pdf forms@==1",)),
@@ -75,26 +66,19 @@ def test_every_key_that_speaks_of_needed_skills_counts(key):
     assert regular_requirements(levels) == (("pdf", "ocr"), [])
 
 
-@pytest.mark.parametrize("key", ["requires", "dependencies"])
-def test_of_other_needs_only_those_under_skills_count(key):
-    fields = {key: {"skills": ["pdf"], "mcp": ["rube"], "bins": ["jq"]}}
-    assert regular_requirements([fields]) == (("pdf",), [])
+HINTS = [
+    *({"dependencies": ["numpy", "pdf"]}, {"requires": "python>=3.11"}, {"requires": ["pdf"]}),
+    *({"relatedskills": ["pdf"]}, {"skills": ["pdf"]}, {"prerequisites": ["pdf"]}, {}),
+]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"dependencies": ["numpy", "pdf"]},
-        {"requires": "python>=3.11"},
-        {"requires": ["pdf"]},
-        {"relatedskills": ["pdf"]},
-        {"skills": ["pdf"]},
-        {"prerequisites": ["pdf"]},
-        {},
-    ],
-)
-def test_packages_and_hints_are_no_needed_skills(fields):
-    assert regular_requirements([fields]) == ((), [])
+def test_of_other_needs_only_those_under_skills_count():
+    """Neither packages nor hints."""
+    for key in ("requires", "dependencies"):
+        fields = {key: {"skills": ["pdf"], "mcp": ["rube"], "bins": ["jq"]}}
+        assert regular_requirements([fields]) == (("pdf",), [])
+    for fields in HINTS:
+        assert regular_requirements([fields]) == ((), [])
 
 
 @pytest.mark.parametrize(
@@ -134,14 +118,10 @@ def test_a_hostile_frontmatter_costs_little():
         assert max(len(finding.message) for finding in findings) < 4 * MAX_REQUIREMENT_CHARS
 
 
+FIELDS = st.text(max_size=4) | st.sampled_from(["name", "version"])
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: (
-        st.lists(inner, max_size=4)
-        | st.dictionaries(
-            st.text(max_size=4) | st.sampled_from(["name", "version"]), inner, max_size=3
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=3),
     max_leaves=12,
 )
 

@@ -32,31 +32,21 @@ def code_of(path, **options):
     return caught.value.code
 
 
-def test_skill_md_is_read_with_its_status(skill_dir):
+def test_skill_md_is_read_with_its_status_up_to_a_limit(skill_dir, monkeypatch):
     path = skill_dir / "SKILL.md"
     data, status = read_skill_md(path)
     assert data == path.read_bytes()
     assert (status.st_ino, status.st_size) == (path.stat().st_ino, len(data))
-
-
-def test_skill_md_of_exactly_the_limit_is_read(skill_dir, monkeypatch):
-    path = skill_dir / "SKILL.md"
-    size = path.stat().st_size
-    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size)
-    assert len(read_skill_md(path)[0]) == size
-    monkeypatch.setattr(resources, "MAX_SKILL_MD_BYTES", size - 1)
-    assert code_of(path) == "file-too-large"
-
-
-def test_sparse_file_of_five_gigabytes_is_not_read(skill_dir):
-    path = skill_dir / "SKILL.md"
-    with path.open("r+b") as file:
-        file.truncate(5 << 30)
+    with monkeypatch.context() as patch:
+        patch.setattr(resources, "MAX_SKILL_MD_BYTES", len(data))
+        assert read_skill_md(path)[0] == data
+        patch.setattr(resources, "MAX_SKILL_MD_BYTES", len(data) - 1)
+        assert code_of(path) == "file-too-large"
+    os.truncate(path, 5 << 30)
     assert code_of(path) == "file-too-large"
 
 
 def test_file_that_grows_while_it_is_read_is_cut_off(skill_dir, monkeypatch):
-    """A size that was right at first does not make the reader go on without end."""
     monkeypatch.setattr(os, "read", lambda fd, count: b"x" * count)
     assert code_of(skill_dir / "SKILL.md") == "file-too-large"
 
@@ -142,24 +132,15 @@ def test_a_skill_md_that_only_names_another_says_so(skill_dir):
     path = root / "links" / "pot" / "SKILL.md"
     path.parent.mkdir(parents=True)
     below = f"../../{skill_dir.name}"
-    for text in (
-        f"{below}/SKILL.md",
-        f"@{below}/SKILL.md\n",
-        f"{below}/",
-        f"{root}/{skill_dir.name}/SKILL.md",
-    ):
+    named = (f"{below}/SKILL.md", f"@{below}/SKILL.md\n", f"{below}/", f"{skill_dir}/SKILL.md")
+    for text in named:
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ParseError, match="names") as caught:
             read_skill_md(path, (root,))
         assert (caught.value.code, caught.value.severity) == ("names-skill", "note")
         assert code_of(path) == "names-file"
-    for text in (
-        "README.md",
-        "../none/SKILL.md",
-        "/etc/passwd.md",
-        f"{below}/references/guide.md",
-        "../pot",
-    ):
+    others = ("README.md", "../none/SKILL.md", "/etc/passwd.md", "../pot")
+    for text in (*others, f"{below}/references/guide.md"):
         path.write_text(text, encoding="utf-8")
         with pytest.raises(ParseError, match="names") as caught:
             read_skill_md(path, (root,))
@@ -193,8 +174,7 @@ def test_file_over_the_limit_is_refused(skill_dir):
     """A page of a huge file would need all of it, for its hash."""
     with pytest.raises(SkillError, match="larger than 3 bytes"):
         read_file(skill_dir, "references/guide.md", limit=3)
-    with (skill_dir / "references" / "guide.md").open("r+b") as file:
-        file.truncate(resources.MAX_FILE_BYTES + 1)
+    os.truncate(skill_dir / "references" / "guide.md", resources.MAX_FILE_BYTES + 1)
     with pytest.raises(SkillError, match="larger than 16777216 bytes"):
         read_page(skill_dir, "references/guide.md", limit=1)
 
@@ -224,15 +204,11 @@ def test_names_that_hide_something_are_not_offered(skill_dir, odd):
 
 
 def test_a_miss_in_a_skill_of_hostile_names_is_answered_soon(skill_dir, monkeypatch):
-    """Names made to be slow to compare are not all compared, nor all of a name."""
     for number in range(2_000):
         (skill_dir / f"{number:04}{'ab' * 90}").touch()
     compared = []
-    monkeypatch.setattr(
-        resources.difflib,
-        "get_close_matches",
-        lambda word, names, **_: compared.append((word, list(names))) or [],
-    )
+    record = lambda word, names, **_: compared.append((word, list(names))) or []  # noqa: E731
+    monkeypatch.setattr(resources.difflib, "get_close_matches", record)
     with pytest.raises(SkillError, match="has no file"):
         read_file(skill_dir, "ab" * 93)
     ((word, names),) = compared
@@ -264,11 +240,19 @@ def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is
 
 
 def test_a_hard_link_of_the_same_owner_is_served(skill_dir):
-    (skill_dir / "references" / "linked.md").hardlink_to(skill_dir.parents[1] / "secret.txt")
+    for name in ("references/linked.md", "SKILL.md"):
+        (skill_dir / name).unlink(missing_ok=True)
+        (skill_dir / name).hardlink_to(skill_dir.parents[1] / "secret.txt")
     assert read_file(skill_dir, "references/linked.md") == b"secret"
-    (skill_dir / "SKILL.md").unlink()
-    (skill_dir / "SKILL.md").hardlink_to(skill_dir.parents[1] / "secret.txt")
     assert read_skill_md(skill_dir / "SKILL.md")[0] == b"secret"
+
+
+@NEEDS_ROOT
+def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
+    for name in ("SKILL.md", "references/guide.md"):
+        os.chown(skill_dir / name, 12345, -1)
+    assert read_file(skill_dir, "references/guide.md") == b"steep"
+    assert read_skill_md(skill_dir / "SKILL.md")[0]
 
 
 @NEEDS_ROOT
@@ -286,34 +270,20 @@ def test_a_hard_link_to_the_file_of_another_user_is_refused(skill_dir):
     assert code_of(skill_dir / "skill.md") == "link-leaves-skill"
 
 
-@NEEDS_ROOT
-def test_a_file_of_another_user_with_one_name_is_served(skill_dir):
-    for name in ("SKILL.md", "references/guide.md"):
-        os.chown(skill_dir / name, 12345, -1)
-    assert read_file(skill_dir, "references/guide.md") == b"steep"
-    assert read_skill_md(skill_dir / "SKILL.md")[0]
-
-
-def test_a_script_is_found_below_scripts(skill_dir):
-    (skill_dir / "scripts" / "lib").mkdir()
-    (skill_dir / "scripts" / "lib" / "a%41.py").touch()
-    assert script_path(skill_dir, "brew.sh") == skill_dir / "scripts" / "brew.sh"
-    assert script_path(skill_dir, "scripts/brew.sh") == skill_dir / "scripts" / "brew.sh"
-    assert script_path(skill_dir, "./lib/a%2541.py") == skill_dir / "scripts" / "lib" / "a%41.py"
-
-
-def test_a_script_of_a_folder_scripts_within_scripts_comes_first(skill_dir):
-    """The name is one below scripts/; only where that is missing may it repeat the folder."""
-    inner = skill_dir / "scripts" / "scripts" / "brew.sh"
+def test_a_script_is_found_below_scripts_by_an_absolute_path(skill_dir, monkeypatch):
+    """Only where the name is missing there may it repeat the folder."""
+    scripts = skill_dir / "scripts"
+    (scripts / "lib").mkdir()
+    (scripts / "lib" / "a%41.py").touch()
+    assert script_path(skill_dir, "brew.sh") == scripts / "brew.sh"
+    assert script_path(skill_dir, "scripts/brew.sh") == scripts / "brew.sh"
+    assert script_path(skill_dir, "./lib/a%2541.py") == scripts / "lib" / "a%41.py"
+    monkeypatch.chdir(skill_dir.parent)  # the program that runs it may work elsewhere
+    assert script_path(Path("tea"), "brew.sh") == scripts / "brew.sh"
+    inner = scripts / "scripts" / "brew.sh"
     inner.parent.mkdir()
     inner.touch()
     assert script_path(skill_dir, "scripts/brew.sh") == inner
-
-
-def test_the_path_of_a_script_is_absolute(skill_dir, monkeypatch):
-    """The program that runs it may have another working folder."""
-    monkeypatch.chdir(skill_dir.parent)
-    assert script_path(Path("tea"), "brew.sh") == skill_dir / "scripts" / "brew.sh"
 
 
 def test_a_script_is_looked_for_below_scripts_only(skill_dir):
@@ -323,9 +293,6 @@ def test_a_script_is_looked_for_below_scripts_only(skill_dir):
     for script in ("", "scripts", "../SKILL.md", "scripts/../SKILL.md"):
         with pytest.raises(UnsafePathError):
             script_path(skill_dir, script)
-
-
-def test_a_missing_script_is_answered_with_those_that_come_near(skill_dir):
     with pytest.raises(SkillError, match=r"no file 'scripts/bew\.sh'.*: scripts/brew\.sh\?"):
         script_path(skill_dir, "bew.sh")
 
@@ -348,19 +315,14 @@ def test_a_file_is_read_by_the_name_that_is_listed(skill_dir):
     """A per cent sign is not an escape if a file has exactly that name."""
     (skill_dir / "a b.md").write_text("decoded")
     assert read_file(skill_dir, "a%20b.md") == b"decoded"
-    (skill_dir / "a%20b.md").write_text("listed")
-    assert "a%20b.md" in list_files(skill_dir)[0]
-    assert read_file(skill_dir, "a%20b.md") == b"listed"
-
-
-def test_a_listed_name_that_would_decode_to_a_way_out_is_just_a_name(skill_dir):
-    name = "%2e%2e%2fa.json"
+    out = "%2e%2e%2fa.json"
     with pytest.raises(UnsafePathError):
-        read_file(skill_dir, name)
+        read_file(skill_dir, out)
     (skill_dir.parent / "a.json").write_text("outside")
-    (skill_dir / name).write_text("inside")
-    assert name in list_files(skill_dir)[0]
-    assert read_file(skill_dir, name) == b"inside"
+    for name in ("a%20b.md", out):
+        (skill_dir / name).write_text("listed")
+        assert name in list_files(skill_dir)[0]
+        assert read_file(skill_dir, name) == b"listed"
 
 
 def test_a_path_below_the_skills_own_folder_may_be_absolute(skill_dir):
@@ -381,7 +343,6 @@ LEFT_BEHIND = """.DS_Store Thumbs.db thumbs.db desktop.ini ._guide.md tool.pyc g
 
 @pytest.mark.parametrize("name", LEFT_BEHIND.split())
 def test_what_systems_leave_behind_is_not_listed(skill_dir, name):
-    """Wherever it lies; it can be read by whoever knows it."""
     before = list_files(skill_dir)
     for path in (skill_dir / name, skill_dir / "references" / name):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -93,9 +93,6 @@ def test_so_much_is_read_and_no_more(tmp_path):
     found = continuation_in(tmp_path)
     assert {*found.text.split()} == {"0", "1"}
     assert len(found.files) == 3
-
-
-def test_a_missing_folder_says_nothing(tmp_path):
     assert continuation_in(tmp_path / "gone") == ("", ())
 
 
@@ -128,7 +125,12 @@ def first(index, query):
 
 
 def test_a_stub_is_found_by_its_other_files(tmp_path, stub):
+    """Which are no part of its body: an agent loads them on demand."""
     index = SkillIndex.from_roots([tmp_path / "root"], index_dir=tmp_path / "i", model="hashing")
+    skill = index.get("kitchen")
+    assert skill.body == "See the guide."
+    assert skill.content_hash == index.find("kitchen").content_hash
+    assert "marmalade" not in skill.text
     assert first(index, "quinces marmalade") == "kitchen"
     assert index.is_current()
     stub.write_text(f"Pickle gherkins in vinegar. {LONG}")
@@ -145,12 +147,3 @@ def test_a_stub_is_found_by_its_other_files(tmp_path, stub):
     index.refresh(only=[stub])
     assert first(index, "smoke trout") is None
     assert first(index, "gherkins") is None
-
-
-def test_what_a_stub_says_elsewhere_is_no_part_of_its_body(tmp_path, stub):
-    """An agent loads the other files on demand; the hash is that of SKILL.md."""
-    index = SkillIndex.from_roots([tmp_path / "root"], index_dir=tmp_path / "i", model="hashing")
-    skill = index.get("kitchen")
-    assert skill.body == "See the guide."
-    assert skill.content_hash == index.find("kitchen").content_hash
-    assert "marmalade" not in skill.text

@@ -47,21 +47,11 @@ CASES = {
     "plain": (GOOD, "tea-timer", []),
     "no frontmatter": ("# Tea\n", "tea-timer", ["frontmatter-missing"]),
     "unclosed": ("---\nname: tea-timer\ndescription: x\n", "tea-timer", ["frontmatter-unclosed"]),
-    "broken YAML": (
-        "---\nname: [tea\ndescription: x\n---\n",
-        "tea-timer",
-        ["yaml-invalid", "name-characters", "name-differs-from-folder"],
-    ),
+    "broken YAML": ("---\nname: tea\ndescription: x\nlicense: [\n---\n", "tea", ["yaml-invalid"]),
     "a list": ("---\n- tea\n- timer\n---\n", "tea-timer", ["yaml-not-a-mapping"]),
     "no name": ("---\ndescription: x\n---\n", "tea-timer", ["name-missing"]),
     "no description": ("---\nname: tea-timer\n---\n", "tea-timer", ["description-missing"]),
-    "every field": (
-        fields(
-            "license: MIT", "compatibility: kettle", "metadata:", "  author: I", "  version: 1.0"
-        ),
-        "tea-timer",
-        [],
-    ),
+    "fields": (fields("license: MIT", "compatibility: x", "metadata:", "  a: I"), "tea-timer", []),
     "tools": (fields("allowed-tools: Bash(jq:*) Bash(git:*)"), "tea-timer", []),
     "tools as block list": (fields("allowed-tools:", "  - Read", "  - Bash"), "tea-timer", []),
     "unknown field": (fields("steeping: long"), "tea-timer", ["field-unknown"]),
@@ -78,11 +68,7 @@ CASES = {
     "decomposed accent": (fields(name="the\u0301"), "th\u00e9", []),
     "long description": (fields(description="x" * 1025), "tea-timer", ["description-too-long"]),
     "longest description": (fields(description="x" * 1024), "tea-timer", []),
-    "long compatibility": (
-        fields("compatibility: " + "x" * 501),
-        "tea-timer",
-        ["compatibility-too-long"],
-    ),
+    "too long": (fields("compatibility: " + "x" * 501), "tea-timer", ["compatibility-too-long"]),
     "angle brackets": (fields(description="Use <tea> & <milk>"), "tea-timer", []),
     "number as name": (fields(name="42"), "42", []),
     "repeated key": (fields("license: a", "license: b"), "tea-timer", ["yaml-duplicate-key"]),
@@ -99,11 +85,7 @@ CASES = {
     "empty flow list": (fields("metadata:", "  tags: []"), "tea-timer", ["yaml-flow-style"]),
     "brackets in quotes": (fields("license: '[MIT] {x}'"), "tea-timer", []),
     "empty compatibility": (fields("compatibility:"), "tea-timer", []),
-    "compatibility as list": (
-        fields("compatibility:", "  - a"),
-        "tea-timer",
-        ["compatibility-not-text"],
-    ),
+    "as list": (fields("compatibility:", "  - a"), "tea-timer", ["compatibility-not-text"]),
 }
 
 # Where we differ from the reference implementation on purpose: (content, its verdict, our errors).
@@ -119,17 +101,9 @@ DELIBERATE_DIFFERENCES = {
         True,
         ["frontmatter-unclosed"],
     ),
-    "dashes before a field do not hide it": (
-        fields("license: a --- b", "steeping: long"),
-        True,
-        ["field-unknown"],
-    ),
+    "dashes hide no field": (fields("license: a --- b", "x: long"), True, ["field-unknown"]),
     "a null is no name": (fields(name="null"), True, ["name-missing"]),
-    "other encodings are told": (
-        fields(description="Th\u00e9").encode("latin-1"),
-        None,
-        ["not-utf8"],
-    ),
+    "other encodings": (fields(description="Th\u00e9").encode("latin-1"), None, ["not-utf8"]),
 }
 
 
@@ -173,29 +147,19 @@ def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):
 def test_all_problems_are_returned_with_their_lines(make_skill):
     content = "---\nname: Tea\ndescription: Use when: tea\nsteeping: long\n---\n"
     found = [(d.code, d.line) for d in validate(make_skill(content)) if d.severity == "error"]
-    assert found == [
-        ("yaml-invalid", 3),
-        ("field-unknown", 4),
-        ("name-characters", 2),
-        ("name-differs-from-folder", 2),
-    ]
+    names = [("name-characters", 2), ("name-differs-from-folder", 2)]
+    assert found == [("yaml-invalid", 3), ("field-unknown", 4), *names]
 
 
-def test_file_may_be_given_instead_of_its_folder(make_skill):
+def test_file_may_be_given_instead_of_its_folder(make_skill, monkeypatch):
+    """Also of the current folder; in lower case with a warning."""
     skill = make_skill(GOOD)
     assert validate(skill / "SKILL.md") == validate(skill) == ()
-
-
-def test_current_folder_has_its_own_name(make_skill, monkeypatch):
-    monkeypatch.chdir(make_skill(GOOD))
+    (found,) = validate(make_skill(GOOD, "lower/tea-timer", name="skill.md"))
+    assert (found.code, found.severity) == ("file-name-case", "warning")
+    monkeypatch.chdir(skill)
     assert validate(Path()) == ()
     assert validate(Path("SKILL.md")) == ()
-
-
-def test_lowercase_file_is_valid_with_a_warning(make_skill):
-    assert [(d.code, d.severity) for d in validate(make_skill(GOOD, name="skill.md"))] == [
-        ("file-name-case", "warning")
-    ]
 
 
 def test_paths_that_hold_no_skill_are_errors(tmp_path, make_skill):
@@ -226,20 +190,14 @@ BODIES = {
     "missing link": ("See [guide](references/gide.md).", ["reference-missing"]),
     "missing script": ("Run `scripts/brew.py` now.", ["reference-missing"]),
     "link out": ("See [other](../coffee/SKILL.md).", ["reference-unsafe"]),
-    "web and anchors": (
-        "[a](https://example.org/a.md) [b](#top) [c](mailto:a@b) [d](<x y>) [e]({x})",
-        [],
-    ),
+    "web": ("[a](https://example.org/a.md) [b](#top) [c](mailto:a@b) [d](<x y>) [e]({x})", []),
     "example in a fence": ("```\n[guide](references/gide.md)\nscripts/brew.py\n```\n", []),
     "part of a longer path": ("In other/scripts/brew.py and https://x.org/scripts/brew.py", []),
     "hidden tag characters": ("Tea\U000e0041\U000e0042", ["hidden-characters"]),
     "text direction": ("Tea \u202egnihtemos", ["hidden-characters"]),
     "zero-width space": ("Te\u200ba", ["hidden-characters"]),
     "escape": ("\x1b[31mTea", ["hidden-characters"]),
-    "flag of Scotland": (
-        "\U0001f3f4\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
-        [],
-    ),
+    "flag of Wales": ("\U0001f3f4\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", []),
     "joined emoji": ("\U0001f469\u200d\U0001f4bb", []),
 }
 

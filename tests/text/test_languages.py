@@ -62,8 +62,9 @@ def test_the_language_of_a_sentence_is_told(language, sentence):
 
 
 @pytest.mark.parametrize(
-    ("query", "language"),
+    ("text", "language"),
     [
+        # Short queries.
         ("how do I merge two pdf files", "en"),
         ("crear una presentación", "es"),
         ("criar uma apresentação", "pt"),
@@ -79,34 +80,18 @@ def test_the_language_of_a_sentence_is_told(language, sentence):
         ("여행 계획", "ko"),
         ("แปลภาษา", "th"),
         ("मासिक रिपोर्ट", "hi"),
-    ],
-)
-def test_the_language_of_a_short_query_is_told(query, language):
-    assert language_of(query) == language
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "kubernetes",
-        "pdf docx xlsx",
-        "2024 --verbose 🚀 ¯\\_(ツ)_/¯"[:18],
-        "los_angeles.de/la/el.es",
-        "```\nel la los las para con\n```",
-        "`der die das und nicht`",
-        "<div el la los> https://example.org/el/la/los",
-        "\ud800\udfff\0\x1b[31m",
-        "\u0301" * 100_000,
-    ],
-)
-def test_nothing_is_guessed_where_nothing_tells(text):
-    assert language_of(text) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "language"),
-    [
+        # Nothing is guessed where nothing tells.
+        ("", ""),
+        ("kubernetes", ""),
+        ("pdf docx xlsx", ""),
+        ("2024 --verbose 🚀 ¯\\_(ツ)_/¯"[:18], ""),
+        ("los_angeles.de/la/el.es", ""),
+        ("```\nel la los las para con\n```", ""),
+        ("`der die das und nicht`", ""),
+        ("<div el la los> https://example.org/el/la/los", ""),
+        ("\ud800\udfff\0\x1b[31m", ""),
+        ("\u0301" * 100_000, ""),
+        # A mixture is in the language of its sentences.
         ("用 React 和 TypeScript 写 Next.js 组件，部署到 Vercel 或 Cloudflare Workers", "zh"),
         ("Настроить Kubernetes, Helm и ArgoCD", "ru"),
         ("Use this skill to translate a document when the user says 翻译 or 번역.", "en"),
@@ -118,7 +103,7 @@ def test_nothing_is_guessed_where_nothing_tells(text):
         ("ＰＤＦを翻訳する", "ja"),
     ],
 )
-def test_a_mixture_is_in_the_language_of_its_sentences(text, language):
+def test_the_language_of_a_text_is_told(text, language):
     assert language_of(text) == language
 
 

@@ -12,6 +12,7 @@ from skillsearch.text.tokenizer import bigrams, is_bigram, normalized, terms
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        # Latin words are folded, stemmed and freed of stop words.
         ("", []),
         ("  \n\t ", []),
         ("PDF", ["pdf"]),
@@ -23,15 +24,7 @@ from skillsearch.text.tokenizer import bigrams, is_bigram, normalized, terms
         ("aws", ["aws"]),
         ("2024 v2 3d", ["2024", "v2", "3d"]),
         ("one_two-three/four.five", ["one", "two", "three", "four", "five"]),
-    ],
-)
-def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
-    assert terms(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # Identifiers give their parts and the whole.
         ("camelCase", ["camelcas", "camel", "case"]),
         ("HTTPServerError", ["httpservererror", "http", "server", "error"]),
         ("readHTTP2Body", ["readhttp2body", "read", "http", "bodi"]),
@@ -42,15 +35,7 @@ def test_latin_words_are_folded_stemmed_and_freed_of_stop_words(text, expected):
         ("snake_case", ["snake", "case"]),
         ("iOS", ["ios", "os"]),
         ("aB", ["ab"]),
-    ],
-)
-def test_identifiers_give_their_parts_and_the_whole(text, expected):
-    assert terms(text) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+        # Symbols count only where they name a language.
         ("C++ and C# and F#", ["c++", "c#", "f#"]),
         (".NET core", [".net", "core"]),
         ("ASP.NET", ["asp", "net"]),
@@ -59,10 +44,17 @@ def test_identifiers_give_their_parts_and_the_whole(text, expected):
         ("100% & @home #1", ["100", "home", "1"]),
         ("-_-", []),
         ("🚀✨", []),
+        # Hostile characters are harmless.
+        ("\ud800\udfff", []),
+        ("key\ud800word", ["key", "word"]),
+        ("nul\0byte", ["nul", "byte"]),
+        ("a\u202eb\u200bc\x1b[31m", ["b", "c", "31m"]),
+        ("x" * 100, ["x" * 64]),
+        ("é" * 100, ["e" * 64]),
+        ("\u0301\u0301", []),
     ],
 )
-def test_symbols_count_only_where_they_name_a_language(text, expected):
-    """``c++`` is a term; other signs part words."""
+def test_a_text_gives_these_terms(text, expected):
     assert terms(text) == expected
 
 
@@ -88,22 +80,6 @@ def test_scripts_without_spaces_give_bigrams(text, expected):
 def test_bigrams_overlap():
     assert bigrams("abcd") == ["ab", "bc", "cd"]
     assert bigrams(["ab", "c", "de"]) == ["abc", "cde"]
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("\ud800\udfff", []),
-        ("key\ud800word", ["key", "word"]),
-        ("nul\0byte", ["nul", "byte"]),
-        ("a\u202eb\u200bc\x1b[31m", ["b", "c", "31m"]),
-        ("x" * 100, ["x" * 64]),
-        ("é" * 100, ["e" * 64]),
-        ("\u0301\u0301", []),
-    ],
-)
-def test_hostile_characters_are_harmless(text, expected):
-    assert terms(text) == expected
 
 
 @given(st.text())

@@ -35,7 +35,6 @@ HEBREW = "ממיר חשבוניות סרוקות לטבלה, כולל סכומי
 
 
 def write_skill(folder: Path, name: str, description: str, body: str = "# Body\n") -> None:
-    """Write a skill under a name of its own."""
     folder.mkdir(parents=True)
     head = yaml.safe_dump({"name": name, "description": description}, allow_unicode=True)
     (folder / "SKILL.md").write_text(f"---\n{head}---\n{body}", encoding="utf-8")

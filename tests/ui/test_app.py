@@ -91,7 +91,6 @@ def pages_of(index_dir):
 
 @pytest.fixture
 def site(drinks_index, pages_of):
-    """Return a site over an index of `drinks`."""
     return Site(make_app(pages_of(), SECRET))
 
 
@@ -109,16 +108,15 @@ def test_a_page_may_load_only_what_is_ours(site):
 
 
 @pytest.mark.parametrize("path", ["", "results?q=tea", "static/ui.js", "page.css"])
-def test_whoever_does_not_know_the_secret_gets_nothing(site, path):
+def test_whoever_does_not_know_the_secret_gets_nothing_and_nobody_changes_anything(site, path):
     refusal = "Open the address that skillsearch ui has printed; it is a new one each time.\n"
     for secret in ("", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper(), "é"):
         status, _, text = site.get(path, secret)
         assert (status, text) == (404, refusal)
-
-
-def test_pages_only_answer_what_changes_nothing(site):
     for method in ("POST", "PUT", "DELETE"):
         assert site.get("", method=method)[0] == 405
+    for query in ("!!!", "\x00", "🚀", "a" * 100_000, "\u202e"):
+        assert site.get(f"?q={quote(query)}")[0] == 200
 
 
 def test_the_three_states_are_told_apart(site, index_dir):
@@ -147,11 +145,6 @@ def test_the_page_says_why_as_explain_does(site, index_dir):
     result = SkillIndex.open(index_dir).search(query, 10, explain=True)
     assert said == [pair for hit in (*result.hits, *result.perhaps) for pair in hit.explain.summary]
     assert ("section", "Grind: Grind the beans just before you brew.") in said
-
-
-def test_a_request_without_a_letter_or_too_long_is_answered(site):
-    for query in ("!!!", "\x00", "🚀", "a" * 100_000, "\u202e"):
-        assert site.get(f"?q={quote(query)}")[0] == 200
 
 
 def test_a_page_refreshes_the_index_but_a_key_only_once_a_second(
@@ -207,12 +200,9 @@ def test_hostile_texts_are_text(hostile, index_dir):
     for text in texts:
         assert not re.search("<script>|<img|<b>|6049261729|[\u202a-\u202e\u200b\x1b]", text)
         assert not re.search(r"href=\"(?!static/|\./|#|data:,|[a-z.]+[?#\"])", text)
-
-
-def test_a_huge_skill_is_cut(hostile):
-    _, _, text = hostile.get("skill?id=hostile%3Ahuge")
-    assert len(text) < 2 * MOST_BYTES
-    assert "the whole file, page by page" in text
+    _, _, huge = hostile.get("skill?id=hostile%3Ahuge")
+    assert len(huge) < 2 * MOST_BYTES
+    assert "the whole file, page by page" in huge
 
 
 def test_pages_of_a_file_add_up_to_it(site, drinks):
@@ -227,28 +217,19 @@ def test_pages_of_a_file_add_up_to_it(site, drinks):
     assert found == long
 
 
-def test_no_path_leads_out_of_a_skill(site):
+def test_no_path_leads_out_of_a_skill_or_to_what_is_not_there(site, drinks):
     for path in ("../brew-coffee/SKILL.md", "/etc/passwd", "no.md", "", "a\0b"):
         status, _, text = site.get(f"file?id=drinks%3Asteep-tea&path={quote(path)}")
         assert status == 404
         assert "This cannot be shown" in text
         assert "root:" not in text
-
-
-def test_a_file_that_is_no_text_is_not_shown(site, drinks):
     (drinks / "steep-tea" / "cup.png").write_bytes(b"\x89PNG\0\xff")
     _, _, text = site.get("file?id=drinks%3Asteep-tea&path=cup.png")
     assert "6 bytes" in text
     assert "It is not text" in text
-
-
-def test_an_unknown_skill_is_not_found(site):
     status, _, text = site.get("skill?id=steep-te")
     assert status == 404
     assert "steep-tea" in text
-
-
-def test_a_skill_that_is_gone_is_not_found(site, drinks):
     (drinks / "steep-tea" / "SKILL.md").unlink()
     assert site.get("skill?id=drinks%3Asteep-tea")[0] == 404
 
@@ -276,9 +257,6 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
         ]
         row = "".join(rf"\s*<td>{re.escape(str(cell))}</td>" for cell in cells)
         assert re.search(rf"{one['host']}</bdi></th>{row}", text)
-
-
-def test_a_window_that_is_no_number_is_the_usual_one(site):
     for window in ("", "-1", "x", "9" * 30, "٣"):
         assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
 
@@ -379,23 +357,30 @@ def test_no_address_makes_the_app_fail(path, query):
 
 
 @pytest.fixture
-def started(drinks, index_dir, home):
+def start(drinks, index_dir, home):
     """Start the command; return the process and the address that it prints."""
     SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
     command = [sys.executable, "-m", "skillsearch", "ui", "--index-dir", str(index_dir)]
     folder = str(Path(skillsearch.__file__).parents[1])
-    variables = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=variables, text=True)
-    try:
+    env = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
+    running = []
+
+    def begin(*args, **variables):
+        process = subprocess.Popen(
+            [*command, *args], stderr=subprocess.PIPE, env=env | variables, text=True
+        )
+        running.append(process)
         line = process.stderr.readline()
-        yield process, re.fullmatch(r"3 skills at (http://127\.0\.0\.1:\d+/[\w-]{43}/)\n", line)[1]
-    finally:
+        return process, re.fullmatch(r"3 skills at (http://127\.0\.0\.1:\d+/[\w-]{43}/)\n", line)[1]
+
+    yield begin
+    for process in running:
         process.kill()
         process.communicate()
 
 
-def test_the_command_serves_this_machine_until_it_is_interrupted(started):
-    process, url = started
+def test_the_command_serves_this_machine_until_it_is_interrupted(start):
+    process, url = start()
     place = urlsplit(url)
     for host, status in ((place.netloc, 200), ("localhost:1", 200), ("evil.example", 421)):
         connection = http.client.HTTPConnection(place.hostname, place.port, timeout=120)
@@ -407,34 +392,24 @@ def test_the_command_serves_this_machine_until_it_is_interrupted(started):
     assert process.stderr.read() == ""
 
 
-def test_the_browser_is_started_without_the_secret(drinks, index_dir, home, tmp_path):
+def test_the_browser_is_started_without_the_secret(start, tmp_path):
     """All users may read what it is started with; only this one reads the file, while it serves."""
-    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
     browser, seen = tmp_path / "browser", tmp_path / "seen"
     browser.write_text(
         f'#!/bin/sh\nf="${{1#file://}}"\n'
         f'{{ echo "$@"; stat -c %a "$f"; cat "$f"; }} > {seen}.new\nmv {seen}.new {seen}\n'
     )
     browser.chmod(0o755)
-    command = [sys.executable, "-m", "skillsearch", "ui", "--index-dir", str(index_dir), "--open"]
-    folder = str(Path(skillsearch.__file__).parents[1])
-    variables = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
-    variables |= {"BROWSER": f"{browser} %s", "TMPDIR": str(tmp_path)}
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, env=variables, text=True)
-    try:
-        url = process.stderr.readline().split()[-1]
-        while not seen.exists():
-            assert process.poll() is None
-            time.sleep(0.05)
-        started_with, mode, page = seen.read_text().splitlines()
-        assert urlsplit(url).path.strip("/") not in started_with
-        assert (mode, url in page) == ("600", True)
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=120) == 130
-        assert not Path(urlsplit(started_with).path).exists()
-    finally:
-        process.kill()
-        process.communicate()
+    process, url = start("--open", BROWSER=f"{browser} %s", TMPDIR=str(tmp_path))
+    while not seen.exists():
+        assert process.poll() is None
+        time.sleep(0.05)
+    started_with, mode, page = seen.read_text().splitlines()
+    assert urlsplit(url).path.strip("/") not in started_with
+    assert (mode, url in page) == ("600", True)
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=120) == 130
+    assert not Path(urlsplit(started_with).path).exists()
 
 
 def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch):

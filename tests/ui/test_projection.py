@@ -16,7 +16,6 @@ def unit(rows):
 
 
 def clusters(count, size, dimensions=32, seed=0):
-    """Return vectors in clusters that lie apart from each other."""
     chance = np.random.default_rng(seed)
     middles = unit(chance.normal(size=(count, dimensions)))
     return unit(
@@ -25,7 +24,6 @@ def clusters(count, size, dimensions=32, seed=0):
 
 
 def laid_out(vectors, families=None, least=0.9):
-    """Project vectors with their exact neighbours."""
     numbers = np.arange(len(vectors))
     dense = DenseIndex((DenseFields((vectors,)),))
     near = neighbours(dense, numbers, vectors, numbers[:0])

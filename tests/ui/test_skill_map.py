@@ -25,7 +25,6 @@ def opened(drinks, make_skill, index_dir):
 
 
 def kept():
-    """Return the files with maps in our cache."""
     return list((cache_dir() / FOLDER).iterdir())
 
 

@@ -16,14 +16,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from skillsearch.index.search.evidence import EVIDENCE, READER, UNVETTED
+from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.storage.numbering import Values
 from skillsearch.json_values import object_of
 from skillsearch.records import dataclass
 from skillsearch.types import Json, JsonObject
 
-INTERCEPT = "intercept"
 # What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Where half of
 # the skills are of such roots, theirs lose 2 points of nDCG@10.
 UNVETTED_IN_RANKING, UNVETTED_LOG_ODDS = 0.3, 1.0

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import field
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -26,17 +27,23 @@ _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4
 # Members of a family that are ranked besides its leader.
 _MOST_MEMBERS = 50
 
+Nominator = Literal["words", "vectors", "name", "all"]
+"""What makes a document a candidate. words: its BM25 score; name: the query is its name; all: the
+corpus is so small that each is one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Documents worth scoring, ascending, with a row of `FEATURES` each.
 
-    `lexical` has their features `LEXICAL`, whether the query has a vector or not.
+    `lexical` has their features `LEXICAL`, whether the query has a vector or not. The `pools` are
+    the documents that each nominator named.
     """
 
     documents: Numbers
     features: Values
     lexical: Values
+    pools: Mapping[Nominator, Numbers] = field(default_factory=dict, kw_only=True)
 
     def feature(self, name: str) -> Values:
         """Return one feature of all of them."""
@@ -74,12 +81,17 @@ def count_candidates(n: int) -> int:
 
 
 def find_candidates(
-    corpus: Corpus, queries: Sequence[QueryForm], n: int, excluded: Numbers = NOTHING
+    corpus: Corpus,
+    queries: Sequence[QueryForm],
+    n: int,
+    excluded: Numbers = NOTHING,
+    *,
+    also: Numbers = NOTHING,
 ) -> list[Candidates]:
     """Take the families that are best by words or by vectors for each weighed query, for n hits.
 
     A family is found by what stands for it, so that many copies crowd nothing out, and then comes
-    with all its members.
+    with all its members. Those of the documents `also` are taken whatever nominates them.
     """
     store = corpus.documents
     left_out, unseen = store.left_out, store.uncounted
@@ -93,7 +105,7 @@ def find_candidates(
         for row, pool in zip(rows, corpus.dense.nearest_to_each(vectors, k, unseen), strict=True):
             nearest[row] = pool
     return [
-        _candidates(corpus, query, k, left_out, unseen, pool)
+        _candidates(corpus, query, k, left_out, unseen, pool, also)
         for query, pool in zip(queries, nearest, strict=True)
     ]
 
@@ -118,17 +130,23 @@ def _candidates(
     left_out: Numbers,
     unseen: Numbers,
     nearest: Numbers,
+    also: Numbers,
 ) -> Candidates:
     """Join the pools of words and vectors; `nearest` is that of vectors."""
     store = corpus.documents
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, unseen) for field, weights in weighed]
     named = np.array(store.named(query.text), np.int64)
-    pools = [*(match.documents for match in matches), nearest]
+    pools: dict[Nominator, Numbers] = {
+        "words": union(*(match.documents for match in matches)),
+        "vectors": nearest,
+        "name": named,
+    }
     if store.counted_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
-        pools.append(store.counted)
-    documents = without(_with_families(store, union(*pools, named), left_out), left_out)
+        pools["all"] = store.counted
+    nominated = union(*pools.values(), also)
+    documents = without(_with_families(store, nominated, left_out), left_out)
     shares = [
         # Without any term, scores and shares are 0.
         match.scores_of(documents) / np.float32(weights.max_score or 1.0)
@@ -138,4 +156,4 @@ def _candidates(
     metadata, full = shares[0], shares[-1]
     measured = Measured(corpus, query, documents, named, metadata, full)
     lexical = np.stack([metadata, full, measured["name"]], 1).astype(np.float64)
-    return Candidates(documents, measured.matrix(), lexical)
+    return Candidates(documents, measured.matrix(), lexical, pools=pools)

@@ -20,10 +20,14 @@ from skillsearch.records import dataclass
 READER = "reader"
 # Evidence against hits of roots that nobody vouched for, where somebody did for others; not fitted.
 UNVETTED = "unvetted"
+# What the log-odds of every hit begin with.
+INTERCEPT = "intercept"
 LEADS = (-3.0, 3.0)
 # Ranks of the cosines that a hit has to stand out from, and what stands for missing ones.
 BACKGROUND = (5, 25)
 NO_COSINE = 0.15
+# More that usage says for a skill adds nothing: it may be one mistake, made again and again.
+MOST_USAGE = 0.7
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ class Evidence:
 
     Attributes:
         name: Its name in ``calibration.json`` and in explanations.
+        meaning: What it is, in words.
         sign: 1 if it speaks for a hit, -1 if against it; 0 if it moves the intercept, either way.
         compute: Returns its values; by default the ranking feature of its name.
         held: Its coefficient, if too few judged requests and skills have it to fit it.
@@ -55,6 +60,7 @@ class Evidence:
     """
 
     name: str
+    meaning: str
     sign: Sign
     compute: Callable[[Hits], Values] | None = None
     held: float | None = None
@@ -113,25 +119,68 @@ def _words_alone(hits: Hits) -> Values:
     return np.full(len(hits.documents), float(not hits.query.has_vector))
 
 
+def _usage(hits: Hits) -> Values:
+    """Return what requests like this one say for the family of each hit."""
+    store, sums = hits.corpus.documents, dict[int, float]()
+    for doc_id, share in hits.query.usage.items():
+        if (number := store.number_of(doc_id)) is not None:
+            leader = int(store.families.leaders_of(np.array([number]))[0])
+            sums[leader] = sums.get(leader, 0.0) + share
+    leaders = store.families.leaders_of(hits.documents).tolist() if sums else []
+    shares = [sums.get(leader, 0.0) for leader in leaders] or np.zeros(len(hits.documents))
+    return of_usage(np.array(shares))
+
+
+def of_usage(shares: Values, most: float = MOST_USAGE) -> Values:
+    """Return the square of shares up to a limit: one load says little, and some that agree much."""
+    squares: Values = np.minimum(shares, most) ** 2
+    return squares
+
+
 _TABLE = (
-    Evidence("bm25_full", 1),
-    Evidence("bm25_metadata_alone", 1, held=3.277),
-    Evidence("name", 1),
-    Evidence("cosine_metadata", 1),
+    Evidence("bm25_full", "words in common with metadata and body", 1),
+    Evidence(
+        "bm25_metadata_alone",
+        "words in common with metadata, without vectors",
+        1,
+        held=3.277,
+    ),
+    Evidence("name", "its name in the request", 1),
+    Evidence("cosine_metadata", "likeness of name and description in meaning", 1),
     # Of a long task less is said by a skill that fits, and chance says more.
-    Evidence("cosine_by_length", 1, lambda h: h.features["cosine_metadata"] * _length(h)),
-    Evidence("cosine_examples", 1),
-    Evidence("rarest_term", 1, _rarest_term),
-    Evidence("stand_out", 1, _stand_out),
-    Evidence("lead", 1, lambda hits: leads(hits.sums)),
-    Evidence("excluded", -1, held=-6.0, counts_despite_name=True),
-    Evidence("contradiction", -1, held=-4.0),
-    Evidence("hubness", -1, held=-10.0, counts_despite_name=True),
-    Evidence("has_examples", -1, held=0.0),
-    Evidence("length", 0, _length),
-    Evidence("words_alone", 0, _words_alone, held=4.336),
+    Evidence(
+        "cosine_by_length",
+        "that likeness, by the length of the request",
+        1,
+        lambda h: h.features["cosine_metadata"] * _length(h),
+    ),
+    Evidence("cosine_examples", "likeness of example requests in meaning", 1),
+    Evidence("rarest_term", "the rarest word in common", 1, _rarest_term),
+    Evidence("stand_out", "likeness beyond that of other skills", 1, _stand_out),
+    Evidence("lead", "lead in the ranking", 1, lambda hits: leads(hits.sums)),
+    Evidence(
+        "excluded",
+        "what the request does not want, or the skill is not for",
+        -1,
+        held=-6.0,
+        counts_despite_name=True,
+    ),
+    Evidence("contradiction", "another version or direction than in the request", -1, held=-4.0),
+    Evidence("hubness", "likeness to whatever is asked", -1, held=-10.0, counts_despite_name=True),
+    Evidence("has_examples", "having example requests, whatever they say", -1, held=0.0),
+    # Weight and limit by scripts/replay_usage.py.
+    Evidence("usage", "loads after requests like this one", 1, _usage, held=10.0),
+    Evidence("length", "length of the request", 0, _length),
+    Evidence("words_alone", "a request without a vector", 0, _words_alone, held=4.336),
 )
 EVIDENCE = {evidence.name: evidence for evidence in _TABLE}
+MEANINGS: Mapping[str, str] = {
+    **{evidence.name: evidence.meaning for evidence in _TABLE},
+    READER: "what the reader says, which reads only the best",
+    UNVETTED: "a root that nobody vouches for",
+    INTERCEPT: "what every skill begins with",
+}
+"""The meaning of each piece of evidence that a hit may have."""
 
 
 def find_evidence(

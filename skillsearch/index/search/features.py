@@ -153,7 +153,7 @@ def _store(measured: Measured) -> DocumentStore:
 
 
 _TABLE = (
-    Feature("bm25_metadata", 1, "words", lambda m: _beside_vectors(m, m.metadata), 8.0),
+    Feature("bm25_metadata", 1, "words", lambda m: _beside_vectors(m, m.metadata), 3.0),
     Feature("bm25_full", 1, "words", lambda m: _beside_vectors(m, m.full), 12.0),
     # All that speaks for a skill until an index has vectors.
     Feature("bm25_metadata_alone", 1, "words", lambda m: m.metadata - m["bm25_metadata"], 45.0),
@@ -165,7 +165,7 @@ _TABLE = (
     # How far the skill is near whatever is asked, mostly 0.
     Feature("hubness", -1, "skill", lambda m: _store(m).hubness[m.documents], 10.0),
     # What examples add to skills that nobody asks for.
-    Feature("has_examples", -1, "skill", lambda m: _store(m).exampled[m.documents] * 1.0, 1.4),
+    Feature("has_examples", -1, "skill", lambda m: _store(m).exampled[m.documents] * 1.0, 0.8),
 )
 FEATURES = {feature.name: feature for feature in _TABLE}
 

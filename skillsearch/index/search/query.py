@@ -34,7 +34,8 @@ class QueryForm:
     has the terms of what the query says not to use, which are not among `counts`. The
     `instruction` is what the text says about a text that is pasted into it, empty without one.
     The vector is that of what is `wanted`, the text without what it excludes, and for
-    `INSTRUCTION_SHARE` that of the instruction; zero if nothing could be embedded.
+    `INSTRUCTION_SHARE` that of the instruction; zero if nothing could be embedded. `usage` is how
+    far requests like it led to skills, by their ids (`skillsearch.usage.support`).
     """
 
     text: str
@@ -45,6 +46,7 @@ class QueryForm:
     excluded: Mapping[str, int] = field(default_factory=dict)
     instruction: str = ""
     wanted: str = ""
+    usage: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def embedded(self) -> tuple[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -13,8 +13,14 @@ from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.names import other_handle, with_handles
 from skillsearch.index.relatives import family_of
-from skillsearch.index.search.calibration import Calibration
-from skillsearch.index.search.candidates import Candidates, Judged, Ranked, find_candidates
+from skillsearch.index.search.calibration import Calibration, probability
+from skillsearch.index.search.candidates import (
+    Candidates,
+    Judged,
+    Nominator,
+    Ranked,
+    find_candidates,
+)
 from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
@@ -24,7 +30,7 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.records import dataclass
-from skillsearch.types import Hit, Root, SearchResult
+from skillsearch.types import Hit, Root, SearchResult, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,6 +40,29 @@ if TYPE_CHECKING:
 # Least hits that are judged. The confidence was fitted on so many, and the score of a hit must not
 # depend on `n`.
 _LEAST_JUDGED = 10
+
+
+class Position(NamedTuple):
+    """How a document stands for a query, shown or not, beside the best hit.
+
+    Attributes:
+        hit: The document, or what stands for its family, as a hit with an explanation.
+        best: The best hit, shown or not, with an explanation; None if none was judged.
+        state: What the answer says of it.
+        threshold: From which score on a hit fits.
+        nominators: What made it a candidate; nothing did, if it is empty.
+        is_judged: Whether it is among the first of the ranking, which alone may be hits.
+        confidence: What each piece of evidence adds to the log-odds of both, without a reader;
+            `READER` is what that changed. The sums are the log-odds of their own scores.
+    """
+
+    hit: Hit
+    best: Hit | None
+    state: State
+    threshold: float
+    nominators: tuple[Nominator, ...]
+    is_judged: bool
+    confidence: tuple[Mapping[str, float], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,38 +80,100 @@ class Search:
     doubted: NDArray[np.int64] = field(default_factory=lambda: NOTHING)
     roots: tuple[Path, ...] = ()
 
+    @classmethod
+    def of(
+        cls, options: SearchOptions, opened: OpenedIndex, calibration: Calibration, reading: Reading
+    ) -> Search:
+        """Return a search of what the options select."""
+        roots, every = opened.settings.roots, opened.corpus.documents
+        corpus = replace(opened.corpus, documents=selected(every, options.selected, roots))
+        unvetted = [root.alias for root in roots if root.trust != "vetted"]
+        # If nobody vouched for any root, none is worse than another.
+        doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])
+        paths = tuple(root.path for root in roots)
+        return cls(options, corpus, calibration, reading, doubted, paths)
+
     def hits(
         self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
     ) -> list[tuple[Hit, ...]]:
         """Return what each query is shown, best first, ties by document id."""
+        excluded = np.concatenate([self._excluded(), left_out])
+        candidates = find_candidates(self.corpus, forms, self.options.n, excluded)
+        return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
+
+    def _excluded(self) -> NDArray[np.int64]:
         documents = self.corpus.documents
         named = map(documents.number_of, self.options.exclude)
         excluded = np.array([number for number in named if number is not None], np.int64)
-        excluded = np.concatenate([excluded, left_out])
         if not self.options.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
-        candidates = find_candidates(self.corpus, forms, self.options.n, excluded)
-        return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
+        return excluded
+
+    def position_of(self, form: QueryForm, number: int) -> Position | None:
+        """Return how a document stands for a query; None if it is left out, and its family.
+
+        What nothing nominated, or is not among the first of the ranking, gets the score that it
+        would have of its own, and its rank in the ranking. Only for hybrid options that explain.
+        """
+        excluded, leaders_of = self._excluded(), self.corpus.documents.families.leaders_of
+        n, itself = self.options.n, np.array([number])
+        (candidates,) = find_candidates(self.corpus, [form], n, excluded)
+        ranked = heads(self.corpus, self._rank(candidates))
+        judged, count = self._scored(form, ranked)
+        row, among = self._row_of(ranked, number), ranked
+        at = next((at for at, hit in enumerate(judged) if hit.row == row), None)
+        if row is None:
+            (candidates_with_it,) = find_candidates(self.corpus, [form], n, excluded, also=itself)
+            among = heads(self.corpus, self._rank(candidates_with_it))
+            row = self._row_of(among, number)
+            if row is None:
+                return None
+        own = self._unjudged(form, among, row) if at is None else judged[at]
+        before = max(among.best.tolist().index(row), len(judged)) if at is None else at
+        is_shown = at is not None and at < count
+        threshold = self.options.cut(self.calibration)
+        pools, names = candidates.pools, np.concatenate([itself, leaders_of(itself)])
+        return Position(
+            hit=self._explained(before + 1, form, among, own),
+            best=self._explained(1, form, ranked, judged[0]) if judged else None,
+            state="none" if not is_shown else "fits" if own.score >= threshold else "perhaps",
+            threshold=threshold,
+            nominators=tuple(name for name, pool in pools.items() if np.isin(names, pool).any()),
+            is_judged=at is not None,
+            confidence=(self._confidence(own), self._confidence(judged[0]) if judged else {}),
+        )
+
+    def _row_of(self, ranked: Ranked, number: int) -> int | None:
+        """Return the row of a document, or of what is ranked for its family, if there is one."""
+        leaders_of = self.corpus.documents.families.leaders_of
+        are_its = leaders_of(ranked.documents) == leaders_of(np.array([number]))
+        return next(iter(np.flatnonzero(are_its).tolist()), None)
+
+    def _unjudged(self, form: QueryForm, ranked: Ranked, row: int) -> Judged:
+        """Judge a row that is not among the first by its own evidence, as if it were."""
+        first = [other for other in self._first_rows(ranked) if other != row]
+        evidence = self._evidence(form, ranked, [*first, row])[row]
+        score = probability(self.calibration.log_odds(evidence))
+        return Judged(row, evidence, score, score)
+
+    def _explained(self, rank: int, form: QueryForm, ranked: Ranked, judged: Judged) -> Hit:
+        shown = self._shown(ranked.documents[[judged.row]], self._excluded())
+        return self._hit(rank, form, ranked, judged, int(shown[0]), "")
+
+    def _confidence(self, judged: Judged) -> Mapping[str, float]:
+        cheap = {name: value for name, value in judged.evidence.items() if name != READER}
+        parts = self.calibration.confidence(cheap)
+        changed = self.calibration.log_odds(judged.evidence) - sum(parts.values())
+        return parts | {READER: changed}
 
     def _answer(
         self, form: QueryForm, candidates: Candidates, excluded: NDArray[np.int64]
     ) -> tuple[Hit, ...]:
         """Rank the candidates of a query; a family of near-copies gives one hit."""
-        options, calibration = self.options, self.calibration
-        every = rank(self.corpus, candidates, options.system, calibration, self.doubted)
+        every = self._rank(candidates)
         ranked = heads(self.corpus, every)
-        if options.system == "hybrid":
-            judged = self._judged(form, ranked)
-        else:
-            scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
-            judged = [Judged(row, {}, score, score) for row, score in scores]
-        judged, bound = [hit for hit in judged if hit.score > 0], None
-        if form.is_part and options.has_states and options.face != "prompt":
-            # Whatever has a word that begins so may fit, however little that says.
-            begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
-            cut = options.cut(calibration)
-            judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
-        judged = judged[: options.count_shown([hit.score for hit in judged], calibration, bound)]
+        judged, count = self._scored(form, ranked)
+        judged = judged[:count]
         shown = self._shown(ranked.documents[[hit.row for hit in judged]], excluded)
         chunks = self._chunks(form, shown)
         order = every.documents[every.best].tolist()
@@ -94,6 +185,26 @@ class Search:
             )
             for rank_shown, (hit, number, chunk) in enumerate(triples, start=1)
         )
+
+    def _rank(self, candidates: Candidates) -> Ranked:
+        system, calibration = self.options.system, self.calibration
+        return rank(self.corpus, candidates, system, calibration, self.doubted)
+
+    def _scored(self, form: QueryForm, ranked: Ranked) -> tuple[list[Judged], int]:
+        """Return the judged hits of a ranking, best first, and how many of them are shown."""
+        options, calibration = self.options, self.calibration
+        if options.system == "hybrid":
+            judged = self._judged(form, ranked)
+        else:
+            scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
+            judged = [Judged(row, {}, score, score) for row, score in scores]
+        judged, bound = [hit for hit in judged if hit.score > 0], None
+        if form.is_part and options.has_states and options.face != "prompt":
+            # Whatever has a word that begins so may fit, however little that says.
+            begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
+            cut = options.cut(calibration)
+            judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
+        return judged, options.count_shown([hit.score for hit in judged], calibration, bound)
 
     def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return what stands for the family of each document, or itself if that is left out."""
@@ -109,15 +220,21 @@ class Search:
     def _judged(self, form: QueryForm, ranked: Ranked) -> list[Judged]:
         """Judge the first hits of a ranking, the very first read if that may decide."""
         calibration, rows = self.calibration, self._first_rows(ranked)
-        evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
-        for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
-            evidence[row][UNVETTED] = 1.0
+        evidence = self._evidence(form, ranked, rows)
         judged = judge(list(evidence.values()), rows, calibration)
         read = self.reading.read(self.corpus, form, ranked, judged, self.roots)
         for row, logit in read.items():
             evidence[row][READER] = logit
         rows = reordered(ranked, rows, read, calibration.reader)
         return judge([evidence[row] for row in rows], rows, calibration)
+
+    def _evidence(
+        self, form: QueryForm, ranked: Ranked, rows: Sequence[int]
+    ) -> dict[int, dict[str, float]]:
+        evidence = dict(zip(rows, find_evidence(self.corpus, form, ranked, rows), strict=True))
+        for row in np.array(rows)[np.isin(ranked.documents[rows], self.doubted)].tolist():
+            evidence[row][UNVETTED] = 1.0
+        return evidence
 
     def _hit(
         self, shown: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
@@ -222,13 +339,8 @@ def answer(
     """Answer queries by their options; an index without skills has no forms."""
     if not forms:
         return [options.result(query, calibration) for query in queries]
+    search = Search.of(options, opened, calibration, reading)
     roots, every = opened.settings.roots, opened.corpus.documents
-    corpus = replace(opened.corpus, documents=selected(every, options.selected, roots))
-    unvetted = [root.alias for root in roots if root.trust != "vetted"]
-    # If nobody vouched for any root, none is worse than another.
-    doubted = every.of_roots(unvetted if len(unvetted) < len(roots) else [])
-    paths = tuple(root.path for root in roots)
-    search = Search(options, corpus, calibration, reading, doubted, paths)
     if options.vetted_only:
         results = vetted_results(search, queries, forms, roots)
     else:

@@ -15,7 +15,6 @@ from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillChunk, S
 from skillsearch.errors import (
     AmbiguousNameError,
     ChunkNotFoundError,
-    ParseError,
     QueryError,
     SkillNotFoundError,
     SkillSearchError,
@@ -62,7 +61,6 @@ def chunk(id, description="About it", content="Text."):
 
 @pytest.fixture
 def skills(tmp_path, make_skill):
-    """A folder with a skill that has chunks, and one that has none."""
     folder = tmp_path / "skills"
     make_skill(folder, "tea", "Steep tea.", body="Use 80 C.\n")
     make_skill(
@@ -101,7 +99,6 @@ class ScriptedAgent:
         self.prompts = []
 
     def step(self, name, **arguments):
-        """Render the prompt anew, as at every step, and call a tool."""
         prompt = self.system
         for variable, value in self.variables.items():
             prompt = prompt.replace("{{" + variable + "}}", value)
@@ -145,12 +142,6 @@ def test_a_skill_without_a_version_has_an_empty_one(manager):
     assert manager.skills["tea"].metadata.version == ""
 
 
-def test_without_skills_the_prompt_is_empty():
-    variables = {}
-    assert SkillManager(variables=variables).get_skills_prompt() == ""
-    assert variables == {"skill_docs": ""}
-
-
 def test_a_skill_that_is_all_chunks_has_no_core(manager):
     manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
     assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
@@ -186,14 +177,6 @@ def test_a_reset_lists_all_chunks_again(manager, variables):
     assert manager.session.is_loaded("tea")
     assert manager.session.selection("tea").names == ("notes.md",)
     assert not [key for key in manager.session.state if "chunks" in key]
-
-
-@pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
-def test_an_unknown_skill_is_told_with_the_nearest(manager, variables, method):
-    with pytest.raises(SkillNotFoundError, match="data-analyzer") as caught:
-        getattr(manager, method)("data-analyser", "charts")
-    assert caught.value.nearest[0] == "data-analyzer"
-    assert variables["skill_docs"] == PROMPT
 
 
 @pytest.mark.parametrize("method", ["activate_chunk", "deactivate_chunk"])
@@ -265,17 +248,6 @@ def test_registering_again_replaces_and_deactivates(manager):
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
 
 
-@pytest.mark.parametrize(
-    ("content", "code"),
-    [("# Just a title", "frontmatter-missing"), (skill_md("x", "x" * (1 << 20)), "file-too-large")],
-)
-def test_what_is_no_skill_is_not_registered(manager, variables, content, code):
-    with pytest.raises(ParseError) as caught:
-        manager.register_skill(content)
-    assert caught.value.code == code
-    assert variables["skill_docs"] == PROMPT
-
-
 def test_the_variable_can_have_another_name(skills):
     variables = {}
     manager = SkillManager(variables=variables, variable="docs")
@@ -290,19 +262,6 @@ def test_variables_can_come_later(skills):
     assert manager.update_variables(second) == {"skill_docs": ""}
     manager.load_from_directory(skills)
     assert (first["skill_docs"], second["skill_docs"]) == ("", PROMPT)
-
-
-def test_the_state_survives_json(skills):
-    text = skill_md("memo", chunk("form"))
-    session = SkillSession(lifetime="session")
-    manager = registered(text, session=session)
-    manager.load_from_directory(skills)
-    manager.activate_chunk("data-analyzer", "charts")
-    manager.activate_chunk("memo", "form")
-    other = registered(text, session=SkillSession.from_json(session.to_json()))
-    other.load_from_directory(skills)
-    assert other.get_skills_prompt() == manager.get_skills_prompt()
-    assert other.skills["memo"].active_chunks == {"form"}
 
 
 def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills):
@@ -376,18 +335,6 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
     assert [bool(skill.active_chunks) for skill in manager.skills.values()] == [False, True]
     with pytest.raises(AmbiguousNameError):
         manager.activate_chunk("tea", "c")
-
-
-def test_an_older_version_is_no_skill_of_the_prompt(tmp_path, make_skill):
-    for version in ("1.0", "2.0"):
-        make_skill(tmp_path / "s" / version[0], "tea", body=chunk(f"v{version}"), version=version)
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "s")
-    assert list(manager.skills) == ["tea"]
-    assert manager.activate_chunk("tea@>=2", "v2.0") == "Text."
-    with pytest.raises(SkillNotFoundError) as caught:
-        manager.activate_chunk("tea@1.0", "v1.0")
-    assert caught.value.nearest == ("tea",)
 
 
 def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):

@@ -13,7 +13,6 @@ from skillsearch.agents.toolsets.context import (
     GetSkillArgs,
     ListSkillsArgs,
     SearchSkillsArgs,
-    Skill,
     SkillMetadata,
     SkillsLoader,
     SkillsManager,
@@ -50,7 +49,6 @@ USE_A_NAME = "Call get_skill with a name that search_skills or list_skills gives
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """The folder of the document, with its skill and another one."""
     folder = tmp_path / ".skills"
     make_skill(folder, "add-uint-support", UINT, body="# Uint\n\nEdit the dispatch macro.\n")
     make_skill(folder, "steep-tea", TEA, body="# Tea\n\nUse 80 C.\n")
@@ -109,26 +107,18 @@ def names(skills):
     return [metadata.name for metadata in skills]
 
 
-# The models
-
-
-def test_the_models_have_the_fields_of_the_document():
-    assert list(SkillMetadata.model_fields) == ["name", "description", "path"]
-    assert list(Skill.model_fields) == ["name", "description", "content", "path", "loaded_at"]
-    fields = {**SkillMetadata.model_fields, **Skill.model_fields}
-    assert [name for name, field in fields.items() if not field.is_required()] == ["loaded_at"]
-    assert all(field.description for field in fields.values())
-
-
-# The loader
-
-
 def test_all_metadata_comes_by_name(manager, root):
     loaded = manager.loader.load_all_metadata()
     assert names(loaded) == ["add-uint-support", "steep-tea"]
     assert "dispatch macro" not in repr(loaded)
     assert manager.loader.load_skill_metadata("Steep-Tea") == loaded[1]
     assert loaded[1].path == root / "steep-tea" / "SKILL.md"
+
+
+# The models
+
+
+# The loader
 
 
 def test_a_skill_has_metadata_content_and_time(manager, root):
@@ -283,9 +273,6 @@ def test_no_more_are_preloaded_than_can_be_kept(root, make_manager, monkeypatch)
     assert make_manager(root).loader.preload(names) == ("steep-tea",)
 
 
-# The manager
-
-
 def test_a_manager_reads_metadata_alone(root, make_manager, opened):
     manager = make_manager(root)
     assert sorted(opened) == sorted(root.glob("*/SKILL.md"))
@@ -304,6 +291,9 @@ def test_the_list_follows_the_disk(manager, root, make_skill):
     assert manager.metadata_list[2].description == "Water the garden."
     (root / "water-plants" / "SKILL.md").unlink()
     assert names(manager.metadata_list) == ["add-uint-support", "steep-tea"]
+
+
+# The manager
 
 
 def test_a_reload_tells_what_changed(manager, root, make_skill):
@@ -451,14 +441,6 @@ def test_the_arguments_are_those_of_the_document():
 def test_arguments_that_cannot_be_used_are_refused(args, values):
     with pytest.raises(ValidationError):
         args(**values)
-
-
-def test_the_tools_bear_the_names_of_the_functions(ctx):
-    assert {tool.name: tool.arguments for tool in toolset(ctx).tools()} == {
-        "list_skills": ListSkillsArgs,
-        "search_skills": SearchSkillsArgs,
-        "get_skill": GetSkillArgs,
-    }
 
 
 def test_a_list_has_room_for_more_than_the_summary(root, make_manager, make_skill, tmp_path):

@@ -25,7 +25,6 @@ INFO = f"- Another Skill: {ANOTHER}\n- Test Skill: {TEST}"
 
 
 def write_skill(skills, folder, text=None, name="A Skill", description="Does it.", body="# Do\n"):
-    """Write a ``skill.md`` in the form of the document, or any text in its place."""
     path = Path(skills) / folder / "skill.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     if text is None:
@@ -64,15 +63,6 @@ def enum(tool):
 def execute(tool, skill):
     answer = Toolset([tool]).call(tool.name, {"skill": skill})
     return ToolResult.model_validate(answer["result"])
-
-
-def test_all_skills_are_loaded_by_id(skills):
-    assert SkillLoader(skills).load_all() == [
-        SkillInfo(
-            "another-skill", "Another Skill", ANOTHER, str(skills / "another-skill/skill.md")
-        ),
-        SkillInfo("test-skill", "Test Skill", TEST, str(skills / "test-skill/skill.md")),
-    ]
 
 
 def test_a_nested_skill_has_its_relative_folder_as_id(skills):
@@ -188,15 +178,6 @@ def test_the_budget_is_8000_characters_by_default():
     assert "(showing 7 of 8" in create_skill_tool_with_description([*full[:7], over]).description
 
 
-def test_what_is_left_out_is_said_within_the_budget():
-    skills = [SkillInfo("a", "A", "x" * 50, ""), SkillInfo("b", "B", "x" * 500, "")]
-    one = create_skill_tool_with_description(skills, description_chars=200).description
-    assert "(showing 1 of 2 skills;" in one
-    for chars, shown in ((len(one), 1), (len(one) - 1, 0)):
-        made = create_skill_tool_with_description(skills, description_chars=chars)
-        assert f"(showing {shown} of 2 skills;" in made.description
-
-
 def test_too_small_a_budget_is_refused():
     with pytest.raises(ValueError, match="description_chars is 127; use 128 or more"):
         create_skill_tool_with_description([], description_chars=MIN_DESCRIPTION_CHARS - 1)
@@ -214,17 +195,6 @@ def test_what_a_skill_says_stays_on_its_line():
 def test_the_body_is_given_trimmed(environment):
     result = execute(tool(environment), "test-skill")
     assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
-
-
-def test_a_result_has_an_error_only_where_there_is_one(environment):
-    toolset = environment.toolset()
-    assert toolset.call("skill", {"skill": "test-skill"}) == {
-        "result": {"success": True, "output": "# Test\n\nGo."}
-    }
-    error = "Skill not found: x. Available skills: another-skill, test-skill"
-    assert toolset.call("skill", '{"skill": "x"}') == {
-        "result": {"success": False, "output": "", "error": error}
-    }
 
 
 @pytest.mark.parametrize("spelled", ["TEST-skill", "test skill"])
@@ -305,20 +275,6 @@ def test_nothing_is_loaded_before_it_is_asked_for(skills):
     assert environment.get_skill("late-skill") is not None
     shutil.rmtree(skills / "late-skill")
     assert environment.get_skill("late-skill") is None
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda environment: environment.list_skills()[0].id,
-        lambda environment: environment.get_skill("another-skill").id,
-        lambda environment: enum(environment.list_tools()[0])[0],
-    ],
-)
-def test_a_new_environment_answers_as_a_loaded_one(skills, ask):
-    loaded = Environment("test-env", skills, model="hashing")
-    loaded.load_skills()
-    assert ask(Environment("test-env", skills, model="hashing")) == ask(loaded)
 
 
 def test_without_a_folder_nothing_is_loaded(caplog):

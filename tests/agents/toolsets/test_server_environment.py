@@ -18,7 +18,6 @@ HEAD = f"{BASE} Available skills:\n"
 
 
 def write_skill(folder, environment, skill, description="Does it.", body="Do it."):
-    """Write a ``skill.md`` where an environment has its skills."""
     path = Path(folder) / environment / "skills" / skill / "skill.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"---\nname: {skill.title()}\ndescription: {description}\n---\n{body}\n")
@@ -43,7 +42,6 @@ def server(folder):
 
 
 def described(server):
-    """Return what a host shows of the tool in a request made now."""
     return server.toolset().specs()[0]["function"]["description"]
 
 
@@ -150,14 +148,6 @@ def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
     assert server.search_skills("find recipes", threshold=0)[0]["id"] == "recipe"
 
 
-def test_variables_name_folder_and_environment(folder, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(folder))
-    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "home")
-    server = ServerEnvironment()
-    server.load_from_config()
-    assert ids(server) == ["recipe"]
-
-
 def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     write_skill(user_folders.user_file().parent / "environments", "default", "greet")
@@ -246,16 +236,6 @@ def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog
         server.load_from_config()
         assert (server.config, len(ids(server))) == ({}, 1)
     assert caplog.text.count("Failed to read") == 2
-
-
-@pytest.mark.parametrize("missing", ["none", "file"])
-def test_a_missing_folder_stops_no_start(tmp_path, caplog, missing):
-    (tmp_path / "file").write_text("")
-    server = ServerEnvironment(tmp_path / missing)
-    server.load_from_config()
-    assert server.skills_loaded
-    assert described(server) == BASE
-    assert "Failed to read skills directory: " in caplog.text
 
 
 def test_a_broken_skill_stops_no_start(server, folder, caplog):

@@ -12,7 +12,6 @@ COMPARE = "import sys\nprint(open(sys.argv[1]).read() == open(sys.argv[2]).read(
 
 @pytest.fixture
 def root(tmp_path, make_skill):
-    """A folder with two skills, one with files in all three folders and elsewhere."""
     skills = tmp_path / "skills"
     folder = make_skill(
         skills, "file-diff", "Compare two files line by line.", body="# Compare\n\nRun it.\n"
@@ -49,13 +48,6 @@ def call(manager):
 
 def test_all_skills_are_listed_by_name(manager):
     assert manager.list_skills() == ["data-analysis", "file-diff"]
-
-
-def test_a_missing_root_has_no_skills(tmp_path):
-    manager = SkillsManager(tmp_path / "none")
-    assert manager.list_skills() == []
-    assert manager.search_skills("anything") == []
-    assert manager.get_skill_content("x") == "未找到技能: x"
 
 
 def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root):
@@ -163,12 +155,6 @@ def test_no_other_path_is_read(manager, path):
 def test_a_binary_asset_is_told(manager):
     answer = manager.get_skill_asset("file-diff", "assets/logo.png")
     assert answer.startswith("The file 'assets/logo.png' is not text (5 bytes)")
-
-
-def test_a_script_has_an_absolute_path(manager, root):
-    path = manager.get_skill_script_path("file-diff", "compare.py")
-    assert path == str(root / "file-diff" / "scripts" / "compare.py")
-    assert Path(path).read_text() == COMPARE
 
 
 @pytest.mark.parametrize("script", ["../references/SPEC.md", "missing.py"])

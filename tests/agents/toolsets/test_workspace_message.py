@@ -4,7 +4,6 @@ import shutil
 
 import pytest
 
-from skillsearch.agents.prompt import LoadedPrompt
 from skillsearch.agents.session import LoadedEntry
 from skillsearch.agents.toolsets import workspace
 from skillsearch.agents.toolsets.workspace import (
@@ -118,8 +117,6 @@ def test_an_overview_of_too_many_points_to_the_search(library, monkeypatch):
 
 def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_skill):
     class Generous(SkillLibrary):
-        """A library in which all that is found fits."""
-
         def search(self, query, n, **how):
             return super().search(query, n, 0.0, **how)
 
@@ -145,21 +142,6 @@ def test_a_blank_request_is_none(library):
 def test_no_request_is_too_odd_to_be_searched(library, query):
     """Hosts pass on requests as users send them."""
     assert describe_skills(library, query).startswith("Available skills:")
-
-
-def test_what_is_loaded_is_read_from_disk(library, tea):
-    for name in ("a.md", "b.txt"):
-        (tea / name).write_text(f"about {name}")
-    assert read_loaded(library, entry("b.txt", "c.md", "a.md")) == LoadedPrompt(
-        "steep-tea", "# Tea\n\nUse 80 C.", (("b.txt", "about b.txt"), ("a.md", "about a.md"))
-    )
-
-
-def test_a_skill_that_is_gone_is_an_error(library, drinks):
-    shutil.rmtree(drinks / "steep-tea")
-    library.refresh()
-    with pytest.raises(SkillNotFoundError):
-        read_loaded(library, entry())
 
 
 def test_a_skill_that_cannot_be_read_is_told_in_its_place(library, tea, drinks):

@@ -1,0 +1,195 @@
+"""Measures what ``skillsearch improve`` proposes on judged collections, by requests it never saw.
+
+Usage: python scripts/measure_improve.py FOLDER COLLECTION... [--skills N] [--examples FILE]
+
+Of each collection skills are drawn that have two judged requests or more, until N of them have room
+to improve: they are not the first hit for all that is measured. Proposals are made
+from the skill's example requests in FILE if it has some there, else from every second of its judged
+requests, and measured on the other judged ones and on those of its rivals. ``chosen`` is what the
+command does: the best proposal by the requests that it is measured on. ``blind`` is stricter: the
+best is chosen by a part of the requests that it is made from, and the rest has no say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import hashlib
+import json
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from skillsearch.errors import SkillSearchError
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.judged_index import RememberingEmbedder, write_skills
+from skillsearch.evaluation.types import Collection
+from skillsearch.index.documents import Document
+from skillsearch.index.indexing.trial import Trial
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.readers.reader import Readers
+from skillsearch.reports.improve import Improvement, Improver, split
+from skillsearch.skills.example_requests import ExampleBook
+
+READERS = Readers()
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A collection as skills in a trial, and the requests for which each is right."""
+
+    collection: Collection
+    trial: Trial
+    index: SkillIndex
+    ids: Mapping[str, str]
+    examples: Mapping[str, Sequence[str]]
+    reader: str
+
+    @classmethod
+    def open(
+        cls, path: Path, work: Path, examples: Mapping[str, Sequence[str]], reader: str
+    ) -> Judged:
+        """Index a collection below a folder."""
+        collection = load_collection(path)
+        folders = write_skills(collection, work)
+        roots, book = folders.roots, ExampleBook.empty()
+        index = SkillIndex.from_roots(roots, index_dir=work / f"{path.name}-index", examples=book)
+        trial = Trial.begin(index.opened, Path(tempfile.mkdtemp(dir=work)))
+        trial = replace(trial, embedder=RememberingEmbedder(trial.embedder))
+        return cls(collection, trial, index, folders.ids, examples, reader)
+
+    def requests(self, least: int) -> dict[str, list[str]]:
+        """Return the requests of each skill that is judged at least so right for them."""
+        texts = {query.query_id: query.text for query in self.collection.queries}
+        held: defaultdict[str, list[str]] = defaultdict(list)
+        for query_id, judgments in self.collection.qrels.items():
+            most = max(judgments.values())
+            for doc_id, grade in judgments.items():
+                if grade >= min(least, most):
+                    held[doc_id].append(texts[query_id])
+        return held
+
+    def drawn(self) -> Iterator[tuple[Document, list[str], list[str]]]:
+        """Yield skills, the same each time, with what to make of and what to measure on."""
+        held, rank = self.requests(2), lambda doc_id: hashlib.sha256(doc_id.encode()).hexdigest()
+        enough = sorted((doc_id for doc_id, texts in held.items() if len(texts) > 1), key=rank)
+        indexed = {self.ids[document.doc_id]: document for document in self.index.documents()}
+        for doc_id in filter(indexed.__contains__, enough):
+            examples, texts = list(self.examples.get(doc_id, ())), held[doc_id]
+            own = set(examples)
+            measured = [text for text in texts if text not in own] if examples else texts[1::2]
+            yield indexed[doc_id], examples or texts[::2], measured[:8]
+
+    def improver(self, document: Document, measured: Sequence[str]) -> Improver:
+        """Return what tries descriptions; a rival's requests are those that are not ours too."""
+        helped = self.requests(1)
+        ours = {*helped[self.ids[document.doc_id]], *measured}
+        held = self.requests(2)
+
+        def requests_of(rival: Document) -> list[str]:
+            return [text for text in held[self.ids[rival.doc_id]] if text not in ours]
+
+        improver = Improver.of(self.trial, self.index, document)
+        reader = self.reader
+        return replace(improver, requests_of=requests_of, readers=READERS, reader=reader)
+
+
+def measure(judged: Judged, count: int) -> Iterator[dict[str, object]]:
+    """Yield a row for each skill that is drawn, until so many of them had room to improve."""
+    for document, made_from, measured in judged.drawn():
+        improver = judged.improver(document, measured)
+        before = improver.figures(measured)
+        row: dict[str, object] = {"collection": judged.collection.name, "name": document.name}
+        row |= {"from": len(made_from), "on": len(measured), "before": before.counts}
+        row["room"] = before.first < len(measured)
+        if row["room"]:
+            try:
+                row |= _tried(improver, made_from, measured)
+            except SkillSearchError as exc:
+                row["refused"] = str(exc)
+        yield row
+        count -= bool(row["room"])
+        if not count:
+            return
+
+
+def _tried(
+    improver: Improver, made_from: Sequence[str], measured: Sequence[str]
+) -> dict[str, object]:
+    row: dict[str, object] = {"chosen": _row(improver.improve(made_from, measured))}
+    half, other, is_split = split(made_from)
+    if is_split:
+        blind = improver.improve(half, other)
+        after = improver.figures(measured, blind.description)
+        row["blind"] = _row(blind) | {"after": after.counts}
+    return row
+
+
+def _row(improvement: Improvement) -> dict[str, object]:
+    costs = [[*of.before.counts, *of.after.counts] for of in improvement.rivals]
+    keys = {
+        "kinds": improvement.kinds,
+        "after": improvement.own.after.counts,
+        "costly": improvement.costly,
+    }
+    return keys | {
+        "tried": improvement.tried,
+        "rivals": costs,
+        "description": improvement.description,
+    }
+
+
+def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
+    """Yield the table of the rows, a line for each collection and one for all."""
+    yield "| collection | skills | with room | first | five | fits | any | blind: raised, lowered |"
+    yield "|---|---|---|---|---|---|---|---|"
+    names = list(dict.fromkeys(str(row["collection"]) for row in rows))
+    for name in (*names, "all"):
+        some = [row for row in rows if name in (row["collection"], "all")]
+        room = [row for row in some if row["room"]]
+        counts: Counter[str] = Counter()
+        for row in room:
+            for mode in ("chosen", "blind"):
+                result = row.get(mode)
+                if isinstance(result, dict) and result["kinds"]:
+                    before, after = row["before"], result["after"]
+                    pairs = list(zip(before, after, strict=True))  # type: ignore[call-overload]
+                    for figure, (was, now) in zip(("first", "five", "fits"), pairs, strict=True):
+                        counts[f"{mode} {figure}"] += now > was
+                    lower = any(now < was for was, now in pairs)
+                    counts[f"{mode} lowered"] += lower
+                    counts[f"{mode} any"] += not lower and any(now > was for was, now in pairs)
+        shown = [counts[f"chosen {figure}"] for figure in ("first", "five", "fits", "any")]
+        blind = f"{counts['blind any']}, {counts['blind lowered']}"
+        cells = (name, len(some), len(room), *shown, blind)
+        yield "| " + " | ".join(map(str, cells)) + " |"
+
+
+def main() -> None:
+    """Measure, print a line of JSON for each skill, and the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("collections", nargs="+")
+    parser.add_argument("--skills", type=int, default=10, help="with room, of each collection")
+    parser.add_argument("--examples", type=Path)
+    parser.add_argument("--results", type=Path)
+    parser.add_argument("--reader", default="auto", help="auto or off")
+    options = parser.parse_args()
+    data = gzip.decompress(options.examples.read_bytes()) if options.examples else b""
+    records = [json.loads(line) for line in data.splitlines()]
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as work:
+        for name in options.collections:
+            mine = {r["_id"]: r["examples"] for r in records if r["collection"] == name}
+            judged = Judged.open(options.folder / name, Path(work), mine, options.reader)
+            for row in measure(judged, options.skills):
+                rows.append(row)
+                if options.results:
+                    options.results.write_text("\n".join(map(json.dumps, rows)) + "\n")
+    print("\n".join(summary(rows)))
+
+
+if __name__ == "__main__":
+    main()

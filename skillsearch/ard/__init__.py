@@ -1,0 +1,1 @@
+"""Agentic Resource Discovery: skills as entries that search services and websites exchange."""

@@ -1,0 +1,156 @@
+"""What a website offers: its skills by ARD and by Agent Skills Discovery 0.2, as files to serve.
+
+A skill of one file is offered as it is, any other as an archive.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from skillsearch.ard.entries import ARCHIVE, MARKDOWN, Offer, entry_of, publisher_of
+from skillsearch.errors import RootError, SkillError
+from skillsearch.index.documents import Document
+from skillsearch.roots.downloads import check_url
+from skillsearch.roots.sources import WELL_KNOWN, shown
+from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS, SCHEMA
+from skillsearch.setting_values import is_url
+from skillsearch.text.safe_text import one_line
+from skillsearch.types import Json, JsonObject
+
+CATALOGS = ("/.well-known/ai-catalog.json", "/.well-known/ard.json")
+"""Where registries look for a catalog: before the draft 0.91, and since."""
+SPEC_VERSION = "1.0"
+
+_SKILL_MD = "SKILL.md"
+_FOLDER = WELL_KNOWN.rpartition("/")[0]
+_OLDEST = (1980, 1, 1, 0, 0, 0)
+"""The time of all files in an archive, so that the same files make the same bytes."""
+
+
+class SkillFiles(NamedTuple):
+    """A skill as it is to be offered: all files by path, and those that may be run as they are."""
+
+    document: Document
+    description: str
+    files: Mapping[str, bytes]
+    programs: frozenset[str] = frozenset()
+    origin: str = ""
+
+
+class Offered(NamedTuple):
+    """A skill that a website offers: its form, where it is, and the digest of that."""
+
+    name: str
+    type: str
+    url: str
+    digest: str
+
+
+class Website(NamedTuple):
+    """The files of a website by path, what refers to others last, and the skills it offers."""
+
+    files: Mapping[str, bytes]
+    skills: Sequence[Offered]
+
+
+def base_of(url: str) -> str:
+    """Return the URL of a website without its last ``/``, or raise `RootError`."""
+    parts = check_url(url)
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise RootError(f"{shown(url)} has a query or a fragment; write https://HOST.")
+    return url.rstrip("/")
+
+
+def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
+    """Return the files by which a website offers some skills.
+
+    A RootError for an unusable URL; a SkillError for more, or larger, skills than readers take, or
+    for two of one name.
+    """
+    base = base_of(url)
+    host = urlsplit(base).hostname or ""
+    files: dict[str, bytes] = {}
+    offered: list[Offered] = []
+    entries: list[Json] = []
+    rows: list[Json] = []
+    for skill in skills:
+        name = skill.document.name
+        kind, path, data = _artifact(skill)
+        if any(name == before.name for before in offered):
+            raise SkillError(
+                f"Several skills are named {one_line(name, 80)!r}, and a website offers one of a "
+                f"name; leave others out, such as with --exclude {skill.document.doc_id!r}."
+            )
+        files[path] = data
+        digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
+        made = Offered(name, kind, base + path, digest)
+        offered.append(made)
+        entries.append(_entry(skill, made, publisher_of(host)))
+        about = one_line(skill.description)
+        rows.append({**made._asdict(), "description": about})
+    _check_size(files)
+    files[WELL_KNOWN] = _written({"$schema": SCHEMA, "skills": rows})
+    catalog: JsonObject = {"specVersion": SPEC_VERSION, "host": {"displayName": host}}
+    for path in CATALOGS:
+        files[path] = _written({**catalog, "entries": entries})
+    return Website(files, offered)
+
+
+def _entry(skill: SkillFiles, made: Offered, publisher: str) -> JsonObject:
+    offer = Offer(
+        path=("skills", made.name),
+        document=skill.document,
+        description=skill.description,
+        url=made.url,
+        digest=made.digest,
+        media_type=MARKDOWN if made.type == "skill-md" else ARCHIVE,
+        # An archive that a path names is nobody's business but the user's.
+        facts={"origin": skill.origin} if is_url(skill.origin) else {},
+    )
+    return entry_of(offer, publisher)
+
+
+def _artifact(skill: SkillFiles) -> tuple[str, str, bytes]:
+    """Return the form of a skill, and the path and bytes of the one file that it is offered as."""
+    name = skill.document.name
+    if list(skill.files) == [_SKILL_MD]:
+        return "skill-md", f"{_FOLDER}/{name}/{_SKILL_MD}", skill.files[_SKILL_MD]
+    return "archive", f"{_FOLDER}/{name}.zip", _packed(skill)
+
+
+def _packed(skill: SkillFiles) -> bytes:
+    """Pack a skill, SKILL.md at the top; the same files make the same bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for path in sorted(skill.files):
+            info = zipfile.ZipInfo(path, _OLDEST)
+            info.create_system = 3  # the modes that follow are those of Unix
+            info.external_attr = (0o100755 if path in skill.programs else 0o100644) << 16
+            info.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(info, skill.files[path])
+    return buffer.getvalue()
+
+
+def _check_size(files: Mapping[str, bytes]) -> None:
+    total = sum(map(len, files.values()))
+    if len(files) > MAX_SKILLS or total > MAX_BYTES:
+        raise SkillError(
+            f"The {len(files):,} skills have {total:,} bytes; readers of a website take "
+            f"{MAX_SKILLS:,} skills and {MAX_BYTES:,} bytes. Choose some with --include, --exclude "
+            "or --root."
+        )
+    if not files:
+        raise SkillError(
+            "There is no skill to offer. See which are indexed: skillsearch list; and why some are "
+            "not published: skillsearch doctor."
+        )
+
+
+def _written(record: JsonObject) -> bytes:
+    return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()

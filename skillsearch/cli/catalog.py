@@ -1,0 +1,98 @@
+"""``skillsearch catalog``: a website that tells which skills it offers, and offers them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from skillsearch.cli import options
+from skillsearch.cli.options import read_settings
+from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
+from skillsearch.index.opening import open_fresh
+from skillsearch.text.safe_text import counted
+
+if TYPE_CHECKING:
+    from skillsearch.ard.catalog import SkillFiles
+    from skillsearch.mcp_server.publication import Published, Publisher
+
+
+@click.command("catalog")
+@click.argument("folder", type=options.NamedPath(file_okay=False, path_type=Path))
+@click.option("--url", required=True, metavar="URL", help="Where the website is: https://HOST.")
+@options.include_unvetted
+@options.selecting
+@options.index_dir
+@options.header
+@options.as_json(lambda m: m.CATALOG)
+def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: bool) -> None:
+    """Write what a website needs to offer skills.
+
+    FOLDER is what the website serves. Below .well-known there, writes the selected skills of the
+    index, ai-catalog.json and ard.json for search services, and agent-skills/index.json, with
+    which "skillsearch add URL" and others fetch them. Run it again after a change. What it did not
+    write it leaves alone, or refuses to go on.
+    """
+    from skillsearch.ard.catalog import base_of, website_of
+    from skillsearch.ard.website import write_website
+    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.mcp_server.publication import Publisher
+
+    url = base_of(url)
+    settings = read_settings()
+    index = open_fresh(settings, say)
+    publisher = Publisher(SkillLibrary.of_index(index, settings.selection))
+    skills, unvetted = _skills(publisher, include_unvetted=include_unvetted)
+    website = website_of(url, skills)
+    done = write_website(folder, website.files)
+    problems = publisher.problems()
+    if as_json:
+        rows = [skill._asdict() for skill in website.skills]
+        record = {"folder": str(folder), "url": url, "skills": rows, "unvetted": unvetted}
+        emit_json({**record, **done._asdict(), "not_published": [p.to_dict() for p in problems]})
+        return
+    show_diagnostics(problems)
+    if unvetted:
+        say(
+            f"note: {counted(unvetted, 'skill')} of roots that nobody has vouched for left out; to "
+            "offer them too: --include-unvetted"
+        )
+    names = ("name", "type", "url")
+    show_rows([(s.name, s.type, s.url) for s in website.skills], names, columns=names)
+    say(f"{counted(len(done.written), 'file')} written, {len(done.removed)} removed in {folder}")
+
+
+def _skills(publisher: Publisher, *, include_unvetted: bool) -> tuple[list[SkillFiles], int]:
+    """Read the skills that can be published; also count those left out, as nobody vouches."""
+    library, unvetted = publisher.library, 0
+    skills: list[SkillFiles] = []
+    for skill in publisher.skills:
+        root = library.root_of(skill.document)
+        if root.trust != "vetted" and not include_unvetted:
+            unvetted += 1
+        elif read := _read(publisher, skill, root.origin):
+            skills.append(read)
+    return skills, unvetted
+
+
+def _read(publisher: Publisher, skill: Published, origin: str) -> SkillFiles | None:
+    """Read all files of a skill, or return None if it cannot be published."""
+    from skillsearch.ard.catalog import SkillFiles
+    from skillsearch.json_values import text_of
+    from skillsearch.mcp_server.publication import read_published
+    from skillsearch.skills.frontmatter import Finding
+
+    looked = publisher.look(skill)
+    if isinstance(looked, Finding):
+        return None
+    skill_md, paths = looked
+    if isinstance(skill_md.frontmatter, Finding):
+        return None
+    return SkillFiles(
+        document=skill.document,
+        description=text_of(skill_md.frontmatter["description"]),
+        files={path: read_published(skill, path)[0] for path in paths},
+        programs=frozenset(path for path in paths if (skill.folder / path).stat().st_mode & 0o100),
+        origin=origin,
+    )

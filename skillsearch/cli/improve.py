@@ -1,0 +1,77 @@
+"""``skillsearch improve``: a better description for a skill, and what it does to the search."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, BinaryIO
+
+import click
+
+from skillsearch.cli import options
+from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.options import read_settings
+from skillsearch.cli.output import emit_json, say
+from skillsearch.index.opening import open_fresh
+
+if TYPE_CHECKING:
+    from skillsearch.reports.improve import Effect
+
+_MAX_BYTES = 1 << 20
+
+
+@click.command("improve")
+@click.argument("name")
+@click.option(
+    "--requests",
+    "file",
+    type=click.File("rb"),
+    metavar="FILE|-",
+    help="Requests for the skill: a line each, or JSON lines.",
+)
+@click.option("--write", is_flag=True, help="Write the new description, once you agree.")
+@options.yes
+@options.reader
+@options.index_dir
+@options.as_json(lambda m: m.IMPROVED)
+def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as_json: bool) -> int:
+    """Propose a better description for a skill, and measure it.
+
+    It is to be found by its requests: those in FILE, its example requests, and those that its body
+    lists. Every second one makes the proposals, from words that stand in the requests and in the
+    body; the others measure them, in a copy of the index without any example requests. One that
+    costs a rival a request of its own is not proposed. Prints the best as a diff, if one helps, and
+    says what it does to the skill and its rivals. Only --write touches a file.
+    """
+    refuse(yes and not write, "--yes is for --write.")
+    data = file.read(_MAX_BYTES + 1) if file else b""
+    refuse(len(data) > _MAX_BYTES, f"--requests takes {_MAX_BYTES >> 20} MiB at most.")
+    # Help is shown without what tries and measures.
+    from skillsearch.reports.improving import Improving, read_requests
+
+    settings = read_settings()
+    index = open_fresh(settings, say)
+    improving = Improving.of(index, name)
+    if write and improving.why_not:
+        raise improving.refusal()
+    improvement = improving.improve(read_requests(data), settings.reader)
+    if not as_json:
+        click.echo(improving.diff(improvement), nl=False)
+        _say_effects(improvement.own, improvement.rivals)
+        say(improvement.summary)
+        say(improving.why_not and f"note: it is not yours to edit: {improving.why_not}")
+    is_written = write and improvement.is_proposed
+    if is_written:
+        is_written = agrees(yes, "Nothing was written. To write it, add --yes.")
+    if is_written:
+        improving.write(improvement)
+        say(f"written: {improving.document.path}")
+    if as_json:
+        emit_json(
+            improvement.to_dict() | {"diff": improving.diff(improvement), "written": is_written}
+        )
+    return 0 if is_written or not (write and improvement.is_proposed) else 1
+
+
+def _say_effects(own: Effect, rivals: tuple[Effect, ...]) -> None:
+    for effect in (own, *rivals):
+        if effect.before.requests or effect.taken:
+            say(effect.summary)

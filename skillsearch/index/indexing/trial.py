@@ -1,0 +1,110 @@
+"""An index of the same skills without example requests, and with one of them as it might be.
+
+What a description says is tried on the whole library, and nothing of the user's is touched: both
+indexes are written to a folder of the caller's, and share all but the one skill.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Self
+
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import Embedder
+from skillsearch.embedders.embedding_cache import EmbeddingCache
+from skillsearch.errors import CacheError
+from skillsearch.files.openat import UNKNOWN_STAT
+from skillsearch.index.corpus import OpenedIndex, open_current
+from skillsearch.index.documents import Document
+from skillsearch.index.indexing.builder import Builder
+from skillsearch.index.indexing.changes import FileChanges
+from skillsearch.index.indexing.embedding import CachedEmbedder
+from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.indexing.reading import (
+    NO_EXAMPLES,
+    FileReader,
+    ReadFile,
+    SeenFile,
+    parse_file,
+)
+from skillsearch.index.indexing.writers import DeltaWriter, Update
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.skills.discovery import Discovery
+from skillsearch.types import Progress, SkillFile
+
+
+@dataclass(frozen=True)
+class Trial:
+    """An index without example requests, to be compared with what `changed` makes of it."""
+
+    folder: Path
+    opened: OpenedIndex
+    embedder: Embedder
+    written: list[IndexFolder] = field(default_factory=list)
+
+    @classmethod
+    def begin(cls, like: OpenedIndex, folder: Path, progress: Progress | None = None) -> Self:
+        """Index the skills of another index in a folder.
+
+        Fails as `Builder.run` does; a CacheError if it is damaged right after.
+        """
+        aliases = {str(root.path): root.alias for root in like.settings.roots}
+        request = replace(like.settings.request(), aliases=aliases)
+        embedder = load_embedder(request.model)
+        options = IndexOptions(
+            missing="leave",
+            embedders={request.model: embedder},
+            progress=progress,
+            examples=NO_EXAMPLES,
+        )
+        builder = Builder(IndexFolder(folder / "as-it-is"), request, options)
+        builder.run()
+        if builder.opened is None:
+            raise CacheError(f"the index in {folder} was damaged right after it was written")
+        return cls(folder, builder.opened, embedder)
+
+    def changed(self, document: Document, data: bytes) -> OpenedIndex:
+        """Return the index as it were if the SKILL.md of a document had other bytes.
+
+        A ParseError if these are no skill; a CacheError if the index is damaged right after.
+        """
+        settings, before = self.opened.settings, self.opened
+        root = next(root for root in settings.roots if str(root.path) == document.root)
+        file = SkillFile(document.doc_id, Path(document.path), root, UNKNOWN_STAT)
+        skill, _, _ = parse_file(file, data, NO_EXAMPLES)
+        reader = FileReader()
+        reader.files[document.path] = ReadFile(SeenFile(file.stat, ""), skill, ())
+        target = IndexFolder(self.folder / f"changed-{len(self.written)}")
+        self.written.append(target)
+        with EmbeddingCache(self.embedder.fingerprint, self.embedder.dimensions) as cache:
+            cached, options = CachedEmbedder(self.embedder, cache), IndexOptions()
+            changes = FileChanges(
+                index=before,
+                before=None,
+                discovery=Discovery((file,), (), ()),
+                roots=settings.roots,
+                seen_before={},
+                is_kept=bytearray(1),
+                refused=frozenset(),
+                reader=reader,
+                seen_at_ns=0,
+                scopes=(),
+            )
+            how = _tell_nobody, options.limits, target.path
+            update = Update(changes, settings, cached, *how)
+            with target.lock(), before.guard:
+                delta = DeltaWriter(update, before)
+
+                def save(folder: Path) -> None:
+                    delta.write(folder)
+
+                shared, reused = before.generation, delta.reused
+                target.write(save, settings.to_dict(), before=shared, reused=reused)
+        if (opened := open_current(target)) is None:
+            raise CacheError(f"the index in {target.path} was damaged right after it was written")
+        return opened
+
+
+def _tell_nobody(stage: str, done: int, total: int) -> None:
+    """Take no notice of progress: one skill is written in an instant."""

@@ -1,0 +1,112 @@
+"""One run of ``skillsearch improve``: the skill, its requests, the proposal, and the edit."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from skillsearch.errors import EditError, SkillError
+from skillsearch.index.documents import Document
+from skillsearch.index.indexing.trial import Trial
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library.enrich import ExampleEntry
+from skillsearch.library.user_examples import change_examples
+from skillsearch.reports.improve import Improvement, Improver, own_requests, split
+from skillsearch.reports.own_files import replace_skill_md, why_not_own
+from skillsearch.skills.description_edit import with_description
+from skillsearch.skills.example_requests import digest_of_skill
+from skillsearch.skills.parser import decode_skill_md
+from skillsearch.skills.resources import read_skill_md
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.types import Progress
+
+_REQUEST_KEYS = ("request", "query", "text")
+_NO_REQUESTS = (
+    "There are no requests for {}: write some to a file, a line each, and name it with --requests; "
+    "or have them written: skillsearch enrich"
+)
+
+
+def read_requests(data: bytes) -> list[str]:
+    """Read lines, each a request or JSON: a text, or an object with ``request`` or ``query``."""
+    return list(filter(None, map(_request, data.decode("utf-8-sig", "replace").splitlines())))
+
+
+def _request(line: str) -> str:
+    value: object = line.strip()
+    if line.lstrip().startswith(("{", '"')):
+        with suppress(ValueError, RecursionError):
+            value = json.loads(line)
+    if isinstance(value, dict):
+        value = next((value[key] for key in _REQUEST_KEYS if key in value), "")
+    return value.strip() if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True)
+class Improving:
+    """A skill of an index, as it is on disk now; `why_not` it is the user's to edit."""
+
+    index: SkillIndex
+    document: Document
+    data: bytes
+    why_not: str
+
+    @classmethod
+    def of(cls, index: SkillIndex, name: str) -> Self:
+        """Take the skill that a name means; fails as `SkillIndex.get` does."""
+        document = index.find(name)
+        roots = (document.root, *index.opened.settings.root_paths)
+        data, _ = read_skill_md(Path(document.path), roots)
+        return cls(index, document, data, why_not_own(index, document, Path.cwd()))
+
+    def refusal(self) -> SkillError:
+        """Return the error that the skill is not the user's to edit."""
+        return SkillError(f"{one_line(self.document.name, 80)} is not edited: {self.why_not}.")
+
+    def improve(
+        self, texts: Sequence[str], reader: str | None = None, progress: Progress | None = None
+    ) -> Improvement:
+        """Return what to change; a SkillError without requests, or if the file cannot be edited."""
+        made_from, measured, _ = split([*texts, *own_requests(self.index, self.document)])
+        if not measured:
+            raise SkillError(_NO_REQUESTS.format(one_line(self.document.name, 80)))
+        try:
+            with_description(self.data, self.document.description)
+        except EditError as exc:
+            raise SkillError(f"{visible(self.document.path)} {exc}.") from exc
+        with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
+            trial = Trial.begin(self.index.opened, Path(folder), progress)
+            improver = Improver.of(trial, self.index, self.document, reader)
+            return improver.improve(made_from, measured)
+
+    def diff(self, improvement: Improvement) -> str:
+        """Return the edit as a unified diff, safe to show; empty if nothing is proposed."""
+        return "".join(self._lines(improvement)) if improvement.is_proposed else ""
+
+    def _lines(self, improvement: Improvement) -> Iterator[str]:
+        path, after = (
+            visible(self.document.path),
+            with_description(self.data, improvement.description),
+        )
+        old, new = (visible(decode_skill_md(data)[0]).split("\n") for data in (self.data, after))
+        for line in difflib.unified_diff(old, new, path, path, lineterm=""):
+            yield f"{line}\n"
+
+    def write(self, improvement: Improvement) -> None:
+        """Write the description into the file, and keep the skill's examples for it.
+
+        Examples know a skill by its description, so they would be lost with the old one. Fails as
+        `replace_skill_md` and `change_examples` do.
+        """
+        after = with_description(self.data, improvement.description)
+        examples = [each.text for each in self.document.examples if each.source != "skill"]
+        if examples:
+            digest = digest_of_skill(self.document.name, improvement.description)
+            change_examples([ExampleEntry(digest, self.document.name, tuple(examples))])
+        replace_skill_md(Path(self.document.path), self.data, after)

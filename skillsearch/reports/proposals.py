@@ -1,0 +1,232 @@
+"""New descriptions for a skill, each the old one and words that are there already; pure.
+
+Nothing is invented: what is added stands in requests for the skill or in its body, and what it is
+said not to be for stands in the description of a rival. No text that commands an agent is taken,
+nor code, addresses or what a reader would not see.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+
+from skillsearch.patterns import lazy_pattern
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
+from skillsearch.text.exclusions import split_description
+from skillsearch.text.instructions import find_commands
+from skillsearch.text.languages import FUNCTION_WORDS, language_of
+from skillsearch.text.requests import blocks, plain
+from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.tokenizer import document_terms
+
+Weigh = Callable[[Collection[str]], Mapping[str, float]]
+"""Terms → their weights in the index."""
+
+_REQUEST_CHARS = 160
+_MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY, _MOST_OF_RIVAL = 6, 10, 8, 4
+_MOST_WORDS = 4
+_BODY_BLOCKS = 400
+_LEAST_TIMES = 2
+"""How often a phrase stands in a body at least; what is said once is a detail."""
+_WORD = lazy_pattern(r"[^\W_](?:[\w+#'\u2019-]{0,40}[\w+#])?")
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。\uff01\uff1f])|\n+")
+_CLOSED = (".", "!", "?", "。", "\uff01", "\uff1f")
+_NO_PROSE = lazy_pattern(r"\w+://|\bwww\.|[`{}<>|\\]|\$\(|=>|\w\(\)|&&")
+_SLUG = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+){0,7}")
+KINDS = ((), ("requests",), ("words",), ("body",), ("requests", "body"))
+"""What is added: requests as they are, phrases of them, phrases of the body; nothing if the
+description is only to be shorter."""
+_LEADS = {
+    "en": ("Use for requests such as", "Use for"),
+    "de": ("Für Anfragen wie", "Für"),
+    "es": ("Para peticiones como", "Para"),
+    "fr": ("Pour des demandes comme", "Pour"),
+    "it": ("Per richieste come", "Per"),
+    "ja": ("次のような依頼に使う", "対象"),
+    "ko": ("다음과 같은 요청에 사용", "대상"),
+    "pt": ("Para pedidos como", "Para"),
+    "ru": ("Для запросов вроде", "Для"),
+    "zh": ("适用于这样的请求", "适用于"),
+}
+"""How a sentence begins that lists requests, and one that lists subjects, by language."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A skill that takes requests of another: its name, and what it says of itself."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A new description, and of which kinds of changes it is made."""
+
+    kinds: tuple[str, ...]
+    description: str
+
+
+@dataclass(frozen=True)
+class Material:
+    """What a new description may be made of: the skill's texts, requests for it, and a rival."""
+
+    name: str
+    description: str
+    body: str
+    requests: Sequence[str]
+    weigh: Weigh
+    rival: Rival | None = None
+    language: str = "en"
+
+    @cached_property
+    def _additions(self) -> dict[str, Sequence[str]]:
+        return {
+            "requests": self._requests(),
+            "words": self._phrases(self.requests, _MOST_PHRASES),
+            "body": self._of_body(),
+        }
+
+    def made(self, kinds: Sequence[str], *, with_exclusion: bool = False) -> Proposal | None:
+        """Return the description with kinds of additions; None if there is nothing to add.
+
+        It has no more than `MAX_DESCRIPTION_CHARS`: what was added last makes room first.
+        """
+        clause = self._exclusion if with_exclusion else ""
+        lacks = with_exclusion > bool(clause) or not all(map(self._additions.get, kinds))
+        if lacks or not (kinds or clause or len(self.description) > MAX_DESCRIPTION_CHARS):
+            return None
+        room, added = (MAX_DESCRIPTION_CHARS - len(clause)) // 2, list[str]()
+        for kind in kinds:
+            items = list(self._additions[kind])
+            while items and len(" ".join((*added, self._listed(kind, items)))) > room:
+                items.pop()
+            added += [self._listed(kind, items)] * bool(items)
+        more = " ".join(filter(None, (*added, clause)))
+        head, named = self.description.strip(), [*kinds, *["not for"] * bool(clause)]
+        if len(head) + len(more) + 2 > MAX_DESCRIPTION_CHARS:
+            head = _shortened(head, MAX_DESCRIPTION_CHARS - len(more) - 2)
+            named.append("shorter")
+        end = "" if head.endswith(_CLOSED) or not more else "."
+        return Proposal(tuple(named), f"{head}{end} {more}".strip())
+
+    def _listed(self, kind: str, items: Sequence[str]) -> str:
+        requests, subjects = _LEADS[self.language]
+        if kind != "requests":
+            return f"{subjects}: {', '.join(items)}."
+        quoted = (item.replace('"', "'") for item in items)
+        return f"{requests}: " + ", ".join(f'"{item}"' for item in quoted) + "."
+
+    def _requests(self) -> list[str]:
+        """Return requests as they are, or of a long one the sentence that says most."""
+        chosen = []
+        for request in self.requests:
+            parts = [request] if len(request) <= _REQUEST_CHARS else _SENTENCE_END.split(request)
+            usable = [part for part in parts if len(part) <= _REQUEST_CHARS and _is_usable(part)]
+            if usable:
+                chosen.append(max(usable, key=self._weight))
+        return list(dict.fromkeys(chosen))[:_MOST_REQUESTS]
+
+    def _weight(self, text: str) -> float:
+        new = {*document_terms(text, self.language)} - self._said
+        return sum(self.weigh(new).values()) if new else 0.0
+
+    @cached_property
+    def _said(self) -> set[str]:
+        return {*document_terms(f"{self.name} {self.description}", self.language)}
+
+    def _phrases(self, texts: Iterable[str], most: int, said: Collection[str] = ()) -> list[str]:
+        """Return the phrases whose terms weigh most that nothing has said yet, in their order."""
+        usable = filter(_is_usable, texts)
+        runs = [run for text in usable for run in _runs(text, self.language)]
+        cut = [run[at : at + _MOST_WORDS] for run in runs for at in range(0, len(run), _MOST_WORDS)]
+        return self._heaviest(Counter(" ".join(words) for words in cut), most, said)
+
+    def _heaviest(
+        self, phrases: Mapping[str, int], most: int, said: Collection[str] = ()
+    ) -> list[str]:
+        """Return phrases by the weight of their new terms, times the root of how often they are."""
+        terms = {phrase: {*document_terms(phrase, self.language)} for phrase in phrases}
+        weights = self.weigh({term for some in terms.values() for term in some})
+        there, chosen = self._said.union(said), list[str]()
+        while len(chosen) < most and terms:
+            gains = {
+                phrase: sum(weights.get(term, 0.0) for term in sorted(some - there))
+                * (phrases[phrase] / max(len(some), 1)) ** 0.5
+                for phrase, some in terms.items()
+            }
+            best = max(gains, key=lambda phrase: gains[phrase])
+            if gains[best] <= 0:
+                break
+            there |= terms.pop(best)
+            chosen.append(best)
+        return [phrase for phrase in phrases if phrase in chosen]
+
+    def _of_body(self) -> list[str]:
+        """Return phrases that the body repeats."""
+        counts: Counter[str] = Counter()
+        for block in islice(blocks(self.body), _BODY_BLOCKS):
+            text = plain(block.text)
+            for run in _runs(text, self.language) if _is_usable(text) else ():
+                pairs = (run[at : at + 2] for at in range(len(run) - 1))
+                counts.update({" ".join(words).casefold() for words in pairs})
+        often = {phrase: count for phrase, count in counts.items() if count >= _LEAST_TIMES}
+        return self._heaviest(often, _MOST_OF_BODY)
+
+    @cached_property
+    def _exclusion(self) -> str:
+        """Return a clause that sends to the rival what only that is for; empty if none reads so."""
+        rival = self.rival
+        if rival is None or self.language != "en" or not _SLUG.fullmatch(rival.name):
+            return ""
+        own = {*document_terms(" ".join((self.body, *self.requests)), self.language)}
+        meant = split_description(one_line(rival.description))[0]
+        phrases = self._phrases(_SENTENCE_END.split(meant), _MOST_OF_RIVAL, own)
+        own |= self._said
+        foreign = [p for p in phrases if own.isdisjoint(document_terms(p, self.language))]
+        clause = f"Not for {', '.join(foreign)}: use {rival.name}."
+        return clause if foreign and split_description(f"It is. {clause}")[0] == "It is." else ""
+
+
+def language_for(description: str, fallback: str) -> str:
+    """Return the language in which to add to a description: one that has leads."""
+    language = language_of(description) or fallback
+    return language if language in _LEADS else "en"
+
+
+def _is_usable(text: str) -> bool:
+    """Return whether a text is words for a reader: none hidden, no code, no command, no "not"."""
+    if visible(text) != text or _NO_PROSE.search(text) or split_description(f"It. {text}")[1]:
+        return False
+    return all(command.severity == "note" for command in find_commands(text))
+
+
+def _runs(text: str, language: str) -> Iterator[list[str]]:
+    """Yield the runs of words between function words and punctuation."""
+    function = FUNCTION_WORDS["en"] | FUNCTION_WORDS.get(language, frozenset())
+    run, end = list[str](), 0
+    for word in _WORD.finditer(text):
+        is_function = re.split("['\u2019]", word[0].casefold())[0] in function
+        if run and (is_function or text[end : word.start()].strip()):
+            yield run
+            run = []
+        if not is_function and any(map(str.isalpha, word[0])):
+            run.append(word[0])
+        end = word.end()
+    if run:
+        yield run
+
+
+def _shortened(text: str, limit: int) -> str:
+    """Return the first sentences that fit a limit, none twice; else the words that do."""
+    sentences, size = dict[str, None](), 0
+    for sentence in _SENTENCE_END.split(text):
+        size += (len(sentence) + 1) * (sentence not in sentences)
+        if size > limit:
+            break
+        sentences[sentence] = None
+    return " ".join(sentences) or text[: max(limit, 0)].rpartition(" ")[0]

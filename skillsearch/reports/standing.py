@@ -1,0 +1,286 @@
+"""How a skill stands for a request beside the skill that comes first, and what would change it."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from skillsearch.index.documents import Document
+from skillsearch.index.search.candidates import Nominator
+from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, MEANINGS, UNVETTED
+from skillsearch.index.search.options import SearchOptions
+from skillsearch.index.search.query import QueryForm
+from skillsearch.index.search.search import Position
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.patterns import lazy_pattern
+from skillsearch.reports.health import Check
+from skillsearch.text.provenance import VOUCH
+from skillsearch.text.safe_text import counted, listed, one_line
+from skillsearch.text.tokenizer import is_bigram, terms
+from skillsearch.types import Explanation, Hit, Record, Root, State
+
+_WORD = lazy_pattern(r"\w[\w'-]*", re.UNICODE)
+_NOMINATORS: Mapping[Nominator, str] = {
+    "words": "its words",
+    "vectors": "its meaning",
+    "name": "its name",
+    "all": "the small number of skills",
+}
+_OF_WORDS = ("bm25_full", "bm25_metadata_alone", "rarest_term")
+_OF_MEANING = ("cosine_metadata", "cosine_by_length", "cosine_examples", "stand_out")
+# Log-odds that are worth a word: less moves a score by two points at most.
+LEAST = 0.1
+_MOST_COMPARED, _MOST_WORDS, _QUOTED_CHARS = 4, 6, 100
+
+
+@dataclass(frozen=True, slots=True)
+class Contribution(Record):
+    """What a piece of evidence adds to the log-odds of a skill, and to those of the best hit."""
+
+    name: str
+    meaning: str
+    own: float
+    best: float
+
+    @property
+    def behind(self) -> float:
+        """By how much the best hit has more of it."""
+        return self.best - self.own
+
+
+@dataclass(frozen=True, slots=True)
+class Standing(Record):
+    """How a skill stands for a request.
+
+    Attributes:
+        skill: What is shown for it: itself, or the near-copy that stands for it.
+        rank: In the answer; if the skill is not judged, in the ranking.
+        score: The probability that it fits; `own_score` if no better hit had cut it down.
+        nominators: What made it a candidate; nothing did, if it is empty.
+        is_judged: Whether it is among the first of the ranking, which alone may be hits.
+        n: How many skills are shown at most.
+        best: The skill that comes first, maybe itself; empty if none does.
+        evidence: All that adds to the log-odds of the own score of either, which are the sums;
+            that of which the best has more comes first.
+        lacking: Words of the request that its metadata and examples lack; if there is a rival,
+            those that this one has. The rarest come first.
+        in_body: Those of them that its body has.
+    """
+
+    KEYS = {"is_judged": "judged"}  # noqa: RUF012 - as in `Record`
+
+    request: str
+    skill: str
+    rank: int
+    score: float
+    own_score: float
+    state: State
+    threshold: float
+    n: int
+    nominators: tuple[Nominator, ...]
+    is_judged: bool
+    best: str
+    best_score: float
+    best_own_score: float
+    evidence: tuple[Contribution, ...]
+    lacking: tuple[str, ...]
+    in_body: tuple[str, ...]
+
+    @property
+    def is_best(self) -> bool:
+        """Whether no other skill comes before it."""
+        return self.best in ("", self.skill)
+
+    @property
+    def has_rival(self) -> bool:
+        """Whether a skill that fits comes before it."""
+        return not self.is_best and self.best_score >= self.threshold
+
+    def own(self, name: str) -> float:
+        """Return what a piece of evidence adds to its log-odds."""
+        return sum(part.own for part in self.evidence if part.name == name)
+
+    def behind(self, names: Sequence[str]) -> float:
+        """Return how much more some evidence adds to the log-odds of the best hit."""
+        return sum(part.behind for part in self.evidence if part.name in names)
+
+
+def find_standing(
+    index: SkillIndex, document: Document, request: str, options: SearchOptions
+) -> Standing | None:
+    """Find how a skill stands for a request; None if the options leave it out of all answers."""
+    position = index.position(request, document, options)
+    if position is None:
+        return None
+    hit, best = position.hit, position.best
+    explained, best_explained = _explained(hit), _explained(best) if best else None
+    form = index.analyse(request)
+    has_rival = best and best.doc_id != hit.doc_id and best.score >= position.threshold
+    lacking = _lacking(form, explained, best_explained if has_rival else None)
+    body = {*explained.matched_terms.get("body", ())}
+    return Standing(
+        request=request,
+        skill=_handle(index, hit),
+        rank=hit.rank,
+        score=hit.score,
+        own_score=explained.own_score,
+        state=position.state,
+        threshold=position.threshold,
+        n=options.n,
+        nominators=position.nominators,
+        is_judged=position.is_judged,
+        best=_handle(index, best) if best else "",
+        best_score=best.score if best else 0.0,
+        best_own_score=best_explained.own_score if best_explained else 0.0,
+        evidence=_contributions(position),
+        lacking=tuple(dict.fromkeys(lacking.values())),
+        in_body=tuple(dict.fromkeys(word for term, word in lacking.items() if term in body)),
+    )
+
+
+def _handle(index: SkillIndex, hit: Hit) -> str:
+    return index.handle(index.find(hit.doc_id))
+
+
+def _explained(hit: Hit) -> Explanation:
+    if hit.explain is None:
+        raise TypeError("The hits of a position are explained.")
+    return hit.explain
+
+
+def _contributions(position: Position) -> tuple[Contribution, ...]:
+    """Return the evidence of both; of which the best hit has most more comes first."""
+    own, best = position.confidence
+    parts = (
+        Contribution(name, MEANINGS[name], own.get(name, 0.0), best.get(name, 0.0))
+        for name in MEANINGS
+        if name in own or name in best
+    )
+    return tuple(sorted(parts, key=lambda part: -part.behind))
+
+
+def _lacking(form: QueryForm, own: Explanation, rival: Explanation | None) -> dict[str, str]:
+    """Return the words of `Standing.lacking` by their terms."""
+    held, idf = _said(own), form.weights[-1].known_idf()
+    wanted = _said(rival) if rival else {*idf}
+    lacking: dict[str, str] = {}
+    for word in _WORD.findall(form.request):
+        for term in terms(word, form.language):
+            if term in wanted and term not in held:
+                lacking.setdefault(term, term if is_bigram(term) else word)
+    return dict(sorted(lacking.items(), key=lambda item: -idf.get(item[0], 0.0)))
+
+
+def _said(explained: Explanation) -> set[str]:
+    """Return the terms of a request that metadata or examples have."""
+    fields = ("metadata", "examples")
+    return {term for field in fields for term in explained.matched_terms.get(field, ())}
+
+
+def check_standing(standing: Standing, document: Document, root: Root) -> Iterator[Check]:
+    """Say in words how a skill stands, what the best hit has more of, and what to change."""
+    by = listed((_NOMINATORS[name] for name in standing.nominators), len(_NOMINATORS))
+    none = "neither its words nor its meaning are among the best, so it is not even ranked"
+    yield Check.of("candidate", f"brought in by {by}", "" if by else none, "error")
+    yield _check_score(standing)
+    if standing.is_best:
+        said = "no skill comes before it" if standing.is_judged else "no skill comes first"
+        yield Check("first", "ok", said)
+        yield from _check_evidence(standing)
+    else:
+        yield Check("first", "ok", f"{standing.best}, score {standing.best_score:.2f}")
+        yield from _compare(standing)
+    for advice in _advise(standing, document, root):
+        yield Check("to change it", "ok", advice)
+
+
+def _check_score(standing: Standing) -> Check:
+    said = f"rank {standing.rank}, score {standing.score:.2f}"
+    if standing.own_score > standing.score:
+        said += f" (of its own {standing.own_score:.2f}, but no more than the skill before it)"
+    if standing.state == "fits":
+        return Check("score", "ok", f"{said}: it fits, as all do from {standing.threshold:.2f} on")
+    if standing.state == "perhaps":
+        more = f"it may fit; skills fit from {standing.threshold:.2f} on"
+        return Check("score", "warning", f"{said}: {more}")
+    if not standing.is_judged:
+        reason = "only the first of the ranking are looked at closely, and it is behind them"
+    elif standing.score >= standing.threshold:
+        reason = f"it fits, but only the first {standing.n} are shown"
+    else:
+        reason = f"too little to be shown; skills fit from {standing.threshold:.2f} on"
+    return Check("score", "error", f"{said}: {reason}")
+
+
+def _check_evidence(standing: Standing) -> Iterator[Check]:
+    """Say what speaks for and against a skill that comes first."""
+    chosen = [part for part in standing.evidence if part.name != "lead" and not _is_of_all(part)]
+    for name, sign, verdict in (("for it", 1, "ok"), ("against it", -1, "warning")):
+        parts = sorted(chosen, key=lambda part: -sign * part.own)
+        texts = [f"{part.meaning} ({part.own:+.1f})" for part in parts if sign * part.own >= LEAST]
+        if texts:
+            detail = "; ".join(texts[:_MOST_COMPARED])
+            yield Check.of(name, detail, detail if verdict == "warning" else "")
+
+
+def _is_of_all(part: Contribution) -> bool:
+    """Return whether evidence tells of the request alone, and is the same for all skills."""
+    return part.name == INTERCEPT or (part.name in EVIDENCE and EVIDENCE[part.name].sign == 0)
+
+
+def _compare(standing: Standing) -> Iterator[Check]:
+    """Say what the best hit has more of, the most first, and what it has less of."""
+    more = [part for part in standing.evidence if part.behind >= LEAST][:_MOST_COMPARED]
+    for part in more:
+        figures = f"{part.own:+.1f}, of the first {part.best:+.1f}"
+        yield Check("behind", "warning", f"{part.meaning}: {figures}")
+    less = [part for part in reversed(standing.evidence) if part.behind <= -LEAST]
+    texts = (f"{part.meaning} ({-part.behind:+.1f})" for part in less[:_MOST_COMPARED])
+    if detail := "; ".join(texts):
+        yield Check("ahead", "ok", detail)
+
+
+def _advise(standing: Standing, document: Document, root: Root) -> Iterator[str]:
+    """Yield what to change so that a skill fits, each because of a figure."""
+    if standing.state == "fits":
+        return
+    yield from _advise_on_text(standing, document)
+    if standing.own(UNVETTED) < 0:
+        path = shlex.quote(str(root.path))
+        yield f"vouch for its root, if you do: {VOUCH.replace('ROOT', path)}"
+    if standing.score >= standing.threshold and standing.rank > standing.n:
+        yield f"show more skills: -n {standing.rank}"
+    elif standing.state == "perhaps":
+        lower = math.floor(standing.score * 100) / 100
+        yield f"take less for a fit: --threshold {lower:.2f}; then others fit too, even wrong ones"
+    if standing.has_rival:
+        best = shlex.quote(standing.best)
+        yield (
+            f"if {standing.best} is the wrong answer: say in its description what it is not for, "
+            f"or leave it out: --exclude {best}"
+        )
+
+
+def _advise_on_text(standing: Standing, document: Document) -> Iterator[str]:
+    if standing.lacking and (not standing.has_rival or standing.behind(_OF_WORDS) >= LEAST):
+        words = listed(standing.lacking, _MOST_WORDS)
+        body = f"; its body has {listed(standing.in_body, _MOST_WORDS)}" if standing.in_body else ""
+        yield f"say in its name or description what the request says: {words}{body}"
+    if not standing.has_rival or standing.behind(_OF_MEANING) >= LEAST:
+        name = shlex.quote(standing.skill)
+        if not document.examples:
+            yield f"give it requests like this one as examples: skillsearch enrich {name}"
+        elif standing.own("cosine_examples") < LEAST:
+            count = counted(len(document.examples), "example request")
+            yield f"none of its {count} comes near this one; add one that does"
+    if standing.own("excluded") <= -LEAST:
+        said = one_line(document.excluded, _QUOTED_CHARS)
+        reason = f"its description says that it is not for {said!r}" if said else "the request does"
+        yield f"let nothing exclude it: {reason}"
+    if standing.own("contradiction") <= -LEAST:
+        yield "it names another version, or the other direction: name that of the request"
+    if standing.own("hubness") <= -LEAST:
+        yield "say what it does, rather than the many ways in which people may ask"

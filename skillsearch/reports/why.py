@@ -1,0 +1,365 @@
+"""Why a skill does not come: what keeps it out of answers, or what another has more of."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from skillsearch.budget.costs import listed_skills, sources_of_index
+from skillsearch.budget.hosts import FATES, HOSTS, Fate, ListedSkill, list_in
+from skillsearch.errors import ParseError, SelectionError, SkillNotFoundError
+from skillsearch.hosts.files import host_file
+from skillsearch.hosts.listings import Listings
+from skillsearch.hosts.table import hosts, library_folder, title_of
+from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.indexing.reading import read_file
+from skillsearch.index.names import find_by_name, find_shadowed, freely, nearest_names
+from skillsearch.index.relatives import family_of
+from skillsearch.index.request import IndexRequest
+from skillsearch.index.scope import View, folders_of, is_in_scope, scope_of, without_scope
+from skillsearch.index.search.options import SearchOptions
+from skillsearch.index.selecting import selected
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.reports.audit_text import audit_text
+from skillsearch.reports.health import Check, describe_root
+from skillsearch.reports.host_folders import FolderReport, report_folders
+from skillsearch.reports.standing import Standing, check_standing, find_standing
+from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.parser import decode_skill_md, parse_skill
+from skillsearch.skills.resources import read_skill_md
+from skillsearch.text.provenance import VOUCH
+from skillsearch.text.safe_text import counted, listed, one_line
+from skillsearch.types import SHOWN_NAME_CHARS, Diagnostic, Record, Root, Selection, SkillFile
+
+_MOST_NAMED = 5
+# Files of skills that are read to learn their names, and folders that are looked into.
+_MOST_READ, _MOST_FOLDERS = 1_000, 10_000
+_OUT = {
+    "disabled": "which is turned off, or is not the installed version; enable it in {}",
+    "outside": "a link out of the project, which is not followed; to take it: skillsearch index {}",
+    "left out": "which was taken out by --remove and stays out; to take it: skillsearch index {}",
+    "not indexed": "which is not indexed yet; to do that: skillsearch index",
+}
+"""What keeps a folder where hosts look out of an index, and what helps, by its state."""
+
+
+@dataclass(frozen=True, slots=True)
+class Why(Record):
+    """The answer: what was checked, and how the skill stands for a request, if there is one."""
+
+    OPTIONAL = ("doc_id", "path", "standing")
+
+    name: str
+    checks: tuple[Check, ...]
+    doc_id: str = ""
+    path: str = ""
+    standing: Standing | None = None
+
+    @property
+    def is_out(self) -> bool:
+        """Whether something keeps the skill out, or it does not surely fit the request."""
+        is_unfit = self.standing is not None and self.standing.state != "fits"
+        return is_unfit or any(check.verdict == "error" for check in self.checks)
+
+
+def explain_skill(
+    index: SkillIndex, name: str, options: SearchOptions, *, request: str = "", window: int | None
+) -> Why:
+    """Find out why what a name means does not come, for any request or for one.
+
+    The options are those of the search, whose selection has the folder that the question comes
+    from; the `window` of hosts is in tokens.
+
+    Raises:
+        AmbiguousNameError: If the name means several skills; names their ids.
+        QueryError: If the request cannot be searched.
+    """
+    document = _find(index, name, options.selection)
+    if document is None:
+        return Why(name, tuple(check_absent(index, name, options.selection)))
+    checks = [*check_skill(index, document, options.selection, window)]
+    standing = None
+    if request and not any(check.name in ("scope", "settings") for check in _errors(checks)):
+        standing = find_standing(index, document, request, options)
+    handle = index.handle(document)
+    if standing:
+        if standing.skill != handle:
+            said = f"what follows is of {standing.skill}, which is shown in its stead"
+            checks.append(Check("copies", "warning", said))
+        checks += check_standing(standing, document, index.root_of(document))
+    return Why(handle, tuple(checks), document.doc_id, document.path, standing)
+
+
+def _errors(checks: Sequence[Check]) -> Iterator[Check]:
+    return (check for check in checks if check.verdict == "error")
+
+
+def _find(index: SkillIndex, name: str, selection: Selection) -> Document | None:
+    """Return what a name means where the question comes from, else anywhere; None if nothing."""
+    with suppress(SkillNotFoundError, SelectionError):
+        return index.find(name, scope_of(selection))
+    settings = index.opened.settings
+    with suppress(SkillNotFoundError):
+        every = index.opened.corpus.documents
+        return find_by_name(name, every, settings.root_paths, suggest=False)
+    return None
+
+
+def check_absent(index: SkillIndex, name: str, selection: Selection = ()) -> Iterator[Check]:
+    """Say why an index does not have a skill, as far as disk, settings and reports tell."""
+    shown = one_line(name, SHOWN_NAME_CHARS)
+    yield Check("skill", "error", f"the index has no skill named {shown!r}")
+    folder = Path(next(iter(folders_of(selection)), Path.cwd()))
+    sightings = dict(_sightings(index, freely(name)[2], folder))
+    for path, reason in islice(sightings.items(), _MOST_NAMED):
+        yield Check("disk", "error", f"{path}: {reason}")
+    if not sightings:
+        roots = counted(len(index.opened.settings.roots), "root")
+        where = f"no SKILL.md of that name lies in what is indexed ({roots}), nor where hosts look"
+        cure = "to add its folder: skillsearch index FOLDER"
+        yield Check("disk", "warning", f"{where} from {folder}; {cure}")
+    if near := nearest_names(name, index.documents()):
+        names = ", ".join(one_line(other, SHOWN_NAME_CHARS) for other in near)
+        yield Check("names", "ok", f"similar names: {names}")
+
+
+def _sightings(index: SkillIndex, name: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """Yield the path of each skill of a name that is not indexed, and why not."""
+    wanted = name_hash(name)
+    for item in index.diagnostics():
+        yield from _reported(item, wanted)
+    for path in index.differences().added:
+        if name_hash(Path(path).parent.name) == wanted:
+            yield path, "it is new, and not indexed yet; to do that: skillsearch index"
+    for report in report_folders(index, folder):
+        if report.state in _OUT:
+            reason = _reason(report)
+            yield from ((path, reason) for path in _named_below(report.path, wanted))
+    request = IndexRequest.load(index.folder)
+    for root in request.left_out if request else ():
+        reason = f"in {root}, {_OUT['left out'].format(shlex.quote(root))}"
+        yield from ((path, reason) for path in _named_below(root, wanted))
+
+
+def _reported(item: Diagnostic, wanted: int) -> Iterator[tuple[str, str]]:
+    """Yield what a report tells of a skill that was skipped: its file, or a folder around it."""
+    path, is_skill = Path(item.path), item.severity == "error"
+    if path.is_dir():
+        reason = f"{item.code}: {item.message}"
+        yield from ((below, reason) for below in _named_below(item.path, wanted))
+    elif (is_skill or item.code == "file-name-near") and name_hash(path.parent.name) == wanted:
+        yield item.path, f"{item.code}: {item.message}"
+
+
+def _reason(report: FolderReport) -> str:
+    titles = listed(map(title_of, report.hosts), _MOST_NAMED)
+    where = f"in the plugin {report.plugin}" if report.plugin else f"where {titles} look"
+    if not report.plugin and not titles:
+        where = "in your library"
+    cure = titles if report.state == "disabled" else shlex.quote(report.path)
+    return f"{where}, {_OUT[report.state].format(cure)}"
+
+
+def _named_below(folder: str, wanted: int) -> Iterator[str]:
+    """Yield the SKILL.md files below a folder whose folder or skill has a name, by its hash."""
+    roots, _ = make_roots([Path(folder)])
+    files = discover(roots, max_folders=_MOST_FOLDERS).files
+    for file in islice(files, _MOST_READ):
+        if name_hash(file.path.parent.name) == wanted or _is_named(file, wanted):
+            yield str(file.path)
+
+
+def _is_named(file: SkillFile, wanted: int) -> bool:
+    skill = read_file(file).skill
+    return skill is not None and name_hash(skill.name) == wanted
+
+
+def check_skill(
+    index: SkillIndex, document: Document, selection: Selection, window: int | None
+) -> Iterator[Check]:
+    """Check all that may keep an indexed skill out of answers, prompts and hosts' listings.
+
+    What does so is an error; what only makes it come less is a warning.
+    """
+    root = index.root_of(document)
+    yield Check("skill", "ok", f"{document.path}; root: {describe_root(root)}")
+    yield _check_scope(index, document, root, selection)
+    yield _check_settings(index, document, without_scope(selection))
+    store = index.opened.corpus.documents
+    with suppress(SelectionError):
+        store = selected(store, scope_of(selection), index.opened.settings.roots)
+    yield _check_name(index, document, store)
+    yield _check_family(index, document, store)
+    yield _check_offer(document)
+    yield _check_trust(root)
+    yield from _check_text(index, document)
+    yield from _check_hosts(index, document, selection, window)
+
+
+def _check_scope(index: SkillIndex, document: Document, root: Root, selection: Selection) -> Check:
+    scope, folders = scope_of(selection), listed(folders_of(selection), _MOST_NAMED)
+    projects = listed(root.projects, _MOST_NAMED)
+    said = f"of the project {projects}, seen from there" if projects else "seen from everywhere"
+    if document.paths:
+        said += f", where files fit {listed(document.paths, _MOST_NAMED)}"
+    reason = ""
+    if _is_left_out(index, document, scope):
+        if is_in_scope(root, map(View.of, folders_of(scope))):
+            reason = f"it is for files such as {listed(document.paths, _MOST_NAMED)}: go there"
+        elif projects:
+            reason = f"it is of the project {projects}: go there, or ask with --all-projects"
+        else:
+            reason = "the project has turned off its plugin: enable that there"
+        reason = f"not seen from {folders}; {reason}"
+    return Check.of("scope", said, reason, "error")
+
+
+def _check_settings(index: SkillIndex, document: Document, selection: Selection) -> Check:
+    """Name the options and settings that leave a skill out."""
+    reasons = []
+    for test in selection:
+        kind, values, *_ = test
+        if _is_left_out(index, document, (test,)):
+            why = listed(document.lapses if kind == "strict" else values, _MOST_NAMED)
+            reasons.append(f"{kind} ({why})")
+    said = f"left out by {'; '.join(reasons)}: change the options, settings or profile that say so"
+    return Check.of("settings", "no setting leaves it out", said if reasons else "", "error")
+
+
+def _is_left_out(index: SkillIndex, document: Document, selection: Selection) -> bool:
+    opened = index.opened
+    try:
+        store = selected(opened.corpus.documents, selection, opened.settings.roots)
+    except SelectionError:
+        return True
+    return store.number_of(document.doc_id) is None
+
+
+def _check_name(index: SkillIndex, document: Document, store: DocumentStore) -> Check:
+    """Say whether the name means the skill, or another of that name stands before it."""
+    shadowed = find_shadowed(store, index.opened.settings.roots)
+    by = next((each.by for each in shadowed if each.document.doc_id == document.doc_id), None)
+    if by:
+        said = f"the name means {by.doc_id} ({by.path}), which stands before this one; rename one"
+        return Check("name", "error", f"{said}, or load this one as {document.doc_id}")
+    behind = [each.document.doc_id for each in shadowed if each.by.doc_id == document.doc_id]
+    others = f", and not {listed(behind, _MOST_NAMED)}" if behind else ""
+    return Check("name", "ok", f"{index.handle(document)} means this skill{others}")
+
+
+def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -> Check:
+    """Say whether a near-copy stands for the skill in answers, or it for others."""
+    number = store.number_of(document.doc_id)
+    family = None if number is None else family_of(store, number, store.shadowed)
+    if family is None or number is None:
+        return Check("copies", "ok", "it has no near-copies")
+    leader = int(store.families.leaders_of(np.array([number]))[0])
+    if leader == number or leader in store.left_out:
+        return Check("copies", "ok", f"it stands for {family}: {family.names}")
+    handle = index.handle(store[leader])
+    said = f"it is a near-copy of {handle} ({store[leader].path}), which is shown in its stead"
+    return Check("copies", "warning", said)
+
+
+def _check_offer(document: Document) -> Check:
+    said = "it asks not to be offered to models, so only people find it; in its frontmatter, "
+    cure = "take out disable-model-invocation, or internal"
+    return Check.of(
+        "offer", "models may be offered it", f"{said}{cure}" if document.hidden else "", "error"
+    )
+
+
+def _check_trust(root: Root) -> Check:
+    good = "its root is vetted, so that prompt and hook may offer it"
+    vouch = VOUCH.replace("ROOT", shlex.quote(str(root.path)))
+    bad = f"nobody vouches for its root ({root.trust}): prompt and hook leave it out; if you do: "
+    return Check.of("trust", good, "" if root.trust == "vetted" else f"{bad}{vouch}")
+
+
+def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
+    """Read the skill as it is now: whether it can be, what the audit says, and its examples."""
+    path, root = Path(document.path), Path(document.root)
+    try:
+        data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
+        skill, reported = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
+    except (ParseError, OSError) as exc:
+        said = f"it cannot be read any more: {one_line(str(exc))} Then: skillsearch index"
+        yield Check("file", "error", said)
+        return
+    is_stale = skill.content_hash != document.content_hash
+    changed = "it has changed since it was indexed; to index it: skillsearch index"
+    yield Check.of("file", "as it was indexed", changed if is_stale else "")
+    for item in reported:
+        if item.severity != "note":
+            yield Check("file", "warning", f"{item.code}: {item.message}")
+    for finding in audit_text(skill, decode_skill_md(data)[0]):
+        yield Check("audit", "warning", f"{finding.code}: {finding.message}")
+    if document.hubness > 0:
+        said = "hub: it is near whatever is asked, so it ranks lower; say what it does"
+        yield Check("audit", "warning", said)
+    said = f"{counted(len(document.examples), 'example request')} to find it by"
+    cure = f"to have some: skillsearch enrich {shlex.quote(index.handle(document))}"
+    none = f"no example requests to find it by; {cure}"
+    yield Check("examples", "ok", said if document.examples else none)
+
+
+def _check_hosts(
+    index: SkillIndex, document: Document, selection: Selection, window: int | None
+) -> Iterator[Check]:
+    """Say which hosts list the skill themselves, which are told not to, and which cut it."""
+    around = Path(next(iter(folders_of(selection)), Path.cwd()))
+    listings, folder = Listings(around), Path(document.path).parent
+    readers = listings.readers(folder, with_plugins=True)
+    if library_folder().resolve() in folder.parents:
+        yield Check("hosts", "ok", "it is in your library: found by search, listed by no host")
+        return
+    if not readers:
+        yield Check("hosts", "ok", f"no host looks where it lies, from {around}: search finds it")
+        return
+    off = [host for host in listings.readers(folder) if listings.is_off(host, document.name)]
+    for host in off:
+        file = host_file(host, hook="hook" in hosts()[host])
+        tables = ".".join(hosts()[host]["switch"]["tables"])
+        cure = f"change {tables} in {file}, or skillsearch library restore"
+        yield Check("hosts", "error", f"{title_of(host)} is told to turn it off: {cure}")
+    listing = [host for host in readers if host not in off]
+    if listing:
+        yield Check("hosts", "ok", f"looked for by {listed(map(title_of, listing), _MOST_NAMED)}")
+    sources = sources_of_index(index, scope_of(selection))
+    looked_at = [
+        (source, listings.readers(source.path.parent, with_plugins=True)) for source in sources
+    ]
+    for host in (host for host in listing if host in HOSTS):
+        skills = listed_skills([source for source, names in looked_at if host in names])
+        skills = tuple(skill for skill in skills if not listings.is_off(host, skill.name))
+        yield _check_listing(host, document.name, skills, window)
+
+
+def _check_listing(
+    host: str, name: str, skills: Sequence[ListedSkill], window: int | None
+) -> Check:
+    """Say what a host shows of a skill in its listing of some."""
+    listing, title = list_in(host, skills, window), title_of(host)
+    fates = [fate for fate in FATES if name in listing.fates[fate]]
+    size = (
+        f"{counted(len(skills), 'skill')}, {listing.needed:,} of {listing.limit:,} {listing.unit}"
+    )
+    cure = f"({size}); to make room: skillsearch budget, skillsearch library move"
+    said: Mapping[Fate, str] = {
+        "shortened": f"{title} shortens its description {cure}",
+        "name only": f"{title} lists its name alone {cure}",
+        "omitted": f"{title} leaves it out {cure}",
+        "hidden": f"{title} leaves it out, as it asks",
+    }
+    return Check.of(
+        "listing",
+        f"{title} lists it whole ({size})",
+        said.get(fates[0], "") if fates else said["omitted"],
+    )

@@ -1,0 +1,129 @@
+"""What a log of usage holds: an event a line, as JSON; pure."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from skillsearch.json_values import checked, list_of, object_of
+from skillsearch.types import LAST_SECOND, Json, JsonObject
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Kind = Literal["asked", "loaded", "pin"]
+KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
+LEVELS = 127
+"""A vector is kept in whole numbers from -LEVELS to LEVELS, as shares of its largest."""
+MAX_TEXT_CHARS = 1000
+_ASKED = b'{"kind": "asked"'
+
+
+class Offer(NamedTuple):
+    """A skill in an answer, by its id, and its score."""
+
+    skill: str
+    score: float
+
+
+class Event(NamedTuple):
+    """A request and its answer, a skill that was loaded, or a request that is pinned to a skill.
+
+    Attributes:
+        kind: Which of these.
+        at: When, in seconds since 1970.
+        index_id: The keyed hash of the folder of the index.
+        project_id: The keyed hash of the project, or folder, that it comes from.
+        face: Who answered: query, prompt, hook, mcp, agent, show.
+        request_id: The keyed hash of the request; of a load, of the request that led to it.
+        model: The fingerprint of the embedder of the vector.
+        vector: That of the request, 8 bits a number.
+        state: What the answer said: fits, perhaps or none.
+        offered: The skills that it offered, or would have, best first.
+        is_shadow: Whether nothing was offered, only decided.
+        skill: The id of the skill that was loaded, or is pinned.
+        after: The how manieth request before a load led to it; 0 if none is known.
+        text: The words of the request, if they are kept.
+    """
+
+    kind: Kind
+    at: int
+    index_id: str
+    project_id: str = ""
+    face: str = ""
+    request_id: str = ""
+    model: str = ""
+    vector: bytes = b""
+    state: str = ""
+    offered: tuple[Offer, ...] = ()
+    is_shadow: bool = False
+    skill: str = ""
+    after: int = 0
+    text: str = ""
+
+    def line(self) -> bytes:
+        """Return its line: what has its default is left out."""
+        record: JsonObject = {
+            name: value
+            for name, value in self._asdict().items()
+            if value != self._field_defaults.get(name)
+        }
+        if self.vector:
+            record["vector"] = base64.b64encode(self.vector).decode("ascii")
+        return json.dumps(record).encode("ascii") + b"\n"
+
+
+_DEFAULTS = dict.fromkeys(Event._fields) | Event._field_defaults
+
+
+def read_line(line: bytes) -> Event | None:
+    """Return the event of a line; None for what is no event, which is skipped."""
+    try:
+        record = object_of(json.loads(line))
+        values = {name: _value(name, value) for name, value in record.items()}
+        if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
+            return None
+        return Event._make(
+            values[name] if name in ("kind", "at", "index_id") else values.get(name, default)
+            for name, default in _DEFAULTS.items()
+        )
+    except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
+        return None
+
+
+def _value(name: str, value: Json) -> object:
+    """Return the value of a field; a TypeError or ValueError if it cannot be that."""
+    if name == "vector":
+        return base64.b64decode(checked(value, str), validate=True)
+    if name == "offered":
+        pairs = (list_of(pair) for pair in list_of(value))
+        return tuple(Offer(checked(skill, str), float(checked(at, float))) for skill, at in pairs)
+    if name in ("at", "after"):
+        number = checked(value, int)
+        if not 0 <= number <= LAST_SECOND:
+            raise ValueError(f"{name} is out of bounds")
+        return number
+    return checked(value, bool if name == "is_shadow" else str)
+
+
+def is_request(line: bytes) -> bool:
+    """Return whether a line that we wrote is a request, without parsing it."""
+    return line.startswith(_ASKED)
+
+
+def packed(vector: NDArray[np.float32]) -> bytes:
+    """Return a vector in 8 bits a number; empty for one that says nothing."""
+    most = float(np.abs(vector).max(initial=0.0))
+    return np.rint(vector / most * LEVELS).astype(np.int8).tobytes() if most else b""
+
+
+def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+    """Return packed vectors of one size as unit rows."""
+    rows = np.stack([np.frombuffer(data, np.int8) for data in vectors]).astype(np.float32)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    units: NDArray[np.float32] = rows / np.maximum(lengths, 1e-9)
+    return units

@@ -1,0 +1,349 @@
+"""The log of usage: a file of the user alone, written only if the setting `usage` asks for it.
+
+No failure here may fail an answer: what cannot be written is not kept, and what cannot be read says
+nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from skillsearch.errors import StorageError, explained
+from skillsearch.files.atomic_files import write_atomically
+from skillsearch.files.locks import briefly_locked
+from skillsearch.files.openat import READ_FLAGS
+from skillsearch.files.own_folder import user_key
+from skillsearch.files.private import make_private
+from skillsearch.hosts.folders import project_of
+from skillsearch.types import SearchResult
+from skillsearch.usage.events import (
+    MAX_TEXT_CHARS,
+    Event,
+    Offer,
+    is_request,
+    packed,
+    read_line,
+)
+from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, Usage
+from skillsearch.user_folders import data_dir
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FOLDER, FILE, KEY, LOCK = "usage", "events.jsonl", "key", "lock"
+MAX_BYTES = 4 << 20
+"""Some 5,000 requests; from there on the older half goes, but for pins."""
+WINDOW_SECONDS = 1800
+"""How long after a request a load may still be due to it."""
+MOST_BACK = 5
+"""How many requests back it may be that offered what is loaded."""
+_TAIL_BYTES, _END_BYTES = 1 << 16, 256
+_LOCK_SECONDS = 0.5
+_HASH_BYTES = 12
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def _never_failing() -> Iterator[None]:
+    """Do without what the disk refuses."""
+    try:
+        yield
+    except OSError as exc:
+        logger.info("no usage is kept or read: %s", exc)
+
+
+class Origin(NamedTuple):
+    """Where a request comes from, which index answers it, and the fingerprint of its embedder.
+
+    By that, requests of a cosine from `alike` on are alike.
+    """
+
+    folder: str
+    index_dir: str
+    model: str = ""
+    alike: float = ALIKE
+
+
+class _Read(NamedTuple):
+    """What was read of a file: its stat then, the bytes before its end, its loads and pins."""
+
+    stat: tuple[int, ...]
+    end: bytes
+    events: tuple[Event, ...]
+    values: dict[tuple[str, str, int], Usage]
+
+
+_NOTHING_READ = _Read((0, 0, 0), b"", (), {})
+_READ: dict[Path, _Read] = {}
+
+
+class UsageLog:
+    """The log of usage of a folder."""
+
+    def __init__(self, folder: Path, *, has_text: bool = False) -> None:
+        """Name the folder, and say whether the words of requests are kept too."""
+        self.folder, self.file = folder, folder / FILE
+        self._has_text = has_text
+
+    @classmethod
+    def own(cls, *, has_text: bool = False) -> UsageLog:
+        """Return the user's own log, whether it is written or not."""
+        return cls(data_dir() / FOLDER, has_text=has_text)
+
+    @classmethod
+    def read(cls, described: str) -> UsageLog | None:
+        """Return the log of a text that `str` made of one; None for an empty text."""
+        keeps, _, folder = described.partition(":")
+        return cls(Path(folder), has_text=keeps == "text") if folder else None
+
+    def __str__(self) -> str:
+        return f"{'text' if self._has_text else 'hashes'}:{self.folder}"
+
+    def note_request(
+        self,
+        origin: Origin,
+        answer: SearchResult,
+        vector: NDArray[np.float32],
+        face: str,
+        *,
+        is_shadow: bool = False,
+    ) -> None:
+        """Keep a request and what it was offered."""
+        with _never_failing():
+            event = self._request("asked", origin, answer.query, vector)
+            offered = tuple(Offer(hit.doc_id, round(hit.score, 3)) for hit in answer.shown)
+            shown = event._replace(face=face, state=answer.state, offered=offered)
+            self._append([shown._replace(is_shadow=is_shadow)])
+
+    def note_load(self, origin: Origin, skill: str, face: str) -> None:
+        """Keep that a skill was loaded, and which request of its project led to it.
+
+        That is the last one that offered it within `WINDOW_SECONDS`, up to `MOST_BACK` before, or
+        else the last one. The same skill again after the same request is not kept.
+        """
+        with _never_failing():
+            now = int(time.time())
+            index, project = self._hashed(origin.index_dir), self._project(origin)
+            load = Event("loaded", now, index, project, face, skill=skill)
+            if (led := self._led_to(load)) is not None:
+                self._append([led])
+
+    def _led_to(self, load: Event) -> Event | None:
+        """Return a load with the request that led to it; None if it is known."""
+        events = [
+            event
+            for event in self._events(_TAIL_BYTES)
+            if (event.index_id, event.project_id) == (load.index_id, load.project_id)
+            and 0 <= load.at - event.at <= WINDOW_SECONDS
+        ]
+        requests = [event for event in reversed(events) if event.kind == "asked"]
+        offering = (
+            number
+            for number, event in enumerate(requests[:MOST_BACK])
+            if any(offer.skill == load.skill for offer in event.offered)
+        )
+        if not requests:
+            return load
+        back = next(offering, 0)
+        request = requests[back]
+        again = ("loaded", load.skill, request.request_id)
+        if any((event.kind, event.skill, event.request_id) == again for event in events):
+            return None
+        return load._replace(
+            after=back + 1,
+            request_id=request.request_id,
+            model=request.model,
+            vector=request.vector,
+            is_shadow=request.is_shadow,
+            text=request.text if self._has_text else "",
+        )
+
+    def pin(self, origin: Origin, request: str, vector: NDArray[np.float32], skill: str) -> None:
+        """Have a request always count as one that led to a skill; a StorageError if that fails."""
+        with self._explained:
+            event = self._request("pin", origin, request, vector)._replace(skill=skill)
+            self._rewrite(lambda old: old if not _is_pin(old, event) else None, [event])
+
+    def unpin(self, origin: Origin, request: str, skill: str) -> int:
+        """Take a pin back, and return how many went; a StorageError if that fails."""
+        with self._explained:
+            if not self.file.exists():
+                return 0
+            index, hashed = self._hashed(origin.index_dir), self._hashed(_plain(request))
+            pinned = Event("pin", 0, index, request_id=hashed, skill=skill)
+            return self._rewrite(lambda old: old if not _is_pin(old, pinned) else None)
+
+    def forget(self, skills: Iterable[str] | None) -> int:
+        """Remove all, or the loads, pins and offers of some skills; return how many events.
+
+        A StorageError if that fails.
+        """
+        gone = None if skills is None else frozenset(skills)
+        with self._explained:
+            if not self.file.exists():
+                return 0
+            if gone is not None:
+                return self._rewrite(lambda old: _without(old, gone))
+            count = self._rewrite(lambda _old: None)
+            for name in (FILE, KEY):
+                (self.folder / name).unlink(missing_ok=True)
+            return count
+
+    def events(self) -> list[Event]:
+        """Return all events, the oldest first; none if the file cannot be read."""
+        with _never_failing():
+            return self._events()
+        return []
+
+    def of_index(self, origin: Origin) -> list[Event]:
+        """Return the events of one index, the oldest first."""
+        events = self.events()  # before the key, which is made if it is missing
+        with _never_failing():
+            index_id = self._hashed(origin.index_dir) if events else ""
+            return [event for event in events if event.index_id == index_id]
+        return []
+
+    def usage(self, origin: Origin, dimensions: int) -> Usage:
+        """Return what requests led to in an index, by vectors of its embedder.
+
+        The file is read again only if its stat has changed, and then what is new of it.
+        """
+        with _never_failing():
+            if self.file.exists():
+                read, today = self._read(), int(time.time()) // DAY
+                key = (self._hashed(origin.index_dir), origin.model, today)
+                if key not in read.values:
+                    events = [
+                        event for event in read.events if (event.index_id, event.model) == key[:2]
+                    ]
+                    read.values[key] = Usage.of(events, dimensions, today, origin.alike)
+                return read.values[key]
+        return NO_USAGE
+
+    def _read(self) -> _Read:
+        """Return the loads and pins; what was read before is read again only if it was changed."""
+        status = self.file.stat()
+        stat = (status.st_ino, status.st_mtime_ns, status.st_size)
+        last = _READ.get(self.file)
+        if last and last.stat == stat:
+            return last
+        is_longer = last and last.stat[0] == stat[0] and last.stat[2] < stat[2]
+        before = last if last and is_longer else _NOTHING_READ
+        begin = before.stat[2] - len(before.end)
+        data = self._bytes(begin, stat[2] - begin)
+        if not data.startswith(before.end):  # another file with the number of the old one
+            before, data = _NOTHING_READ, self._bytes(0, stat[2])
+        data = data[: data.rfind(b"\n") + 1]
+        lines = [line for line in data[len(before.end) :].splitlines() if not is_request(line)]
+        new = tuple(event for event in map(read_line, lines) if event and event.kind != "asked")
+        size = before.stat[2] - len(before.end) + len(data)
+        values = {} if new else before.values.copy()
+        read = _Read((*stat[:2], size), data[-_END_BYTES:], before.events + new, values)
+        _READ[self.file] = read
+        return read
+
+    def _events(self, last_bytes: int = 0) -> list[Event]:
+        size = self.file.stat().st_size if self.file.exists() else 0
+        begin = max(size - last_bytes, 0) if last_bytes else 0
+        lines = self._bytes(begin, size - begin).splitlines() if size else []
+        return [event for event in map(read_line, lines) if event]
+
+    def _bytes(self, begin: int, count: int) -> bytes:
+        with os.fdopen(os.open(self.file, READ_FLAGS), "rb") as file:
+            file.seek(begin)
+            return file.read(min(count, 2 * MAX_BYTES))
+
+    def _request(self, kind: str, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
+        return Event(
+            "pin" if kind == "pin" else "asked",
+            int(time.time()),
+            self._hashed(origin.index_dir),
+            self._project(origin),
+            request_id=self._hashed(_plain(text)),
+            model=origin.model,
+            vector=packed(vector),
+            text=text[:MAX_TEXT_CHARS] if self._has_text else "",
+        )
+
+    @property
+    def _explained(self) -> AbstractContextManager[None]:
+        cure = "Check who may write there, and the space on its disk"
+        return explained(StorageError, f"{self.file} cannot be changed: %s. {cure}")
+
+    def _project(self, origin: Origin) -> str:
+        folder = Path(os.path.realpath(origin.folder))
+        return self._hashed(str(project_of(folder) or folder)) if origin.folder else ""
+
+    def _hashed(self, text: str) -> str:
+        """Return a hash that nobody can make without the key, so that no text can be guessed."""
+        data = text.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
+
+    @cached_property
+    def _key(self) -> bytes:
+        make_private(self.folder)
+        if (key := user_key(self.folder / KEY)) is None:
+            raise OSError(f"{self.folder / KEY} is damaged or not for you alone; remove it")
+        return key
+
+    def _append(self, events: Sequence[Event]) -> None:
+        """Add events to the end of the file; if it is too large then, the older half goes."""
+        make_private(self.folder)
+        with briefly_locked(self.folder / LOCK, _LOCK_SECONDS):
+            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            with os.fdopen(os.open(self.file, flags, 0o600), "r+b", buffering=0) as file:
+                os.fchmod(file.fileno(), 0o600)
+                size = file.seek(0, os.SEEK_END)
+                is_torn = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
+                data = b"\n" * is_torn + b"".join(event.line() for event in events)
+                file.write(data)
+            if size + len(data) > MAX_BYTES:
+                self._halve()
+
+    def _halve(self) -> None:
+        """Drop the older half of the events that are no pins, and all that is no event."""
+        events = self._events()
+        pins = [event for event in events if event.kind == "pin"]
+        others = [event for event in events if event.kind != "pin"]
+        self._replace([*pins, *others[len(others) // 2 :]])
+
+    def _rewrite(self, change: Callable[[Event], Event | None], more: Sequence[Event] = ()) -> int:
+        """Change each event, remove those that become None, add more; count what was changed."""
+        make_private(self.folder)
+        with briefly_locked(self.folder / LOCK, 10 * _LOCK_SECONDS):
+            before = self._events()
+            changed = [change(event) for event in before]
+            self._replace([*filter(None, changed), *more])
+        return sum(old != new for old, new in zip(before, changed, strict=True))
+
+    def _replace(self, events: Iterable[Event]) -> None:
+        write_atomically(self.file, b"".join(event.line() for event in events), sync=False)
+
+
+def _plain(text: str) -> str:
+    """Return a request by which it is known again: in any case, with any blanks."""
+    return " ".join(text.casefold().split())
+
+
+def _is_pin(event: Event, pinned: Event) -> bool:
+    """Return whether an event pins the same request to the same skill."""
+    fields = ("kind", "index_id", "request_id", "skill")
+    return all(getattr(event, name) == getattr(pinned, name) for name in fields)
+
+
+def _without(event: Event, skills: frozenset[str]) -> Event | None:
+    """Return an event without some skills; None for what was about one of them alone."""
+    if event.skill in skills:
+        return None
+    offered = tuple(offer for offer in event.offered if offer.skill not in skills)
+    return event._replace(offered=offered)

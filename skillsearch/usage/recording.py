@@ -1,0 +1,76 @@
+"""How a face records what it answers, and has searches learn from what was recorded.
+
+Without a log, nothing here does anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from skillsearch.index.scope import folders_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from skillsearch.config import Settings
+    from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.types import SearchResult, Selection
+    from skillsearch.usage.log import Origin, UsageLog
+
+
+def log_of(settings: Settings) -> UsageLog | None:
+    """Return the log that the settings ask for, if they do."""
+    if settings.usage == "off":
+        return None
+    from skillsearch.usage.log import UsageLog
+
+    return UsageLog.own(has_text=settings.usage == "text")
+
+
+def learn(index: SkillIndex, log: UsageLog | None) -> None:
+    """Have an index count for its skills what a log says of them, or nothing."""
+    dimensions = index.opened.settings.model.dimensions
+    index.usage = log.usage(origin_of(index), dimensions) if log else None
+
+
+def record(
+    log: UsageLog | None,
+    index: SkillIndex,
+    answer: SearchResult,
+    face: str,
+    selection: Selection = (),
+    *,
+    is_shadow: bool = False,
+) -> None:
+    """Keep an answer that an index just gave, to a question from the folder of a selection."""
+    if log:
+        vector = index.analyse(answer.query).vector
+        log.note_request(origin_of(index, selection), answer, vector, face, is_shadow=is_shadow)
+
+
+def record_load(
+    log: UsageLog | None, index: SkillIndex, skill: str, face: str, selection: Selection = ()
+) -> None:
+    """Keep that a skill was loaded, by its id."""
+    if log:
+        log.note_load(origin_of(index, selection), skill, face)
+
+
+def nearest_names(index: SkillIndex, vectors: NDArray[np.float32]) -> list[str]:
+    """Return the name of the skill that is nearest to each vector; empty if there is none."""
+    corpus = index.opened.corpus
+    with index.opened.guard:
+        near = corpus.dense.nearest_to_each(vectors, 1, corpus.documents.left_out)
+        return [corpus.documents[int(pool[0])].name if len(pool) else "" for pool in near]
+
+
+def origin_of(index: SkillIndex, selection: Selection = ()) -> Origin:
+    """Return where a question to an index comes from."""
+    from skillsearch.embedders.embedder import PACKAGED
+    from skillsearch.usage.log import Origin
+    from skillsearch.usage.support import ALIKE, ALIKE_ELSEWHERE
+
+    model, folder = index.opened.settings.model, next(iter(folders_of(selection)), "")
+    alike = ALIKE if model.spec in PACKAGED else ALIKE_ELSEWHERE
+    return Origin(folder, str(index.folder), model.fingerprint, alike)

@@ -1,0 +1,204 @@
+"""What a log of usage says of the skills that there are, and of unanswered requests; pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from skillsearch.records import dataclass
+from skillsearch.types import Record
+from skillsearch.usage.events import Event, unpacked
+from skillsearch.usage.support import ALIKE
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+FEW = 3
+"""A skill offered less often was not passed over yet, and two no rivals."""
+MOST_REQUESTS = 2000
+"""The newest unanswered requests, which are compared with each other."""
+SHOWN_TEXTS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class PassedOver(Record):
+    """A skill that was offered so often, and never loaded."""
+
+    skill: str
+    offered: int
+
+
+@dataclass(frozen=True, slots=True)
+class Collision(Record):
+    """Two skills that were offered together so often, and how often each was loaded then."""
+
+    skills: tuple[str, str]
+    together: int
+    loaded: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gap(Record):
+    """Requests like each other that nothing answered: how often, how many, the nearest skill.
+
+    The `texts` are words of some, if they were kept.
+    """
+
+    times: int
+    requests: int
+    nearest: str
+    texts: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Shadow(Record):
+    """What the hook would have offered so often, and what was loaded instead, maybe nothing."""
+
+    offered: tuple[str, ...]
+    loaded: str
+    times: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport(Record):
+    """What is made of the events of a log, the most frequent first."""
+
+    requests: int
+    loads: int
+    pins: int
+    with_text: int
+    never_offered: tuple[str, ...]
+    never_loaded: tuple[str, ...]
+    passed_over: tuple[PassedOver, ...]
+    collisions: tuple[Collision, ...]
+    gaps: tuple[Gap, ...]
+    shadow: tuple[Shadow, ...]
+
+    @classmethod
+    def of(
+        cls,
+        events: Sequence[Event],
+        skills: Mapping[str, str],
+        nearest: Callable[[NDArray[np.float32]], Sequence[str]],
+        alike: float = ALIKE,
+    ) -> UsageReport:
+        """Read events of one index, given the names of its skills by their ids.
+
+        The names of the skills nearest to the vectors of gaps are asked for together; requests of a
+        cosine from `alike` on are one gap.
+        """
+        requests = [event for event in events if event.kind == "asked"]
+        loads = [event for event in events if event.kind == "loaded"]
+        shown = [event for event in requests if not event.is_shadow]
+        offered = Counter(offer.skill for event in shown for offer in event.offered)
+        loaded = Counter(event.skill for event in loads)
+        names = _Names(skills)
+        passed = ((skill, count) for skill, count in offered.most_common() if count >= FEW)
+        return cls(
+            requests=len(requests),
+            loads=len(loads),
+            pins=sum(event.kind == "pin" for event in events),
+            with_text=sum(bool(event.text) for event in events),
+            never_offered=names.of(skill for skill in skills if skill not in offered),
+            never_loaded=names.of(skill for skill in skills if skill not in loaded),
+            passed_over=tuple(
+                PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
+            ),
+            collisions=tuple(_collisions(shown, loads, names)),
+            gaps=tuple(_gaps(requests, nearest, alike)),
+            shadow=tuple(_shadow(requests, loads, names)),
+        )
+
+
+class _Names(dict[str, str]):
+    """Names by ids; one that is gone keeps its id."""
+
+    def __missing__(self, skill: str) -> str:
+        return skill
+
+    def of(self, skills: Iterable[str]) -> tuple[str, ...]:
+        return tuple(sorted(self[skill] for skill in skills))
+
+
+class _Loaded(NamedTuple):
+    """What a load is due to."""
+
+    request_id: str
+    project_id: str
+
+
+def _loaded_after(loads: Sequence[Event]) -> dict[_Loaded, list[str]]:
+    """Return the skills that were loaded after each request of a project."""
+    after: dict[_Loaded, list[str]] = {}
+    for event in loads:
+        if event.request_id:
+            after.setdefault(_Loaded(event.request_id, event.project_id), []).append(event.skill)
+    return after
+
+
+def _collisions(
+    requests: Sequence[Event], loads: Sequence[Event], names: _Names
+) -> list[Collision]:
+    """Return pairs that are offered together, of which now one was loaded and now the other."""
+    together: Counter[tuple[str, str]] = Counter()
+    chosen: Counter[tuple[tuple[str, str], str]] = Counter()
+    seen: set[tuple[tuple[str, str], _Loaded]] = set()
+    after = _loaded_after(loads)
+    for event in requests:
+        request = _Loaded(event.request_id, event.project_id)
+        for pair in combinations(sorted({offer.skill for offer in event.offered}), 2):
+            together[pair] += 1
+            if (pair, request) not in seen:  # the loads of a request that is repeated count once
+                seen.add((pair, request))
+                chosen.update((pair, skill) for skill in after.get(request, ()) if skill in pair)
+    return [
+        Collision((names[pair[0]], names[pair[1]]), count, (first, second))
+        for pair, count in together.most_common()
+        if count >= FEW and (first := chosen[pair, pair[0]]) and (second := chosen[pair, pair[1]])
+    ]
+
+
+def _gaps(
+    requests: Sequence[Event],
+    nearest: Callable[[NDArray[np.float32]], Sequence[str]],
+    alike: float,
+) -> list[Gap]:
+    """Group the requests that nothing answered around the most frequent of them."""
+    unanswered = [event for event in requests if event.state == "none" and event.vector]
+    size = len(unanswered[-1].vector) if unanswered else 0
+    usable = [event for event in unanswered if len(event.vector) == size][-MOST_REQUESTS:]
+    times = Counter(event.request_id for event in usable)
+    by_id = {event.request_id: event for event in usable}
+    left = sorted(by_id.values(), key=lambda event: (-times[event.request_id], -event.at))
+    if not left:
+        return []
+    rows, is_left = unpacked([event.vector for event in left]), np.ones(len(left), bool)
+    groups: list[list[int]] = []
+    for row in range(len(left)):
+        if is_left[row]:
+            members = np.flatnonzero(is_left & (rows @ rows[row] >= alike))
+            is_left[members] = False
+            groups.append(members.tolist())
+    near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
+    gaps = []
+    for group, name in zip(groups, near, strict=True):
+        group_events = [left[row] for row in group]
+        texts = tuple(event.text for event in group_events if event.text)[:SHOWN_TEXTS]
+        count = sum(times[event.request_id] for event in group_events)
+        gaps.append(Gap(count, len(group), name, texts))
+    return sorted(gaps, key=lambda gap: -gap.times)
+
+
+def _shadow(requests: Sequence[Event], loads: Sequence[Event], names: _Names) -> list[Shadow]:
+    """Return what would have been offered in the shadow, and what was loaded after it."""
+    after, counts = _loaded_after(loads), Counter[tuple[tuple[str, ...], str]]()
+    for event in requests:
+        if event.is_shadow:
+            offered = tuple(names[offer.skill] for offer in event.offered)
+            for skill in after.get(_Loaded(event.request_id, event.project_id), [""]):
+                counts[offered, names[skill] if skill else ""] += 1
+    return [Shadow(offered, loaded, times) for (offered, loaded), times in counts.most_common()]

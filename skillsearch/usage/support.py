@@ -1,0 +1,76 @@
+"""What usage says for a skill: the share of requests like this one that led to it; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skillsearch.records import dataclass
+from skillsearch.usage.events import Event, unpacked
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+ALIKE, ALIKE_ELSEWHERE = 0.5, 0.9
+"""Requests of a lower cosine say nothing of each other: by a packaged model, and by any other."""
+HALF_LIFE_DAYS = 60.0
+PRIOR = 2.0
+"""Weight of the doubt: as if so many requests like this one had led nowhere."""
+PIN_WEIGHT = 4.0
+"""What the user says outright weighs as much as so many loads of today."""
+MOST_EVENTS = 4096
+DAY = 86_400
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Usage:
+    """Requests that led to a skill: a unit vector, the id of the skill and a weight of each.
+
+    They say something of requests of a cosine from `alike` on.
+    """
+
+    vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    skills: Sequence[str] = ()
+    weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    alike: float = ALIKE
+
+    @classmethod
+    def of(
+        cls, events: Sequence[Event], dimensions: int, today: int, alike: float = ALIKE
+    ) -> Usage:
+        """Weigh loads and pins, the newest if they are many, on a day since 1970."""
+        usable = [event for event in events if len(event.vector) == dimensions and event.skill]
+        usable = usable[-MOST_EVENTS:]
+        if not usable:
+            return NO_USAGE
+        ages = [max(today - event.at // DAY, 0) for event in usable]
+        weights = [
+            PIN_WEIGHT if event.kind == "pin" else 0.5 ** (age / HALF_LIFE_DAYS)
+            for event, age in zip(usable, ages, strict=True)
+        ]
+        vectors = unpacked([event.vector for event in usable])
+        return cls(vectors, [event.skill for event in usable], np.array(weights), alike)
+
+    def __len__(self) -> int:
+        return len(self.skills)
+
+    def support(self, vector: NDArray[np.float32]) -> Mapping[str, float]:
+        """Return how far requests like the one of a unit vector led to each skill, from 0 to 1.
+
+        That is the weight of those that led to it as a share of the weight of all, and `PRIOR`.
+        """
+        if not len(self) or len(vector) != self.vectors.shape[1]:
+            return {}
+        likeness = (self.vectors @ vector - self.alike) / (1.0 - self.alike)
+        weights = np.clip(likeness, 0.0, 1.0) * self.weights
+        total, sums = float(weights.sum()) + PRIOR, dict[str, float]()
+        for row in np.flatnonzero(weights).tolist():
+            skill = self.skills[row]
+            sums[skill] = sums.get(skill, 0.0) + float(weights[row])
+        return {skill: weight / total for skill, weight in sums.items()}
+
+
+NO_USAGE = Usage()

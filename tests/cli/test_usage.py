@@ -1,0 +1,111 @@
+"""Tests of the command ``usage``."""
+
+import json
+
+import pytest
+
+from skillsearch.cli import app, options
+from skillsearch.config import load_settings
+from skillsearch.usage.log import UsageLog
+from skillsearch.user_folders import data_dir, user_file
+
+REQUEST = "steep green tea"
+
+
+@pytest.fixture
+def used(cli, drinks_index, monkeypatch):
+    """Run commands on an index of drinks, of which usage is kept with words."""
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(drinks_index))
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "text")
+    for request in (REQUEST, "who won the world cup"):
+        cli("query", request)
+    cli("query", REQUEST)
+    cli("show", "steep-tea")
+    return cli
+
+
+def test_it_says_what_is_kept_and_where(used):
+    told = used("usage")
+    file = data_dir() / "usage" / "events.jsonl"
+    assert f"{file}: {file.stat().st_size:,} bytes" in told.stderr
+    assert "3 requests, 1 load, 0 pins; 4 of these with words" in told.stderr
+    assert "never loaded\t2\tbrew-coffee, squeeze-lemons" in told.stdout
+    assert "gap\t1\tnearest: " in told.stdout
+    assert "who won the world cup" in told.stdout
+
+
+def test_json_has_all_of_it(used):
+    record = json.loads(used("usage", "--json").stdout)
+    assert (record["usage"], record["requests"], record["loads"]) == ("text", 3, 1)
+    assert record["bytes"] == (data_dir() / "usage" / "events.jsonl").stat().st_size
+    assert record["gaps"][0]["texts"] == ["who won the world cup"]
+    assert record["never_loaded"] == ["brew-coffee", "squeeze-lemons"]
+    old = json.loads(used("usage", "--days", "1", "--json").stdout)
+    assert (old["requests"], old["days"]) == (3, 1)
+
+
+def test_without_usage_it_says_so_and_makes_nothing(indexed):
+    told = indexed("usage")
+    assert "Usage is off: nothing is kept." in told.stderr
+    assert told.stdout == ""
+    assert indexed("usage", "--forget", "--yes").exit_code == 0
+    refused = indexed("usage", "--pin", REQUEST, "steep-tea")
+    assert (refused.exit_code, "nothing can be pinned" in refused.stderr) == (2, True)
+    assert indexed("usage", "--unpin", REQUEST, "steep-tea").exit_code == 0
+    assert not data_dir().exists()
+
+
+def test_what_is_forgotten_has_to_be_agreed_to(used):
+    before = UsageLog.own().events()
+    assert "To do it: --yes" in used("usage", "--forget").stderr
+    assert UsageLog.own().events() == before
+    done = json.loads(used("usage", "--forget", "steep-tea", "--yes", "--json").stdout)
+    assert (done["forgotten"], done["done"]) == (3, True)
+    assert b"steep-tea" not in UsageLog.own().file.read_bytes()
+    unknown = used("usage", "--forget", "nobody", "--yes")
+    assert (unknown.exit_code, "Nothing is kept of 'nobody'" in unknown.stderr) == (2, True)
+    used("usage", "--forget", "all", "--yes")
+    assert {path.name for path in (data_dir() / "usage").iterdir()} == {"lock"}
+
+
+def test_a_pin_speaks_for_its_skill_until_it_is_taken_back(used):
+    request = "green tea with lemons"
+
+    def score():
+        said = used("query", request, "--threshold", 0, "--explain", "--json")
+        hits = json.loads(said.stdout)
+        shown = {hit["name"]: hit for hit in hits["hits"] + hits["perhaps"]}
+        return shown.get("squeeze-lemons", {}).get("explain", {}).get("confidence", {})
+
+    before = score()
+    assert not before.get("usage")
+    assert used("usage", "--pin", request, "squeeze-lemons").exit_code == 0
+    assert score()["usage"] > 1
+    taken = used("usage", "--unpin", request, "squeeze-lemons", "--json")
+    assert json.loads(taken.stdout)["unpinned"] == 1
+    assert score() == before
+
+
+def test_what_does_not_go_together_is_refused(used):
+    assert used("usage", "--forget", "all", "--days", "3").exit_code == 2
+    assert used("usage", "--pin", REQUEST, "nobody").exit_code == 1
+
+
+@pytest.mark.parametrize(("said", "choice"), [("y\ny\n", "hashes"), ("y\n\n", "off")])
+def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said, choice):
+    """By default nothing is kept, and the rest of the settings stays as it is."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    make_skill(home / ".agents" / "skills", "tea-timer")
+    user_file().parent.mkdir(parents=True)
+    user_file().write_text("n = 4\n[profiles.web]\nn = 3\n", "utf-8")
+    assert "learn from use" not in cli("setup").stderr
+    for module in (options, app):
+        monkeypatch.setattr(module, "is_interactive", lambda: True)
+    told = cli("setup", stdin=said)
+    assert told.stderr.count("learn from use") == 1
+    assert load_settings().usage == choice
+    assert load_settings().n == 4
+    make_skill(home / ".agents" / "skills", "pour-tea")
+    (home / ".codex").mkdir()
+    assert "learn from use" not in cli("setup", stdin="y\ny\n").stderr
+    assert user_file().read_text("utf-8").count("usage") == 1

@@ -1,0 +1,95 @@
+"""Tests of usage as evidence: what it does to answers, and that without it nothing changes."""
+
+import json
+
+import pytest
+
+from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import MOST_USAGE
+from skillsearch.index.skill_index import SkillIndex
+from skillsearch.usage.events import Event, packed
+from skillsearch.usage.log import UsageLog
+from skillsearch.usage.support import PRIOR, Usage
+
+REQUEST = "something hot in the afternoon"
+WEIGHT = default_calibration().alone["usage"]
+ONE_LOAD = pytest.approx(WEIGHT / (1 + PRIOR) ** 2, abs=0.01)
+
+
+@pytest.fixture
+def index(drinks_index):
+    """Open the index of drinks."""
+    return SkillIndex.open(drinks_index)
+
+
+@pytest.fixture
+def confidence(index):
+    """Return what each piece of evidence adds for each skill, after loads for the same request."""
+
+    def ask(*skills):
+        vector = packed(index.analyse(REQUEST).vector)
+        loads = [Event("loaded", 0, "", vector=vector, skill=f"drinks:{skill}") for skill in skills]
+        index.usage = Usage.of(loads, len(vector), 0)
+        hits = index.search(REQUEST, 3, 0.0, explain=True)
+        return {hit.name: hit.explain.confidence for hit in hits}
+
+    return ask
+
+
+def test_loads_add_to_the_log_odds_of_their_skill_alone(confidence):
+    before, after = confidence(), confidence("steep-tea")
+    assert {name: parts["usage"] for name, parts in before.items()} == dict.fromkeys(before, 0)
+    added = {name: parts["usage"] for name, parts in after.items()}
+    assert added == {name: ONE_LOAD if name == "steep-tea" else 0 for name in added}
+    for name, parts in after.items():
+        assert {**parts, "usage": 0} == before[name]
+
+
+def test_what_loads_add_is_limited(confidence):
+    assert confidence(*["steep-tea"] * 100)["steep-tea"]["usage"] == pytest.approx(
+        WEIGHT * MOST_USAGE**2
+    )
+    assert confidence("steep-tea")["steep-tea"]["usage"] < 0.25 * WEIGHT * MOST_USAGE**2
+
+
+def test_one_mistake_does_not_win_against_loads_that_agree(confidence):
+    added = confidence("steep-tea", "steep-tea", "steep-tea", "brew-coffee")
+    assert added["steep-tea"]["usage"] > 2 * added["brew-coffee"]["usage"] > 0
+
+
+def test_a_load_of_a_copy_speaks_for_its_family(cli, drinks, make_skill, index_dir):
+    tea = (drinks / "steep-tea" / "SKILL.md").read_text("utf-8")
+    copy = make_skill(drinks / "copies", "steep-tea")
+    copy.write_text(tea, "utf-8")
+    assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
+    index = SkillIndex.open(index_dir)
+    vector = packed(index.analyse(REQUEST).vector)
+    for document in (each for each in index.documents() if each.name == "steep-tea"):
+        load = Event("loaded", 0, "", vector=vector, skill=document.doc_id)
+        index.usage = Usage.of([load], len(vector), 0)
+        hits = {hit.name: hit for hit in index.search(REQUEST, 5, 0.0, explain=True)}
+        assert hits["steep-tea"].explain.confidence["usage"] == ONE_LOAD
+
+
+def test_a_load_of_a_skill_that_is_gone_changes_nothing(confidence):
+    assert confidence("gone") == confidence()
+
+
+def test_without_loads_answers_are_the_same_byte_for_byte(cli, drinks_index, monkeypatch):
+    """Off, on without a log, and on with a log that holds requests alone."""
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(drinks_index))
+
+    def answers():
+        said = json.loads(cli("query", "steep green tea", "--explain", "--json").stdout)
+        prompt = cli("prompt", "steep green tea", "--json").stdout
+        return json.dumps({**said, "seconds": 0}), prompt
+
+    off = answers()
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")
+    assert answers() == off
+    assert answers() == off
+    assert {event.kind for event in UsageLog.own().events()} == {"asked"}
+    cli("show", "steep-tea")
+    assert answers() != off
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "off")
+    assert answers() == off
