@@ -91,7 +91,8 @@ class Judged:
         def requests_of(rival: Document) -> list[str]:
             return [text for text in held[self.ids[rival.doc_id]] if text not in ours]
 
-        improver = Improver.of(self.trial, self.index, document)
+        data = Path(document.path).read_bytes()
+        improver = Improver.of(self.trial, self.index, document, data)
         reader = self.reader
         return replace(improver, requests_of=requests_of, readers=READERS, reader=reader)
 

@@ -86,13 +86,12 @@ def _read(publisher: Publisher, skill: Published, origin: str) -> SkillFiles | N
     looked = publisher.look(skill)
     if isinstance(looked, Finding):
         return None
-    skill_md, paths = looked
-    if isinstance(skill_md.frontmatter, Finding):
-        return None
     return SkillFiles(
         document=skill.document,
-        description=text_of(skill_md.frontmatter["description"]),
-        files={path: read_published(skill, path)[0] for path in paths},
-        programs=frozenset(path for path in paths if (skill.folder / path).stat().st_mode & 0o100),
+        description=text_of(looked.frontmatter["description"]),
+        files={path: read_published(skill, path)[0] for path in looked.files},
+        programs=frozenset(
+            path for path in looked.files if (skill.folder / path).stat().st_mode & 0o100
+        ),
         origin=origin,
     )

@@ -84,6 +84,14 @@ class _Read(NamedTuple):
     frontmatter: Frontmatter | Finding
 
 
+class Looked(NamedTuple):
+    """A skill that can be published: its SKILL.md, the frontmatter of that, and all its files."""
+
+    skill_md: _Read
+    frontmatter: Frontmatter
+    files: Mapping[str, FileStat]
+
+
 def read_published(skill: Published, path: str) -> tuple[bytes, os.stat_result | None]:
     """Read a file that `look` listed, SKILL.md with its stat; no error names a local path.
 
@@ -272,7 +280,7 @@ class Publisher:
                 return sorted((make_uri((*base, name)), name, sizes[name]) for name in sizes)
         raise SkillError(f"{shown(uri)} is not a directory of a served skill.")
 
-    def look(self, skill: Published) -> tuple[_Read, dict[str, FileStat]] | Finding:
+    def look(self, skill: Published) -> Looked | Finding:
         """Read SKILL.md and list all files, it first, or return why it cannot be published."""
         try:
             state = FileStat.of(Path(skill.document.path).stat())
@@ -293,18 +301,17 @@ class Publisher:
         if total > MAX_BYTES:
             message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
             return Finding("files-too-large", message)
-        return skill_md, files
+        return Looked(skill_md, frontmatter, files)
 
     def manifest_of(self, skill: Published) -> Manifest | Finding:
         """Make the manifest of a skill, or return why it cannot be published, as `look` does."""
         looked = self.look(skill)
         if isinstance(looked, Finding):
             return looked
-        skill_md, files = looked
         try:
             read = {
-                path: skill_md if path == SKILL_MD else self._file(skill, path, state)
-                for path, state in files.items()
+                path: looked.skill_md if path == SKILL_MD else self._file(skill, path, state)
+                for path, state in looked.files.items()
             }
         except SkillError as error:
             return Finding("file-unreadable", str(error))
@@ -313,7 +320,7 @@ class Publisher:
             ManifestFile(make_uri((*skill.path, *path.split("/"))), file.digest, file.size)
             for path, file in read.items()
         )
-        return Manifest(skill.uri, object_of(all_visible(skill_md.frontmatter)), resources)
+        return Manifest(skill.uri, object_of(all_visible(looked.frontmatter)), resources)
 
     def _file(self, skill: Published, path: str, state: FileStat) -> _Read:
         """Read and hash a file, unless it cannot have changed since it was read."""
@@ -329,13 +336,13 @@ class Publisher:
         frontmatter = strict_frontmatter(data) if path == SKILL_MD else {}
         return _Read(state, is_settled, f"sha256:{content_hash(data)}", len(data), frontmatter)
 
-    def _skills_around(self, uri: str) -> Iterator[tuple[Published, dict[str, FileStat], str]]:
+    def _skills_around(self, uri: str) -> Iterator[tuple[Published, Mapping[str, FileStat], str]]:
         """Yield the published skills that a URI may lie in, innermost first, and the path there."""
         parts = split_uri(uri)
         for length in range(min(len(parts), self._depth), 0, -1):
             skill = self._by_path.get(parts[:length])
             if skill and not isinstance(looked := self.look(skill), Finding):
-                yield skill, looked[1], "/".join(parts[length:])
+                yield skill, looked.files, "/".join(parts[length:])
 
 
 def describe(library: SkillLibrary) -> tuple[str, list[str]]:

@@ -193,18 +193,15 @@ class _Registry:
         looked = publisher.look(skill)
         if isinstance(looked, Finding):
             return None
-        skill_md, _ = looked
-        if isinstance(skill_md.frontmatter, Finding):
-            return None
         root = publisher.library.root_of(skill.document)
         facts = {"skillUri": skill.uri, "trust": root.trust}
         offer = Offer(
             path=skill.path,
-            document=_with_examples(skill.document, skill_md.frontmatter),
-            description=text_of(skill_md.frontmatter["description"]),
+            document=_with_examples(skill.document, looked.frontmatter),
+            description=text_of(looked.frontmatter["description"]),
             url=base.rstrip("/") + _FILES + skill.uri.removeprefix(SCHEME),
-            digest=skill_md.digest,
-            changed_ns=skill_md.state.mtime_ns,
+            digest=looked.skill_md.digest,
+            changed_ns=looked.skill_md.state.mtime_ns,
             facts=facts | ({"origin": root.origin} if is_url(root.origin) else {}),
         )
         return entry_of(offer, self._publisher)

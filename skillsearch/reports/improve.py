@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -26,7 +25,6 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
 from skillsearch.skills.description_edit import with_description
-from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.training.queries import clauses
@@ -179,11 +177,14 @@ class Improver:
 
     @classmethod
     def of(
-        cls, trial: Trial, index: SkillIndex, document: Document, reader: str | None = None
+        cls,
+        trial: Trial,
+        index: SkillIndex,
+        document: Document,
+        data: bytes,
+        reader: str | None = None,
     ) -> Improver:
-        """Take a skill of the index that a trial is like; a ParseError if it cannot be read."""
-        roots = (document.root, *index.opened.settings.root_paths)
-        data, _ = read_skill_md(Path(document.path), roots)
+        """Take a skill of the index that a trial is like, with the bytes of its SKILL.md."""
         return cls(trial, document, data, partial(own_requests, index), reader)
 
     def improve(self, made_from: Sequence[str], measured: Sequence[str]) -> Improvement:

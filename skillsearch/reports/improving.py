@@ -82,7 +82,7 @@ class Improving:
             raise SkillError(f"{visible(self.document.path)} {exc}.") from exc
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             trial = Trial.begin(self.index.opened, Path(folder), progress)
-            improver = Improver.of(trial, self.index, self.document, reader)
+            improver = Improver.of(trial, self.index, self.document, self.data, reader)
             return improver.improve(made_from, measured)
 
     def diff(self, improvement: Improvement) -> str:

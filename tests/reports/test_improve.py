@@ -35,9 +35,9 @@ def index(drinks, tmp_path):
 @pytest.fixture
 def improver(index, tmp_path):
     """Take the skill about tea, whose rivals are found by a request each."""
-    trial = Trial.begin(index.opened, tmp_path / "trial")
+    trial, document = Trial.begin(index.opened, tmp_path / "trial"), index.find("steep-tea")
     return replace(
-        Improver.of(trial, index, index.find("steep-tea"), "off"),
+        Improver.of(trial, index, document, Path(document.path).read_bytes(), "off"),
         requests_of=lambda document: [f"{document.name} please"],
     )
 

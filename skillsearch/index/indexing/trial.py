@@ -6,7 +6,8 @@ indexes are written to a folder of the caller's, and share all but the one skill
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -41,7 +42,6 @@ class Trial:
     folder: Path
     opened: OpenedIndex
     embedder: Embedder
-    written: list[IndexFolder] = field(default_factory=list)
 
     @classmethod
     def begin(cls, like: OpenedIndex, folder: Path, progress: Progress | None = None) -> Self:
@@ -75,8 +75,7 @@ class Trial:
         skill, _, _ = parse_file(file, data, NO_EXAMPLES)
         reader = FileReader()
         reader.files[document.path] = ReadFile(SeenFile(file.stat, ""), skill, ())
-        target = IndexFolder(self.folder / f"changed-{len(self.written)}")
-        self.written.append(target)
+        target = IndexFolder(Path(tempfile.mkdtemp(prefix="changed-", dir=self.folder)))
         with EmbeddingCache(self.embedder.fingerprint, self.embedder.dimensions) as cache:
             cached, options = CachedEmbedder(self.embedder, cache), IndexOptions()
             changes = FileChanges(
