@@ -43,6 +43,6 @@ def why_command(name: str, words: tuple[str, ...], as_json: bool) -> int:
     how = replace(SearchOptions.of(settings), face="terminal")
     request = request_text(words)
     answer = explain_skill(index, name, how, request=request, window=WINDOW)
-    rows = [(check.verdict, check.name, check.detail) for check in answer.checks]
+    rows = [(check.verdict, check.name, check.detail) for check in answer.told]
     show_record(answer.to_dict(), rows, ("verdict", "name", "detail"), as_json=as_json)
     return int(answer.is_out)

@@ -183,7 +183,7 @@ def _said(explained: Explanation) -> set[str]:
 def check_standing(standing: Standing, document: Document, root: Root) -> Iterator[Check]:
     """Say in words how a skill stands, what the best hit has more of, and what to change."""
     by = listed((_NOMINATORS[name] for name in standing.nominators), len(_NOMINATORS))
-    none = "neither its words nor its meaning are among the best, so it is not even ranked"
+    none = "nothing brings it in: neither its words nor its meaning are among the best"
     yield Check.of("candidate", f"brought in by {by}", "" if by else none, "error")
     yield _check_score(standing)
     if standing.is_best:
@@ -265,6 +265,9 @@ def _advise(standing: Standing, document: Document, root: Root) -> Iterator[str]
 
 
 def _advise_on_text(standing: Standing, document: Document) -> Iterator[str]:
+    if not (standing.nominators or standing.lacking):
+        yield "if it is for such requests: say so in its description, which has nothing of this one"
+        return
     if standing.lacking and (not standing.has_rival or standing.behind(_OF_WORDS) >= LEAST):
         words = listed(standing.lacking, _MOST_WORDS)
         body = f"; its body has {listed(standing.in_body, _MOST_WORDS)}" if standing.in_body else ""

@@ -48,6 +48,8 @@ _OUT = {
     "not indexed": "which is not indexed yet; to do that: skillsearch index",
 }
 """What keeps a folder where hosts look out of an index, and what helps, by its state."""
+_FOLDED = "scope settings name copies offer trust file examples hosts listing".split()
+"""Checks that are told in a line together if a request is given and nothing is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,17 @@ class Why(Record):
         """Whether something keeps the skill out, or it does not surely fit the request."""
         is_unfit = self.standing is not None and self.standing.state != "fits"
         return is_unfit or any(check.verdict == "error" for check in self.checks)
+
+    @property
+    def told(self) -> tuple[Check, ...]:
+        """The checks for a reader: those passed before a request was looked at, in one line."""
+        if self.standing is None:
+            return self.checks
+        passed = [check for check in self.checks if _is_folded(check)]
+        names = listed(dict.fromkeys(check.name for check in passed), len(_FOLDED))
+        line = Check("checked", "ok", f"nothing wrong with {names}; details: without the request")
+        rest = (check for check in self.checks[1:] if not _is_folded(check))
+        return (self.checks[0], *([line] if passed else []), *rest)
 
 
 def explain_skill(
@@ -91,10 +104,14 @@ def explain_skill(
     handle = index.handle(document)
     if standing:
         if standing.skill != handle:
-            said = f"what follows is of {standing.skill}, which is shown in its stead"
+            said = f"what follows is of {standing.skill}, which is shown instead"
             checks.append(Check("copies", "warning", said))
         checks += check_standing(standing, document, index.root_of(document))
     return Why(handle, tuple(checks), document.doc_id, document.path, standing)
+
+
+def _is_folded(check: Check) -> bool:
+    return check.verdict == "ok" and check.name in _FOLDED
 
 
 def _errors(checks: Sequence[Check]) -> Iterator[Check]:
@@ -264,7 +281,7 @@ def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -
     if leader == number or leader in store.left_out:
         return Check("copies", "ok", f"it stands for {family}: {family.names}")
     handle = index.handle(store[leader])
-    said = f"it is a near-copy of {handle} ({store[leader].path}), which is shown in its stead"
+    said = f"it is a near-copy of {handle} ({store[leader].path}), which is shown instead"
     return Check("copies", "warning", said)
 
 

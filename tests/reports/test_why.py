@@ -145,7 +145,7 @@ def test_a_near_copy_names_what_is_shown_in_its_stead(tmp_path, build, make_skil
     copies = said(follower, "copies")
     assert copies[0][0] == "warning"
     assert copies[0][1].startswith("it is a near-copy of brew-coffee (")
-    assert copies[1] == ("warning", "what follows is of brew-coffee, which is shown in its stead")
+    assert copies[1] == ("warning", "what follows is of brew-coffee, which is shown instead")
     leader = explain(index, "brew-coffee", request="brew filter coffee")
     assert only(leader, "copies") == (
         "ok",

@@ -150,7 +150,7 @@ _TABLE = (
     # Of a long task less is said by a skill that fits, and chance says more.
     Evidence(
         "cosine_by_length",
-        "that likeness, by the length of the request",
+        "likeness in meaning, by the length of the request",
         1,
         lambda h: h.features["cosine_metadata"] * _length(h),
     ),
