@@ -40,6 +40,9 @@ OF_SKILLS = ("nvidia", "salesforce", "salesforce-variants", "skill-evals", "swe"
 OF_REQUESTS = ("authors-tasks", "authors", "requests-0", "requests-1", "requests-languages")
 BESIDE = ("requests-translated", "requests-hard", "real-development")
 """Collections that are in no mean."""
+MODEL = CHECKOUT / "skillsearch" / "models" / "e5"
+EMBEDDER = ("model.onnx", "model.onnx_data", "words.bin")
+READER = ("reader.onnx", "reader.onnx_data")
 IN_SHORT = {
     "ten by others: everyday tools, agents' skills, software": (*EVERYDAY, *OF_SKILLS),
     "two of requests by unseen writers, with near siblings": ("requests-0", "requests-1"),
@@ -156,6 +159,46 @@ def quality_in_short() -> str:
     return "\n".join(lines)
 
 
+def figures() -> str:
+    """Return what a reader of the first screen asks, a row for each, with its figure."""
+    measured = json.loads(QUALITY.read_bytes())["collections"]
+    kinds = [_mean(measured[name] for name in names) for names in IN_SHORT.values()]
+    real = measured["real-development"]
+    report = json.loads(bench_report.RESULTS.read_bytes())
+    middle = report["sizes"][len(report["sizes"]) // 2]
+    cold, warm = middle["cold_query"]["on"], middle["warm_query"]["reader"]["off"]
+    mb = {
+        part: sum((MODEL / name).stat().st_size for name in names) / 1e6
+        for part, names in {"embed": EMBEDDER, "read": READER}.items()
+    }
+    rows = (
+        (
+            "nDCG@10, mean of ten judged collections that the fit never saw",
+            f"{_share(kinds[0]['read'])}; BM25 alone {_share(kinds[0]['bm25'])},"
+            f" embeddings alone {_share(kinds[0]['dense'])}",
+        ),
+        ("the same for requests in 17 languages, over English skills", _share(kinds[3]["read"])),
+        (
+            "requests over 2,866 real skills that none fits: answered all the same",
+            f"{100 * real['nothing answered']:.0f} %",
+        ),
+        (
+            f"first answer of a new process, {middle['skills']:,} skills",
+            f"{bench_report.digits(cold['cpu_s'])} CPU s, {cold['rss_mb']:.0f} MB",
+        ),
+        ("each further answer", f"{bench_report.digits(warm['wall_ms'])} ms, without the reader"),
+        (
+            "models, in the package: no torch, no hub, no network",
+            f"{mb['embed']:.0f} MB to embed, {mb['read']:.0f} MB to read",
+        ),
+    )
+    return "\n".join(["| | |", "|---|---|", *(f"| {text} | {value} |" for text, value in rows)])
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f}"
+
+
 def _mean(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
     """Return the mean of each measure over the rows that have it."""
     values: defaultdict[str, list[float]] = defaultdict(list)
@@ -169,10 +212,11 @@ def _figure(value: float | None, measure: str) -> str:
     if value is None:
         return ""
     is_error = measure.startswith(("ece", "auroc"))
-    return f"{value:.3f}" if is_error else f"{100 * value:.1f}"
+    return f"{value:.3f}" if is_error else _share(value)
 
 
 PARTS = (
+    Part(README, "figures", figures),
     Part(README, "quality", quality_in_short),
     Part(EVALUATION, "quality", quality),
     Part(README, "speed", partial(speed, is_short=True)),

@@ -120,21 +120,6 @@ def test_a_number_of_a_page_is_that_of_the_code(page, said):
     assert " ".join(said.split()) in " ".join(text.split())
 
 
-@NEEDS_README
-def test_what_the_readme_says_of_quality_was_measured():
-    """Its table is made by ``scripts/pages.py``."""
-    text = " ".join(README.read_text("utf-8").split())
-    hybrid, words, dense = next(
-        iter(table_of(README.read_text("utf-8"), "| judged collections").values())
-    )
-    assert f"nDCG@10 of {hybrid} on average over ten judged collections" in text
-    assert f"BM25 alone reaches {words}, its embeddings alone {dense}" in text
-    measured = json.loads((PACKAGE.parent / "scripts" / "quality.json").read_bytes())["collections"]
-    names = ("requests-languages", "requests-0", "requests-1")
-    other, *english = (f"{100 * measured[name]['read']:.1f}" for name in names)
-    assert f"an nDCG@10 of {other}, English ones {english[0]} and {english[1]}" in text
-
-
 def test_texts_for_agents_name_no_score():
     """What fits is said by the answer; a number in a text would be another threshold."""
     for path in [*PACKAGE.glob("plugin/skills/*/SKILL.md"), EXAMPLES / "find-skills" / "SKILL.md"]:
