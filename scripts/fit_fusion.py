@@ -57,7 +57,7 @@ from scipy.special import expit
 
 from skillsearch import evaluation
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.evaluation.assess import auroc, expected_calibration_error
+from skillsearch.evaluation.assess import auroc, expected_calibration_error, means
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.style import FEWEST, style_auroc
 from skillsearch.evaluation.types import Collection, JudgedQuery
@@ -745,18 +745,9 @@ def choose_threshold(
     return next((step / 100 for step in range(1, 100) if is_enough(step / 100)), 0.99)
 
 
-def means(table: Mapping[str, Mapping[str, float | None]]) -> dict[str, float]:
-    """Return the mean of each measure over the collections that have it, if any has."""
-    found = {
-        name: [value for row in table.values() if (value := row[name]) is not None]
-        for name in next(iter(table.values()))
-    }
-    return {name: statistics.mean(values) for name, values in found.items() if values}
-
-
 def print_table(title: str, table: Table) -> None:
     """Print one line a collection, then the means."""
-    rows: Mapping[str, Mapping[str, float | None]] = {**table, "mean": {**means(table)}}
+    rows: Mapping[str, Mapping[str, float | None]] = {**table, "mean": {**means(table.values())}}
     names = list(rows["mean"])
     print(f"\n{title:24}", *(f"{name:>16}" for name in names))
     for label, row in rows.items():
@@ -814,7 +805,7 @@ def print_ablation(
     for name in (READER, *EVIDENCE):
         out = () if name == READER else (name,)
         scored = predict(samples, folds, out, threshold=threshold, with_reader=name != READER)
-        found = means(measure(samples, weights, scored, threshold))
+        found = means(measure(samples, weights, scored, threshold).values())
         print(f"{name:24}", *(f"{found[n] - whole[n]:+16.3f}" for n in names), flush=True)
     print(f"\n{'without the feature':24} {'nDCG@10':>16}")
     for feature in FEATURES:
@@ -908,7 +899,7 @@ def fit_part(
     calibration, seen = fit_all(samples, threshold, first, logits, free)
     print_table(f"{title}, fitted", seen)
     if ablation and first is None:
-        print_ablation(samples, folds, weights, means(table), threshold)
+        print_ablation(samples, folds, weights, means(table.values()), threshold)
     return Fitted(calibration, table, kinds)
 
 
@@ -1053,7 +1044,7 @@ def sizes(collections: Iterable[Collection]) -> dict[str, dict[str, int]]:
 
 def rounded(table: Table) -> dict[str, float]:
     """Return the means of a table for the record."""
-    return {name: round(value, 4) for name, value in means(table).items()}
+    return {name: round(value, 4) for name, value in means(table.values()).items()}
 
 
 def today() -> str:

@@ -31,6 +31,7 @@ from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import Readers
 from skillsearch.reports.improve import Improvement, Improver, split
+from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.example_requests import ExampleBook
 
 READERS = Readers()
@@ -92,16 +93,14 @@ class Judged:
             return [text for text in held[self.ids[rival.doc_id]] if text not in ours]
 
         data = Path(document.path).read_bytes()
-        improver = Improver.of(self.trial, self.index, document, data)
-        reader = self.reader
-        return replace(improver, requests_of=requests_of, readers=READERS, reader=reader)
+        return Improver(self.trial, document, data, requests_of, self.reader, READERS)
 
 
 def measure(judged: Judged, count: int) -> Iterator[dict[str, object]]:
     """Yield a row for each skill that is drawn, until so many of them had room to improve."""
     for document, made_from, measured in judged.drawn():
         improver = judged.improver(document, measured)
-        before = improver.figures(measured)
+        before, _ = improver.measure(improver.base, document, measured)
         row: dict[str, object] = {"collection": judged.collection.name, "name": document.name}
         row |= {"from": len(made_from), "on": len(measured), "before": before.counts}
         row["room"] = before.first < len(measured)
@@ -123,8 +122,8 @@ def _tried(
     half, other, is_split = split(made_from)
     if is_split:
         blind = improver.improve(half, other)
-        after = improver.figures(measured, blind.description)
-        row["blind"] = _row(blind) | {"after": after.counts}
+        (tried,) = improver.attempts([Proposal((), blind.description)], measured)
+        row["blind"] = _row(blind) | {"after": tried.after.counts}
     return row
 
 

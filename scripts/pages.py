@@ -11,10 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import re
-import statistics
 import sys
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +24,7 @@ import compare
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
+from skillsearch.evaluation.assess import means
 from skillsearch.hosts.table import hosts, usual
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -137,10 +136,10 @@ def quality() -> str:
     measured = json.loads(QUALITY.read_bytes())["collections"]
     names = (*OF_REQUESTS, *EVERYDAY, *OF_SKILLS)
     rows = {name: measured[name] for name in names}
-    rows["**mean**"] = _mean(rows.values())
+    rows["**mean**"] = means(rows.values())
     rows |= {name: measured[name] for name in BESIDE}
     others = [row for name, row in measured.items() if name not in rows]
-    rows[f"in other languages: {len(others)}"] = _mean(others)
+    rows[f"in other languages: {len(others)}"] = means(others)
     lines = [f"| collection | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
     for name, row in rows.items():
         cells = (_figure(row.get(measure), measure) for measure in COLUMNS.values())
@@ -153,7 +152,7 @@ def quality_in_short() -> str:
     measured = json.loads(QUALITY.read_bytes())["collections"]
     lines = ["| judged collections | hybrid | BM25 alone | dense alone |", "|---|---|---|---|"]
     for text, names in IN_SHORT.items():
-        row = _mean(measured[name] for name in names)
+        row = means(measured[name] for name in names)
         cells = (_figure(row[measure], measure) for measure in ("read", "bm25", "dense"))
         lines.append(f"| {text} | {' | '.join(cells)} |")
     return "\n".join(lines)
@@ -162,7 +161,7 @@ def quality_in_short() -> str:
 def figures() -> str:
     """Return what a reader of the first screen asks, a row for each, with its figure."""
     measured = json.loads(QUALITY.read_bytes())["collections"]
-    kinds = [_mean(measured[name] for name in names) for names in IN_SHORT.values()]
+    kinds = [means(measured[name] for name in names) for names in IN_SHORT.values()]
     real = measured["real-development"]
     report = json.loads(bench_report.RESULTS.read_bytes())
     middle = report["sizes"][len(report["sizes"]) // 2]
@@ -197,15 +196,6 @@ def figures() -> str:
 
 def _share(value: float) -> str:
     return f"{100 * value:.1f}"
-
-
-def _mean(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
-    """Return the mean of each measure over the rows that have it."""
-    values: defaultdict[str, list[float]] = defaultdict(list)
-    for name, value in (item for row in rows for item in row.items()):
-        if value is not None:
-            values[name].append(value)
-    return {name: statistics.mean(each) for name, each in values.items()}
 
 
 def _figure(value: float | None, measure: str) -> str:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -562,3 +562,39 @@ def watched():
 def conforms():
     """Check a record by the published rules of its kind, and return it."""
     return runpy.run_path(str(Path(__file__).with_name("ard_rules.py")))["conforms"]
+
+
+@pytest.fixture(scope="session")
+def repeating():
+    """Repeat an action in another thread, as fast as it goes, until the block is over."""
+
+    @contextmanager
+    def repeat(action):
+        is_over = threading.Event()
+
+        def run():
+            while not is_over.is_set():
+                action()
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        try:
+            yield
+        finally:
+            is_over.set()
+            thread.join()
+
+    return repeat
+
+
+@pytest.fixture(scope="session")
+def swap_for_link():
+    """Put a link in the place of a file or folder, and then what was there back."""
+
+    def swap(victim, target, aside):
+        victim.rename(aside)
+        victim.symlink_to(target)
+        victim.unlink()
+        aside.rename(victim)
+
+    return swap

@@ -70,7 +70,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.own_skills",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.interactive", "cli.mcp", "mcp_server", "roots.skill_servers"},
+    "anyio": {"cli.interactive", "cli.hosts.mcp", "mcp_server", "roots.skill_servers"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
     "filelock": {"files.locks"},

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.cli import enrich, enriching, hook, hook_session
+from skillsearch.cli.authoring import enrich, enriching
+from skillsearch.cli.hosts import hook, hook_session
 from skillsearch.daemon import answers, client
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts.table import hosts, with_key

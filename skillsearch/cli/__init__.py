@@ -23,7 +23,7 @@ def main() -> None:
     leave_on_interrupt()
     settle()
     if sys.argv[1:2] == ["hook"]:
-        from skillsearch.cli.hook import parse, run
+        from skillsearch.cli.hosts.hook import parse, run
 
         arguments = parse(sys.argv[2:])
         if arguments is not None:

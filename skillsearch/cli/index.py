@@ -17,7 +17,7 @@ import click
 from skillsearch import config, user_folders
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.hook import forget_told
+from skillsearch.cli.hosts.hook import forget_told
 from skillsearch.cli.options import (
     NamedRoot,
     Setting,

@@ -13,7 +13,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -173,6 +173,11 @@ def describe(item: Diagnostic) -> str:
 def lost(count: int) -> str:
     """Return what a summary begins with if skills are lost to the user."""
     return f"lost: {counted(count, 'skill')}; " if count else ""
+
+
+def in_words(counts: Mapping[str, int]) -> str:
+    """Return how many diagnostics of each severity there are, in words."""
+    return ", ".join(f"{severity}s: {count}" for severity, count in counts.items())
 
 
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli import hook, options
+from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
+from skillsearch.cli.hosts import hook
 from skillsearch.cli.options import LOGGER, Setting, read_flags, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
 from skillsearch.config import MAX_QUERY_CHARS, Settings

@@ -1,11 +1,10 @@
-"""``skillsearch status``, ``doctor``, ``validate``, ``audit``, ``cache``, ``daemon``, ``env``."""
+"""``skillsearch status``, ``doctor``, ``cache``, ``daemon`` and ``env``."""
 
 from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,16 +14,15 @@ import click
 from skillsearch._version import __version__
 from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
-from skillsearch.cli.options import NamedRoot, read_flags, read_settings
+from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.config import Settings, load_settings
 from skillsearch.daemon import client
 from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
-from skillsearch.hosts.table import hosts, readers_of_fields
-from skillsearch.index.opening import open_fresh, open_index
+from skillsearch.index.opening import open_index
 from skillsearch.json_values import checked, objects_of, text_of
-from skillsearch.types import Diagnostic, JsonObject, Root
+from skillsearch.types import JsonObject, Root
 from skillsearch.user_folders import cache_dir, default_index_dir
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ if TYPE_CHECKING:
     Sized = dict[CacheEntry, int]
 
 
-INVALID = 3
-_SHOWN_OF_CODE, _SHOWN_OF_FAMILY = 10, 3
 END_SECONDS = 10.0
 """Longer than a stopping daemon waits for the answers it still owes."""
 
@@ -94,7 +90,7 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
     rows = [
         ("verdict", "in sync with the disk" if record["in_sync"] else "differs from the disk"),
         ("skills", "{indexed:,} indexed, {skipped:,} skipped".format(**record)),
-        ("reported", _in_words(record["diagnostics"])),
+        ("reported", output.in_words(record["diagnostics"])),
         ("index", f"{record['index_dir']} ({_in_mb(record['size_bytes'])})"),
         ("generation", record["generation"]),
         ("model", "{model} ({model_name}), fields {fields}".format(**record)),
@@ -131,114 +127,6 @@ def doctor_command(as_json: bool) -> int:
     rows = [(check.verdict, check.name, check.detail) for check in checks]
     output.show_record(record, rows, ("verdict", "name", "detail"), as_json=as_json)
     return 1 if "error" in verdicts else 0
-
-
-@click.command("validate")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...", type=options.EXISTING)
-@click.option(
-    "--for",
-    "host",
-    type=options.Choice(("spec", *hosts())),
-    metavar="HOST",
-    help="The host that the skills are for, or 'spec' for none. [default: any host]",
-)
-@options.as_json(lambda m: m.CHECKED)
-def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -> int:
-    """Check skills against the Agent Skills specification.
-
-    PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
-    errors. What a host reads and the specification does not know is a note.
-    """
-    from skillsearch.reports.health import validate_paths
-
-    readers = None if host == "spec" else readers_of_fields(host)
-    checked, lost, findings = validate_paths(paths, readers)
-    counts = _report(findings, findings, checked, as_json=as_json, lost=lost)
-    return INVALID if counts["error"] else 0
-
-
-@click.command("audit")
-@options.roots(must_exist=True)
-@click.option(
-    "--all",
-    "shows_all",
-    is_flag=True,
-    help="Print every finding; by default the first 10 of each kind.",
-)
-@click.option("--strict", is_flag=True, help="Exit with 3 for a warning too.")
-@options.index_dir
-@options.as_json(lambda m: m.CHECKED)
-def audit_command(
-    roots: tuple[NamedRoot, ...], shows_all: bool, strict: bool, as_json: bool
-) -> int:
-    """Look for skills written for the search or against the agent.
-
-    Looks at the skills below the ROOTs, which get an index of their own, or else at those of the
-    index. No finding changes what a search finds. Exits with 3 if there are errors.
-
-    \b
-    near-copy              nearly the same as another skill, under another name
-    hidden-text            characters or comments that only the agent reads
-    stuffing               keywords instead of sentences
-    off-topic-description  the body does not do what the description says
-    heads-many             a first hit for requests of many unrelated skills
-    hub                    made of what people ask for in general; it ranks lower
-    instructs-agent        metadata that tells the agent what to use
-    lure                   a stranger's program that is to be run unseen
-    lookalike-name         a name with letters or hyphens that pass for others
-    """  # noqa: D301 - click reads the control character, not its escape
-    from skillsearch.reports.audit import audit
-
-    both = "ROOTs get an index of their own, --index-dir names another; use one of them."
-    refuse(roots and read_flags()["index_dir"], both)
-    settings = read_settings()
-    with output.progress_bars() as bars:
-        if roots:
-            from skillsearch.index.skill_index import SkillIndex
-
-            index = SkillIndex.from_roots(roots, model=settings.model, progress=bars)
-        else:
-            index = open_fresh(settings, say)
-        findings = audit(index, bars)
-    shown = findings if shows_all else _first_of_each_kind(findings)
-    counts = _report(findings, shown, len(index), as_json=as_json)
-    return INVALID if counts["error"] or (strict and counts["warning"]) else 0
-
-
-def _report(
-    findings: Sequence[Diagnostic],
-    shown: Sequence[Diagnostic],
-    checked: int,
-    *,
-    as_json: bool,
-    lost: int | None = None,
-) -> dict[str, int]:
-    """Print findings, all as JSON or the shown ones as lines; return how many of each severity."""
-    from skillsearch.reports.health import count_severities
-
-    counts = count_severities(findings)
-    if as_json:
-        diagnostics = [item.to_dict() for item in findings]
-        about = {"checked": checked} if lost is None else {"checked": checked, "lost": lost}
-        output.emit_json({**about, **counts, "diagnostics": diagnostics})
-    else:
-        output.emit_rows((output.describe(item),) for item in shown)
-        more = Counter(item.code for item in findings) - Counter(item.code for item in shown)
-        left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
-        say(f"more: {left_out} (--all prints all)" if left_out else "")
-        say(f"{output.lost(lost or 0)}skills checked: {checked}; {_in_words(counts)}")
-    return counts
-
-
-def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
-    """Return the first findings with each code, fewer with the same message: of one family."""
-    shown, seen = [], Counter[tuple[str, ...]]()
-    for item in findings:
-        code, message = (item.code,), (item.code, item.message)
-        if seen[code] < _SHOWN_OF_CODE and seen[message] < _SHOWN_OF_FAMILY:
-            seen.update((code, message))
-            shown.append(item)
-    return shown
 
 
 @click.command("cache")
@@ -428,10 +316,6 @@ def _stop() -> None:
             return say("The daemon has stopped.")
         time.sleep(0.02)
     raise DaemonError(f"The daemon does not stop; to end it: kill {stopped['pid']}")
-
-
-def _in_words(counts: Mapping[str, int]) -> str:
-    return ", ".join(f"{severity}s: {count}" for severity, count in counts.items())
 
 
 def _in_mb(size: int) -> str:

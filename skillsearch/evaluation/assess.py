@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -305,6 +306,14 @@ def auroc(answerable: ArrayLike, unanswerable: ArrayLike) -> float:
     below = np.searchsorted(lower, upper, side="left").sum()
     not_above = np.searchsorted(lower, upper, side="right").sum()
     return float(below + not_above) / (2 * len(upper) * len(lower))
+
+
+def means(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
+    """Return the mean of each measure over the rows that have it, if any has."""
+    values: dict[str, list[float]] = {}
+    for name, value in (item for row in rows for item in row.items()):
+        values.setdefault(name, []).extend(() if value is None else (value,))
+    return {name: statistics.mean(each) for name, each in values.items() if each}
 
 
 def expected_calibration_error(

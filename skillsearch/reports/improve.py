@@ -8,9 +8,9 @@ none is taken that costs a rival one of its own.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -28,7 +28,7 @@ from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.training.queries import clauses
-from skillsearch.types import MAX_NAME_CHARS, Record, SearchResult
+from skillsearch.types import MAX_NAME_CHARS, Hit, Record, SearchResult
 
 LEAST_REQUESTS = 4
 """With fewer, a proposal is measured on the requests that it is made from."""
@@ -151,7 +151,7 @@ def split(texts: Iterable[str]) -> tuple[list[str], list[str], bool]:
     return distinct[::2], distinct[1::2], True
 
 
-class _Tried(NamedTuple):
+class Attempt(NamedTuple):
     """A proposal, the index with it, and what becomes of the requests."""
 
     proposal: Proposal
@@ -166,7 +166,10 @@ class _Tried(NamedTuple):
 
 @dataclass(frozen=True)
 class Improver:
-    """Tries descriptions of one skill; `requests_of` another returns those by which it is found."""
+    """Tries descriptions of one skill, whose SKILL.md has some bytes.
+
+    `requests_of` gives the requests by which another skill is to be found as before.
+    """
 
     trial: Trial
     document: Document
@@ -175,140 +178,120 @@ class Improver:
     reader: str | None = None
     readers: Readers = field(default_factory=Readers)
 
-    @classmethod
-    def of(
-        cls,
-        trial: Trial,
-        index: SkillIndex,
-        document: Document,
-        data: bytes,
-        reader: str | None = None,
-    ) -> Improver:
-        """Take a skill of the index that a trial is like, with the bytes of its SKILL.md."""
-        return cls(trial, document, data, partial(own_requests, index), reader)
+    @cached_property
+    def base(self) -> SkillIndex:
+        """The index with the skill as it is."""
+        return self._index(self.trial.opened)
 
     def improve(self, made_from: Sequence[str], measured: Sequence[str]) -> Improvement:
         """Return the best proposal that costs no rival anything."""
-        before, _ = self._measure(self._base, self.document, measured)
+        before, _ = self.measure(self.base, self.document, measured)
         rivals = self._rivals([*made_from, *measured])
-        material = self._material(made_from, rivals)
-        tried = [*self._try([material.made(kinds) for kinds in KINDS], measured)]
-        best = min(tried, key=_Tried.rank).proposal.kinds if tried else ()
-        added = tuple(kind for kind in best if kind in _ADDED)
-        more = [material.made(kinds, with_exclusion=True) for kinds in {added: 0, (): 0}]
-        tried += self._try(more, measured)
+        tried = self._proposals(self._material(made_from, rivals), measured)
         helpful = [attempt for attempt in tried if attempt.after.is_better(before)]
-        costly, shown = 0, Proposal((), self.document.description)
-        effects, after = rivals, before
-        for attempt in sorted(helpful, key=_Tried.rank):
-            now = [self._after(rival, attempt.searched) for rival in rivals]
-            if not any(effect.after.is_worse(effect.before) for effect in now):
-                shown, effects, after = attempt.proposal, now, attempt.after
-                break
-            costly += 1
-        return Improvement(
+        nothing = Improvement(
             name=self.document.name,
             path=self.document.path,
             before=self.document.description,
-            description=shown.description,
-            kinds=shown.kinds,
+            description=self.document.description,
+            kinds=(),
             made_from=len(made_from),
             is_split={*made_from}.isdisjoint(measured),
-            own=Effect(self.document.name, self.document.doc_id, 0, before, after),
-            rivals=tuple(effects),
+            own=Effect(self.document.name, self.document.doc_id, 0, before, before),
+            rivals=rivals,
             tried=len(tried),
-            costly=costly,
+            costly=len(helpful),
         )
+        for costly, attempt in enumerate(sorted(helpful, key=Attempt.rank)):
+            effects = tuple(
+                replace(rival, after=self._of_rival(rival.doc_id, attempt.searched))
+                for rival in rivals
+            )
+            if not any(effect.after.is_worse(effect.before) for effect in effects):
+                proposal, own = attempt.proposal, replace(nothing.own, after=attempt.after)
+                made = replace(nothing, description=proposal.description, kinds=proposal.kinds)
+                return replace(made, own=own, rivals=effects, costly=costly)
+        return nothing
 
-    def figures(self, texts: Sequence[str], description: str = "") -> Figures:
-        """Return the figures of the skill for some requests, as it is or with a description."""
-        if description in ("", self.document.description):
-            return self._measure(self._base, self.document, texts)[0]
-        (tried,) = self._try([Proposal((), description)], texts)
-        return tried.after
+    def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
+        """Try all kinds of proposals, and the best and none of them with an exclusion."""
+        tried = self.attempts(map(material.made, KINDS), measured)
+        best = min(tried, key=Attempt.rank).proposal.kinds if tried else ()
+        added = tuple(kind for kind in best if kind in _ADDED)
+        more = (material.made(kinds, with_exclusion=True) for kinds in dict.fromkeys((added, ())))
+        return tried + self.attempts(more, measured)
 
-    def _try(
-        self, proposals: Iterable[Proposal | None], measured: Sequence[str]
-    ) -> Iterator[_Tried]:
-        """Yield what becomes of the requests with each proposal that the file can hold."""
+    def attempts(self, proposals: Iterable[Proposal | None], texts: Sequence[str]) -> list[Attempt]:
+        """Return what becomes of some requests with each proposal that the file can hold."""
+        attempts = []
         for proposal in filter(None, proposals):
             try:
                 data = with_description(self.data, proposal.description)
                 index = self._index(self.trial.changed(self.document, data))
             except (EditError, ParseError):
                 continue
-            yield _Tried(proposal, index, *self._measure(index, self.document, measured))
+            attempts.append(Attempt(proposal, index, *self.measure(index, self.document, texts)))
+        return attempts
 
-    @cached_property
-    def _base(self) -> SkillIndex:
-        return self._index(self.trial.opened)
+    def measure(
+        self, index: SkillIndex, document: Document, texts: Sequence[str]
+    ) -> tuple[Figures, float]:
+        """Return the figures of a skill for some requests, and the sum of its scores."""
+        cut = default_calibration().threshold
+        hits = [hit for answer in self._answers(index, texts) if (hit := _hit_of(document, answer))]
+        first, fits = sum(hit.rank == 1 for hit in hits), sum(hit.score >= cut for hit in hits)
+        return Figures(len(texts), first, len(hits), fits), sum(hit.score for hit in hits)
 
     def _index(self, opened: OpenedIndex) -> SkillIndex:
         folder = IndexFolder(opened.folder)
         return SkillIndex(folder, opened, self.trial.embedder, readers=self.readers)
 
     def _answers(self, index: SkillIndex, texts: Sequence[str]) -> list[SearchResult]:
-        options = SearchOptions(n=_CUTOFF, threshold=0.0, reader=self.reader)
-        return index.answer(texts, options)
+        return index.answer(texts, SearchOptions(n=_CUTOFF, threshold=0.0, reader=self.reader))
 
-    def _measure(
-        self, index: SkillIndex, document: Document, texts: Sequence[str]
-    ) -> tuple[Figures, float]:
-        """Return the figures of a skill for some requests, and the sum of its scores."""
-        cut = default_calibration().threshold
-        hits = [
-            next((hit for hit in answer if document.path in (hit.path, *hit.duplicates)), None)
-            for answer in self._answers(index, texts)
-        ]
-        held = [hit for hit in hits if hit]
-        first, fits = (sum(hit.rank == 1 for hit in held), sum(hit.score >= cut for hit in held))
-        return Figures(len(texts), first, len(held), fits), sum(hit.score for hit in held)
-
-    def _rivals(self, texts: Sequence[str]) -> list[Effect]:
+    def _rivals(self, texts: Sequence[str]) -> tuple[Effect, ...]:
         """Return the skills nearest to some requests as they are, those first that take most."""
         above, near = Counter[str](), Counter[str]()
-        for answer in self._answers(self._base, texts):
-            own = [self.document.path in (hit.path, *hit.duplicates) for hit in answer]
-            rank = own.index(True) if any(own) else len(own)
-            near.update(hit.doc_id for at, hit in enumerate(answer) if at != rank)
-            above.update(hit.doc_id for hit in answer[:rank])
+        for answer in self._answers(self.base, texts):
+            own = _hit_of(self.document, answer)
+            near.update(hit.doc_id for hit in answer if hit is not own)
+            above.update(hit.doc_id for hit in answer if own is None or hit.rank < own.rank)
         ranked = sorted(near, key=lambda doc_id: (-above[doc_id], -near[doc_id], doc_id))
-        nothing = Figures(0, 0, 0, 0)
-        rivals = (
-            Effect(self._document(doc_id).name, doc_id, above[doc_id], nothing, nothing)
-            for doc_id in ranked[:MOST_RIVALS]
+        before = {doc_id: self._of_rival(doc_id, self.base) for doc_id in ranked[:MOST_RIVALS]}
+        return tuple(
+            Effect(self._document(doc_id).name, doc_id, above[doc_id], figures, figures)
+            for doc_id, figures in before.items()
         )
-        measured = (self._after(rival, self._base) for rival in rivals)
-        return [replace(rival, before=rival.after) for rival in measured]
 
-    def _after(self, rival: Effect, index: SkillIndex) -> Effect:
+    def _of_rival(self, doc_id: str, index: SkillIndex) -> Figures:
         """Return what an index makes of the requests of a rival."""
-        document = self._document(rival.doc_id)
-        texts = self.requests_of(document)[:_MOST_OF_RIVAL]
-        return replace(rival, after=self._measure(index, document, texts)[0])
+        document = self._document(doc_id)
+        return self.measure(index, document, self.requests_of(document)[:_MOST_OF_RIVAL])[0]
 
     def _document(self, doc_id: str) -> Document:
         documents = self.trial.opened.corpus.documents
         return documents[documents.number_of(doc_id) or 0]
 
     def _material(self, made_from: Sequence[str], rivals: Sequence[Effect]) -> Material:
-        document, worst = self.document, rivals[0] if rivals and rivals[0].taken else None
-        rival = None
-        if worst:
-            rival = Rival(worst.name, self._document(worst.doc_id).description)
+        document, rival = self.document, None
+        if rivals and rivals[0].taken:
+            rival = Rival(rivals[0].name, self._document(rivals[0].doc_id).description)
         language = language_for(document.description, document.language)
-        body = self._base.read(document).body
+        body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
         return Material(*texts, rival, language)
 
-    def _weigh(self, terms: Iterable[str]) -> dict[str, float]:
+    def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; of unknown ones that of the rarest."""
-        lexical = self.trial.opened.corpus.lexical[-1]
-        query = lexical.weigh(dict.fromkeys(sorted(terms), 1.0))
-        rows = zip(
-            query.terms, query.idf.tolist(), query.document_frequencies.tolist(), strict=True
-        )
-        return {term: idf if count > 0 else lexical.rarest_idf for term, idf, count in rows}
+        lexical, ordered = self.trial.opened.corpus.lexical[-1], sorted(terms)
+        known = lexical.weigh(dict.fromkeys(ordered, 1.0)).known_idf()
+        return {term: known.get(term, lexical.rarest_idf) for term in ordered}
+
+
+def _hit_of(document: Document, answer: SearchResult) -> Hit | None:
+    """Return the hit that is a document, or stands for it as a copy."""
+    paths = ((hit, (hit.path, *hit.duplicates)) for hit in answer)
+    return next((hit for hit, held in paths if document.path in held), None)
 
 
 def own_requests(index: SkillIndex, document: Document) -> list[str]:

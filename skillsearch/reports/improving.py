@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Self
 
@@ -82,21 +83,21 @@ class Improving:
             raise SkillError(f"{visible(self.document.path)} {exc}.") from exc
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             trial = Trial.begin(self.index.opened, Path(folder), progress)
-            improver = Improver.of(trial, self.index, self.document, self.data, reader)
+            requests_of = partial(own_requests, self.index)
+            improver = Improver(trial, self.document, self.data, requests_of, reader)
             return improver.improve(made_from, measured)
 
     def diff(self, improvement: Improvement) -> str:
         """Return the edit as a unified diff, safe to show; empty if nothing is proposed."""
-        return "".join(self._lines(improvement)) if improvement.is_proposed else ""
-
-    def _lines(self, improvement: Improvement) -> Iterator[str]:
-        path, after = (
-            visible(self.document.path),
-            with_description(self.data, improvement.description),
-        )
+        if not improvement.is_proposed:
+            return ""
+        path, after = visible(self.document.path), self._edited(improvement)
         old, new = (visible(decode_skill_md(data)[0]).split("\n") for data in (self.data, after))
-        for line in difflib.unified_diff(old, new, path, path, lineterm=""):
-            yield f"{line}\n"
+        lines = difflib.unified_diff(old, new, path, path, lineterm="")
+        return "".join(f"{line}\n" for line in lines)
+
+    def _edited(self, improvement: Improvement) -> bytes:
+        return with_description(self.data, improvement.description)
 
     def write(self, improvement: Improvement) -> None:
         """Write the description into the file, and keep the skill's examples for it.
@@ -104,7 +105,7 @@ class Improving:
         Examples know a skill by its description, so they would be lost with the old one. Fails as
         `replace_skill_md` and `change_examples` do.
         """
-        after = with_description(self.data, improvement.description)
+        after = self._edited(improvement)
         examples = [each.text for each in self.document.examples if each.source != "skill"]
         if examples:
             digest = digest_of_skill(self.document.name, improvement.description)

@@ -6,9 +6,9 @@ import os
 import stat
 from pathlib import Path
 
-from skillsearch.errors import SkillError, StorageError
+from skillsearch.errors import SkillError, StorageError, explained
 from skillsearch.files.atomic_files import sync_to_disk, written_beside
-from skillsearch.hosts.folders import HostFolder, project_folders, user_folders
+from skillsearch.hosts.folders import project_folders, user_folders
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import read_skill_md
@@ -22,16 +22,18 @@ def why_not_own(index: SkillIndex, document: Document, folder: Path) -> str:
     `folder` is the working folder: plugins of its project count too.
     """
     root, path = index.root_of(document), Path(os.path.realpath(document.path))
-    plugin = _plugin_of(path, (*user_folders(), *project_folders(folder)))
-    if root.origin:
+    plugins = (
+        looked.plugin
+        for looked in (*user_folders(), *project_folders(folder))
+        if looked.plugin and path.is_relative_to(os.path.realpath(looked.path))
+    )
+    owner = f"it came from {visible(root.origin)}, and the next update" if root.origin else ""
+    if plugin := next(plugins, "") if not owner else "":
+        owner = f"it belongs to the plugin {plugin}, whose next version"
+    if owner:
         return (
-            f"it came from {visible(root.origin)}, and the next update would take the edit away; "
-            "propose the change to its author, or copy its folder among your own skills"
-        )
-    if plugin:
-        return (
-            f"it belongs to the plugin {plugin}, whose next version would take the edit away; "
-            "propose the change to its author, or copy its folder among your own skills"
+            f"{owner} would take the edit away; propose the change to its author, or copy its "
+            "folder among your own skills"
         )
     if root.trust != "vetted":
         return f"nobody vouches for its root {visible(str(root.path))}; if it is yours: {VOUCH}"
@@ -40,33 +42,21 @@ def why_not_own(index: SkillIndex, document: Document, folder: Path) -> str:
     return "" if os.access(path, os.W_OK) else "its file is read-only; change its mode first"
 
 
-def _plugin_of(path: Path, folders: tuple[HostFolder, ...]) -> str:
-    plugins = (looked for looked in folders if looked.plugin)
-    around = (looked.plugin for looked in plugins if path.is_relative_to(_real(looked.path)))
-    return next(around, "")
-
-
-def _real(path: Path) -> Path:
-    return Path(os.path.realpath(path))
-
-
 def replace_skill_md(path: Path, before: bytes, after: bytes) -> None:
     """Replace a SKILL.md in one step, with its mode; where it is a link, what that leads to.
 
     A SkillError if it has other bytes than before by now, a StorageError if it cannot be written;
     then it is as it was.
     """
-    target = _real(path)
-    try:
-        with written_beside(target, after) as temporary:
-            now, status = read_skill_md(target, [target.parent])
-            if now != before:
-                raise SkillError(f"{path} was changed meanwhile; nothing was written. Try again.")
-            temporary.chmod(stat.S_IMODE(status.st_mode))
-            temporary.replace(target)
+    target = Path(os.path.realpath(path))
+    advice = "It is as it was; free some space, or check who may write there."
+    with (
+        explained(StorageError, f"{path} cannot be written: %s. {advice}"),
+        written_beside(target, after) as temporary,
+    ):
+        now, status = read_skill_md(target, [target.parent])
+        if now != before:
+            raise SkillError(f"{path} was changed meanwhile; nothing was written. Try again.")
+        temporary.chmod(stat.S_IMODE(status.st_mode))
+        temporary.replace(target)
         sync_to_disk(target.parent)
-    except OSError as exc:
-        raise StorageError(
-            f"{path} cannot be written: {exc.strerror or exc}. It is as it was; free some space, "
-            "or check who may write there."
-        ) from exc

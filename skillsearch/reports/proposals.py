@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, pairwise
 
 from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
@@ -172,8 +172,8 @@ class Material:
         for block in islice(blocks(self.body), _BODY_BLOCKS):
             text = plain(block.text)
             for run in _runs(text, self.language) if _is_usable(text) else ():
-                pairs = (run[at : at + 2] for at in range(len(run) - 1))
-                counts.update({" ".join(words).casefold() for words in pairs})
+                pairs = (" ".join(pair).casefold() for pair in pairwise(run))
+                counts.update([*dict.fromkeys(pairs)])
         often = {phrase: count for phrase, count in counts.items() if count >= _LEAST_TIMES}
         return self._heaviest(often, _MOST_OF_BODY)
 

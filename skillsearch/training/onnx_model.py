@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import errors_of
-from skillsearch.embedders.onnx_embedder import open_session
 from skillsearch.embedders.word_table import WordTable
 from skillsearch.errors import importing
 from skillsearch.readers.reader import (
@@ -24,7 +22,6 @@ from skillsearch.readers.reader import (
     PRODUCT_SCALE,
     REQUEST,
     SKILL,
-    encode_pair,
 )
 from skillsearch.training.bert_weights import BertWeights, Neutral
 
@@ -55,10 +52,6 @@ NORM_OF = {"attended": "attention.output.LayerNorm", "outer": "output.LayerNorm"
 _SMOOTH = ".smooth"  # ends the name of what the input of a matrix is multiplied by
 _FIRST_NORM = "embeddings.LayerNorm"
 _GRAPH = "skillsearch-e5"
-SMOOTHNESS = 0.7
-"""Share of the reach of an input that its weights take over; half is usual, here more is better."""
-_LEAST_REACH = 1e-4
-_MOST_POWER = 3  # a channel that the pairs do not reach keeps most of its bits
 _MASKED = -1e9  # added to what has no share in a softmax
 
 
@@ -81,47 +74,6 @@ def quantise(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np
     scale = np.abs(weights).max(axis=1) / LARGEST
     rounded = np.rint(weights / scale[:, None]).astype(np.int8)
     return np.ascontiguousarray(rounded.T), scale
-
-
-def find_factors(
-    weights: BertWeights, pairs: Sequence[tuple[str, str]]
-) -> dict[str, NDArray[np.float32]]:
-    """Return `BertWeights.factors` of a reader, from what some pairs of texts reach in it.
-
-    All numbers of an input share one 8-bit scale at run time, so that a few channels that reach far
-    leave the others coarse. Factors for each channel even them out and change nothing else
-    (SmoothQuant, Xiao et al., 2023); powers of two are exact. Only the last input of each layer
-    has channels that reach so far.
-    """
-    model, words = build_graph(weights), weights.words
-    inputs = {
-        node.input[1]: node.input[0]
-        for node in model.graph.node
-        if node.op_type == "DynamicQuantizeMatMul" and node.input[1].endswith(".outer")
-    }
-    names = list(inputs.values())
-    model.graph.output.extend(
-        helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in names
-    )
-    reach = dict.fromkeys(inputs, np.float32(_LEAST_REACH))
-    with tempfile.TemporaryDirectory() as scratch:
-        write_apart(model, path := Path(scratch) / "model.onnx")
-        session = open_session(path)
-        for pair in pairs:
-            ids, parts = encode_pair(words.tokenizer, *pair, len(weights.positions))
-            feeds = {"rows": words.rows(ids)[None], "parts": np.array([parts])}
-            for key, reached in zip(inputs, session.run(names, feeds), strict=True):
-                reach[key] = np.maximum(reach[key], np.abs(reached).max((0, 1)))
-    factors = {}
-    for key, reached in reach.items():
-        layer, _, name = key.partition(".")
-        (source,) = JOINED[name]
-        matrix = weights.tensors[f"encoder.layer.{layer}.{source}.weight"]
-        columns = np.maximum(np.abs(matrix).max(0), _LEAST_REACH)
-        powers = SMOOTHNESS * np.log2(reached) - (1 - SMOOTHNESS) * np.log2(columns)
-        powers = np.clip(np.rint(powers - powers.mean()), -_MOST_POWER, _MOST_POWER)
-        factors[key] = np.exp2(powers).astype(np.float32)
-    return factors
 
 
 def write_apart(model: onnx.ModelProto, out: Path) -> None:

@@ -163,7 +163,7 @@ def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
     indexed, writer, tmp_path, monkeypatch
 ):
     """One process a batch; an answer is kept before the next is asked for."""
-    monkeypatch.setattr("skillsearch.cli.enriching.BATCH", 1)
+    monkeypatch.setattr("skillsearch.cli.authoring.enriching.BATCH", 1)
     failing = WRITER + "\nif len(calls.read_text().split()) == 2: sys.exit('out of credit')\n"
     done = indexed("enrich", "--yes", "--command", writer(program=failing))
     assert done.exit_code == 1
@@ -299,7 +299,7 @@ def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed, monkeypatc
     make(user_file())
     # What reads it for the index is tested by itself.
     monkeypatch.setattr(
-        "skillsearch.cli.enriching.open_fresh", lambda settings, _: open_index(settings)
+        "skillsearch.cli.authoring.enriching.open_fresh", lambda settings, _: open_index(settings)
     )
     done = indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
     assert done.exit_code == 1

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli import hook as prompt_hook
+from skillsearch.cli.hosts import hook as prompt_hook
 from skillsearch.daemon import client
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
@@ -20,7 +20,8 @@ PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 HOSTS = ["claude-code", "codex", "gemini", None]
 SLOW_MACHINE = 120
 PATIENT = (
-    "import sys; from skillsearch.cli import hook, main; sys.argv[1:1] = ['hook']\n"
+    "import sys; from skillsearch.cli import main; from skillsearch.cli.hosts import hook\n"
+    "sys.argv[1:1] = ['hook']\n"
     f"hook.run.__defaults__ = ({SLOW_MACHINE},); main()\n"
 )
 """The program with more than its two seconds, which a busy machine may need to start it."""

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.cli import hook_session
-from skillsearch.cli.hook_session import MAX_GROWTH, MAX_SESSIONS, UNSEEN_SECONDS, Session
+from skillsearch.cli.hosts import hook_session
+from skillsearch.cli.hosts.hook_session import MAX_GROWTH, MAX_SESSIONS, UNSEEN_SECONDS, Session
 from skillsearch.daemon import client
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"

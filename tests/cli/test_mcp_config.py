@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli import hook
+from skillsearch.cli.hosts import hook
 from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder
 from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS

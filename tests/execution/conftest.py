@@ -5,9 +5,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -50,32 +49,6 @@ def secret(tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"secret")
     return path
-
-
-@pytest.fixture(scope="session")
-def swapped_for_links():
-    """Swap a file or folder for a link and back in another thread, until the block is over."""
-
-    @contextmanager
-    def swapping(victim, target, aside):
-        is_over = threading.Event()
-
-        def swap():
-            while not is_over.is_set():
-                victim.rename(aside)
-                victim.symlink_to(target)
-                victim.unlink()
-                aside.rename(victim)
-
-        thread = threading.Thread(target=swap)
-        thread.start()
-        try:
-            yield
-        finally:
-            is_over.set()
-            thread.join()
-
-    return swapping
 
 
 @pytest.fixture(scope="session")

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -434,14 +435,14 @@ SWAPS = 5_000
 @pytest.mark.parametrize("asked", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
-    stager, workspace, host, secret, swapped_for_links, asked, is_folder
+    stager, workspace, host, secret, repeating, swap_for_link, asked, is_folder
 ):
     inside = (host if "host" in asked else workspace.out) / "deep"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
     seen, copy, end = set(), workspace.work / "copy", time.monotonic() + 1
-    with swapped_for_links(victim, target, workspace.work / "aside"):
+    with repeating(partial(swap_for_link, victim, target, workspace.work / "aside")):
         # A busy machine needs more until a copy comes through.
         while not seen or time.monotonic() < end:
             shutil.rmtree(copy, ignore_errors=True)

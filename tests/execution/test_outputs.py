@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 import tracemalloc
+from functools import partial
 
 import pytest
 
@@ -348,14 +349,14 @@ def test_a_file_that_never_ends_is_read_up_to_its_limit(workspace):
 @pytest.mark.slow
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_swapping_a_file_or_folder_for_a_link_brings_nothing_from_outside(
-    workspace, secret, swapped_for_links, is_folder
+    workspace, secret, repeating, swap_for_link, is_folder
 ):
     inside = workspace.out / "sub"
     inside.mkdir()
     (inside / "id.txt").write_text("mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
     seen, end = set(), time.monotonic() + 1
-    with swapped_for_links(victim, target, workspace.work / "aside"):
+    with repeating(partial(swap_for_link, victim, target, workspace.work / "aside")):
         while not seen or time.monotonic() < end:
             seen |= {file.data for file in collect(workspace, ALL).files}
     assert seen == {b"mine"}

@@ -1,6 +1,7 @@
 """Tests of staging a skill: a copy that is as hashed, read-only, and made anew only when needed."""
 
 import hashlib
+import itertools
 import os
 import socket
 import threading
@@ -395,36 +396,27 @@ def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
 
 
 @pytest.mark.slow
-def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(workspace, skill, tmp_path):
+def test_a_file_that_is_swapped_during_the_copy_never_brings_in_another(
+    workspace, skill, tmp_path, repeating, swap_for_link
+):
     write(tmp_path, {"secret": b"secret"})
-    stop = threading.Event()
+    numbers = itertools.count(1)
 
     def swap():
-        number = 0
-        while not stop.is_set():
-            number += 1
-            (skill / "new").write_bytes(b"%d" % number)
-            (skill / "new").replace(skill / "a.txt")
-            (skill / "link").symlink_to(tmp_path / "secret")
-            (skill / "link").replace(skill / "a.txt")
-            (skill / "a").rename(skill / "away")
-            (skill / "a").symlink_to(tmp_path)
-            (skill / "a").unlink()
-            (skill / "away").rename(skill / "a")
+        (skill / "new").write_bytes(b"%d" % next(numbers))
+        (skill / "new").replace(skill / "a.txt")
+        (skill / "link").symlink_to(tmp_path / "secret")
+        (skill / "link").replace(skill / "a.txt")
+        swap_for_link(skill / "a", tmp_path, skill / "away")
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
     seen = set()
-    try:
+    with repeating(swap):
         for _ in range(300):
             staged = stage_skill(workspace, "tea", skill)
             copied = contents(staged.path)
             assert staged.digest == hashed(copied)
             assert b"secret" not in copied.values()
             seen.add(staged.digest)
-    finally:
-        stop.set()
-        swapping.join()
     assert len(seen) > 1
 
 

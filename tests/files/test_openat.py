@@ -3,7 +3,8 @@
 import os
 import socket
 import stat
-import threading
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -128,29 +129,16 @@ def test_a_file_can_be_made_where_none_is(folder):
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder):
-    stop = threading.Event()
-
+def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder, repeating, swap_for_link):
     def swap():
-        while not stop.is_set():
-            (folder / "a").rename(folder / "away")
-            (folder / "a").symlink_to("../outside")
-            (folder / "a").unlink()
-            (folder / "away").rename(folder / "a")
-            stop.wait(0.001)  # let the other thread find it in its place, too
+        swap_for_link(folder / "a", "../outside", folder / "away")
+        time.sleep(0.001)  # let the other thread find it in its place, too
 
-    swapping = threading.Thread(target=swap)
-    swapping.start()
     found = set()
-    try:
+    with repeating(swap):
         for _ in range(30_000):
-            try:
+            with suppress(OSError):
                 found.add(read(open_file(folder, ("a", "plain.txt"))))
-            except OSError:
-                continue
-    finally:
-        stop.set()
-        swapping.join()
     assert found == {b"plain"}
 
 

@@ -20,6 +20,7 @@ from skillsearch.reports.improve import (
 )
 from skillsearch.reports.improving import Improving, read_requests
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
+from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.parser import read_skill
 
 MADE_FROM = ["brew sencha in a kettle", "brew gyokuro leaves"]
@@ -36,10 +37,8 @@ def index(drinks, tmp_path):
 def improver(index, tmp_path):
     """Take the skill about tea, whose rivals are found by a request each."""
     trial, document = Trial.begin(index.opened, tmp_path / "trial"), index.find("steep-tea")
-    return replace(
-        Improver.of(trial, index, document, Path(document.path).read_bytes(), "off"),
-        requests_of=lambda document: [f"{document.name} please"],
-    )
+    data = Path(document.path).read_bytes()
+    return Improver(trial, document, data, lambda rival: [f"{rival.name} please"], "off")
 
 
 def test_words_of_requests_help_with_other_requests_and_rivals_keep_theirs(improver):
@@ -52,7 +51,8 @@ def test_words_of_requests_help_with_other_requests_and_rivals_keep_theirs(impro
     assert all(word in found.description for word in ("sencha", "gyokuro"))
     assert found.rivals
     assert not any(effect.after.is_worse(effect.before) for effect in found.rivals)
-    assert improver.figures(MEASURED, found.description) == found.own.after
+    (again,) = improver.attempts([Proposal((), found.description)], MEASURED)
+    assert again.after == found.own.after
     assert "made from 2 requests, measured on 2 others" in found.summary
     assert "first for 0 → 2" in found.own.summary
 

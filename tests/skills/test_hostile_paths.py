@@ -4,9 +4,8 @@ import base64
 import itertools
 import os
 import socket
-import threading
 import unicodedata
-from contextlib import contextmanager
+from functools import partial
 
 import pytest
 from hypothesis import example, given
@@ -275,24 +274,6 @@ def test_names_that_differ_in_their_normal_form_are_different_files(skill, serve
         assert serve(skill, name) == name.encode()
 
 
-@contextmanager
-def repeating(action):
-    """Repeat an action in another thread, as fast as it goes."""
-    is_over = threading.Event()
-
-    def run():
-        while not is_over.is_set():
-            action()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        is_over.set()
-        thread.join()
-
-
 def swap_file(path, canary):
     """Put a link to the canary in the place of a file, and then the file back."""
     own, aside = path.read_bytes(), path.with_name("aside")
@@ -302,35 +283,26 @@ def swap_file(path, canary):
     aside.replace(path)
 
 
-def swap_folder(folder, outside):
-    """Put a link to an outside folder in the place of a folder, and then the folder back."""
-    aside = folder.with_name("aside")
-    folder.rename(aside)
-    folder.symlink_to(outside)
-    folder.unlink()
-    aside.rename(folder)
-
-
 def by_read_skill_md(skill_dir, path):
     """Read a file as if it were the SKILL.md of its folder."""
     return read_skill_md(skill_dir / path)[0]
 
 
-SWAPS = {
-    "file": ("guide.md", lambda skill: swap_file(skill / "guide.md", skill.parent / "x")),
-    "folder": (
-        "references/guide.md",
-        lambda skill: swap_folder(skill / "references", skill.parents[1] / "outside"),
-    ),
-}
-RACES = [(kind, serve) for kind in SWAPS for serve in READERS] + [("file", by_read_skill_md)]
+SWAPPED = {"file": "guide.md", "folder": "references/guide.md"}
+RACES = [(kind, serve) for kind in SWAPPED for serve in READERS] + [("file", by_read_skill_md)]
 
 
 @pytest.mark.parametrize(("kind", "serve"), RACES)
-def test_what_is_swapped_for_a_link_meanwhile_is_not_followed(skill, kind, serve):
-    path, swap = SWAPS[kind]
-    outcomes = set()
-    with repeating(lambda: swap(skill)):
+def test_what_is_swapped_for_a_link_meanwhile_is_not_followed(
+    skill, kind, serve, repeating, swap_for_link
+):
+    path, outcomes = SWAPPED[kind], set()
+    if kind == "file":
+        swap = partial(swap_file, skill / path, skill.parent / "x")
+    else:
+        folder, outside = skill / "references", skill.parents[1] / "outside"
+        swap = partial(swap_for_link, folder, outside, skill / "aside")
+    with repeating(swap):
         for number in itertools.count():
             if number >= 500 and len(outcomes) > 1:
                 break

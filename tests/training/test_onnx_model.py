@@ -49,14 +49,20 @@ def encoded(weights, texts=TEXTS):
     return [encode_pair(weights.words.tokenizer, REQUEST, text) for text in texts]
 
 
+@pytest.fixture(scope="module")
+def find_factors(import_script):
+    """What the script that writes the packaged models evens a reader out by."""
+    return import_script("build_model").find_factors
+
+
 @pytest.fixture(params=["embedder", "reader"])
-def weights(request, make_bert, make_reader):
+def weights(request, make_bert, make_reader, find_factors):
     """The weights of an embedder, and of a reader whose matrices have factors."""
     if request.param == "embedder":
         return make_bert()
     reader = make_reader()
     pairs = [(REQUEST, text) for text in TEXTS]
-    return dataclasses.replace(reader, factors=onnx_model.find_factors(reader, pairs))
+    return dataclasses.replace(reader, factors=find_factors(reader, pairs))
 
 
 @pytest.mark.parametrize("is_neutral", [True, False])
@@ -68,12 +74,12 @@ def test_the_graph_of_an_embedder_computes_what_numpy_does(make_bert, encode_by_
     np.testing.assert_allclose(vector / np.linalg.norm(vector), expected, atol=1e-5)
 
 
-def test_the_graph_of_a_reader_computes_what_numpy_does(make_reader, read_by_hand):
+def test_the_graph_of_a_reader_computes_what_numpy_does(make_reader, read_by_hand, find_factors):
     """Also beyond the positions of the words; factors change nothing but roundings."""
     weights = make_reader()
     pairs = encoded(weights)
     assert len(pairs[3].ids) > len(weights.words.positions)
-    factors = onnx_model.find_factors(weights, [(REQUEST, TEXTS[2])])
+    factors = find_factors(weights, [(REQUEST, TEXTS[2])])
     for some in (weights, dataclasses.replace(weights, factors=factors)):
         model = in_float(some)
         logits = [
@@ -83,14 +89,14 @@ def test_the_graph_of_a_reader_computes_what_numpy_does(make_reader, read_by_han
         np.testing.assert_allclose(logits, expected, atol=1e-4)
 
 
-def test_inputs_that_reach_far_are_evened_out(make_reader):
+def test_inputs_that_reach_far_are_evened_out(make_reader, find_factors):
     """Factors are powers of two, and divide the channel that reaches far."""
     weights = make_reader()
     name = "encoder.layer.1.intermediate.dense.bias"
     far = weights.tensors[name].copy()
     far[3] = 300
     weights = dataclasses.replace(weights, tensors={**weights.tensors, name: far})
-    factors = onnx_model.find_factors(weights, [(REQUEST, text) for text in TEXTS])
+    factors = find_factors(weights, [(REQUEST, text) for text in TEXTS])
     assert factors.keys() == {"0.outer", "1.outer"}
     for values in factors.values():
         np.testing.assert_array_equal(np.log2(values), np.rint(np.log2(values)))

@@ -340,7 +340,7 @@ def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
 
 
 def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
-    from skillsearch.cli.eval import eval_command
+    from skillsearch.cli.authoring.eval import eval_command
 
     options = {name for one in eval_command.params for name in one.opts}
     for shown in (site, Site(make_app(pages_of(tmp_path), SECRET))):

@@ -9,7 +9,7 @@ import pytest
 from skillsearch.agents.default_tools import LibraryTools, search_skills
 from skillsearch.agents.default_tools import call as call_tool
 from skillsearch.agents.tool import Toolset
-from skillsearch.cli import hook
+from skillsearch.cli.hosts import hook
 from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.library.skill_library import SkillLibrary

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import asdict, replace
+from dataclasses import asdict, field, replace
 from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -78,15 +78,15 @@ class FileChanges:
     """
 
     index: OpenedIndex | None
-    before: Snapshot | None
     discovery: Discovery
     roots: Sequence[Root]
-    seen_before: Mapping[str, SeenFile]
     is_kept: Sequence[int]
-    refused: Set[int]
     reader: FileReader
-    seen_at_ns: int
-    scopes: tuple[Scope, ...] | None
+    refused: Set[int] = frozenset()
+    before: Snapshot | None = None
+    seen_before: Mapping[str, SeenFile] = field(default_factory=dict)
+    seen_at_ns: int = 0
+    scopes: tuple[Scope, ...] | None = ()
     examples: str = ""
 
     @property
@@ -383,17 +383,19 @@ class ChangeDetector:
                 refused.add(position)
             if self.progress:
                 self.progress("read", position + 1, len(files))
-        compared = (
-            self.roots,
-            seen_before,
-            is_kept,
-            refused,
-            reader,
-            seen_at_ns,
-            scopes,
-            self._examples,
+        return FileChanges(
+            index=self.index,
+            discovery=discovery,
+            roots=self.roots,
+            is_kept=is_kept,
+            reader=reader,
+            refused=refused,
+            before=self.snapshot,
+            seen_before=seen_before,
+            seen_at_ns=seen_at_ns,
+            scopes=scopes,
+            examples=self._examples,
         )
-        return FileChanges(self.index, self.snapshot, discovery, *compared)
 
 
 def documents_in(documents: DocumentStore, scopes: Iterable[Scope]) -> Iterator[Document]:

@@ -21,7 +21,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
-from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     FileReader,
@@ -77,29 +77,17 @@ class Trial:
         reader.files[document.path] = ReadFile(SeenFile(file.stat, ""), skill, ())
         target = IndexFolder(Path(tempfile.mkdtemp(prefix="changed-", dir=self.folder)))
         with EmbeddingCache(self.embedder.fingerprint, self.embedder.dimensions) as cache:
-            cached, options = CachedEmbedder(self.embedder, cache), IndexOptions()
-            changes = FileChanges(
-                index=before,
-                before=None,
-                discovery=Discovery((file,), (), ()),
-                roots=settings.roots,
-                seen_before={},
-                is_kept=bytearray(1),
-                refused=frozenset(),
-                reader=reader,
-                seen_at_ns=0,
-                scopes=(),
-            )
-            how = _tell_nobody, options.limits, target.path
-            update = Update(changes, settings, cached, *how)
+            discovery = Discovery((file,), (), ())
+            changes = FileChanges(before, discovery, settings.roots, bytearray(1), reader)
+            cached, limits = CachedEmbedder(self.embedder, cache), SegmentLimits()
+            update = Update(changes, settings, cached, _tell_nobody, limits, target.path)
             with target.lock(), before.guard:
-                delta = DeltaWriter(update, before)
+                delta, shared = DeltaWriter(update, before), before.generation
 
                 def save(folder: Path) -> None:
                     delta.write(folder)
 
-                shared, reused = before.generation, delta.reused
-                target.write(save, settings.to_dict(), before=shared, reused=reused)
+                target.write(save, settings.to_dict(), before=shared, reused=delta.reused)
         if (opened := open_current(target)) is None:
             raise CacheError(f"the index in {target.path} was damaged right after it was written")
         return opened

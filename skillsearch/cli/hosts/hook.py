@@ -19,7 +19,7 @@ import select
 import sys
 import time
 
-from skillsearch.cli.hook_session import Session
+from skillsearch.cli.hosts.hook_session import Session
 from skillsearch.daemon import client
 from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem

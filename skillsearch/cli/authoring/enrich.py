@@ -84,7 +84,7 @@ def enrich_command(
     refuse(stale and not forget, "--stale is for --forget.")
     refuse(forget and not (names or stale), "--forget what? NAMEs, or --stale.")
     # Help is shown without what writes, checks and keeps.
-    from skillsearch.cli.enriching import Enriching, writer_arguments
+    from skillsearch.cli.authoring.enriching import Enriching, writer_arguments
 
     argv, is_host = writer_arguments(command_line) if command_line is not None else ([], False)
     enriching = Enriching(limit, include_unvetted, yes, as_json)

@@ -22,7 +22,7 @@ from skillsearch.environ import runtime_dir
 from skillsearch.files.private import make_private
 from skillsearch.text.followups import leans, needs_nothing
 
-TYPE_CHECKING = False  # as in `skillsearch.cli.hook`
+TYPE_CHECKING = False  # as in `skillsearch.cli.hosts.hook`
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -1,0 +1,1 @@
+"""Commands for authors of skills: check, explain, improve and measure them."""
