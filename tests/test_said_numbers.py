@@ -36,13 +36,18 @@ WORDS = dict(
     )
 )
 CUT = default_calibration().threshold
-WRITTEN = PACKAGE / "evaluation" / "written"
+COMPARED = PACKAGE.parent / "scripts" / "compare.json"
 
 
 def lines_of(path):
     """Count the lines of a file that may be compressed."""
     data = path.read_bytes()
     return len((gzip.decompress(data) if path.suffix == ".gz" else data).splitlines())
+
+
+def compared():
+    """Return the skills, requests and negatives that the peers were compared on, if it is known."""
+    return json.loads(COMPARED.read_bytes())["sizes"]["written"] if COMPARED.exists() else [0] * 3
 
 
 def score(value):
@@ -62,9 +67,7 @@ SAID = {
         f"[{len(hosts())} hosts]",
         f"ours for {lines_of(PACKAGED):,} public skills",
         f"At the default threshold of {CUT}",
-        f"{lines_of(WRITTEN / 'corpus.jsonl')} skills, "
-        f"{lines_of(WRITTEN / 'queries.jsonl')} requests",
-        f"It also holds {lines_of(WRITTEN / 'negatives.jsonl')} twins",
+        *(text.format(*compared()) for text in ("{} skills, {} requests", "also holds {2} twins")),
         f"{mb('model.onnx', 'model.onnx_data', 'words.bin')} MB to embed, "
         f"{mb('reader.onnx', 'reader.onnx_data')} MB to read",
     ],
@@ -129,7 +132,7 @@ def test_texts_for_agents_name_no_score():
 
 @NEEDS_README
 def test_twins_that_are_answered_are_those_of_the_comparison():
-    found = json.loads((PACKAGE.parent / "scripts" / "compare.json").read_bytes())
+    found = json.loads(COMPARED.read_bytes())
     systems = found["collections"]["written"]
     share = f"{100 * systems['skillsearch']['fits'][0]:.0f} %"
     text = " ".join(README.read_text("utf-8").split())

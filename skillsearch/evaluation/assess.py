@@ -41,6 +41,7 @@ UNKNOWN = "unknown"  # name of the queries of an unknown language
 SAME, CROSS = "same language", "cross-language"
 BINS = 10  # bins of the calibration error
 SHARES = (0.9, 0.95)  # shares of the answerable queries to keep by a threshold
+FEW_FALSE = 0.05  # share of unanswerable queries that may get an answer
 
 _SHOWN = 3  # documents shown of an answer
 _BODY_CHARS = 2_000  # of a body, read to tell the language of a document
@@ -228,6 +229,11 @@ def assess_abstention(
         curve=tuple(map(seen.point, thresholds)),
         default=assess_states(system, qrels, kinds, precision=precision),
         keeping={share: seen.point(highest[count - 1]) for share, count in needed.items()},
+        recall_at_few_false={
+            source: recall_at_false(seen.kept_up_to, scores)
+            for source, scores in seen.unanswerable.items()
+            if len(seen.kept_up_to)
+        },
         calibration_error=errors,
         reliability=reliability,
         top_scores={of: tuple(np.where(at == _NONE, 0.0, at).tolist()) for of, at in tops.items()},
@@ -314,6 +320,15 @@ def means(rows: Iterable[Mapping[str, float | None]]) -> dict[str, float]:
     for name, value in (item for row in rows for item in row.items()):
         values.setdefault(name, []).extend(() if value is None else (value,))
     return {name: statistics.mean(each) for name, each in values.items() if each}
+
+
+def recall_at_false(
+    answerable: ArrayLike, unanswerable: ArrayLike, share: float = FEW_FALSE
+) -> float:
+    """Return how many right answers score above all but a share of the unanswerable queries."""
+    lowest_first = np.sort(np.asarray(unanswerable, dtype=np.float64))
+    allowed = int(share * len(lowest_first))
+    return float((np.asarray(answerable) > lowest_first[-1 - allowed]).mean())
 
 
 def expected_calibration_error(

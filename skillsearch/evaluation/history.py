@@ -20,7 +20,7 @@ from skillsearch.text.safe_text import counted, one_line
 
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
 _PROBLEM_CHARS = 200
-_UNKNOWN = Abstention({}, (), None, {}, {}, (), {})
+_UNKNOWN = Abstention({}, (), None, {}, {}, {}, (), {})
 _Count: TypeAlias = Annotated[int, Field(ge=1, le=10**9)]
 _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 

@@ -23,7 +23,7 @@ from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skil
 from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.own_skills import read_own_collection
 from skillsearch.evaluation.report import Outcome
-from skillsearch.evaluation.runs import read_run
+from skillsearch.evaluation.runs import DROPPED, read_run
 from skillsearch.evaluation.style import style_controls
 from skillsearch.evaluation.types import (
     DROPPED_GOLD,
@@ -54,6 +54,7 @@ MAX_TIMED = 100  # judged queries that are timed
 MAX_FOREIGN = 200  # queries taken from a foreign collection
 
 _SETTINGS = tuple("system model fields threshold reader calibration examples".split())
+_OF_A_RUN = ("run", "threshold", "perhaps")
 _WORDS: Mapping[str, Sequence[str]] = {
     "system": SYSTEMS,
     "fields": ("full", "metadata"),
@@ -63,7 +64,8 @@ _WORDS: Mapping[str, Sequence[str]] = {
 _MAX_NAME_CHARS = 80
 _EXAMPLES = (
     "write hybrid, bm25, dense or rrf; NAME=key:value,... such as "
-    "lean=system:hybrid,fields:metadata; or NAME=@FILE for a TREC run file"
+    "lean=system:hybrid,fields:metadata; or NAME=@FILE for a TREC run file, "
+    "NAME=run:FILE,threshold:0.5,perhaps:0.3 for one whose scores say what fits and may fit"
 )
 
 
@@ -88,9 +90,9 @@ class Answered(NamedTuple):
 def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[SystemSpec, ...]:
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
-    A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
-    may contain colons; or ``NAME=@FILE``. What a text does not say is as in the `usual` one. An
-    EvaluationError names the piece, and what is allowed.
+    A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS`, or of
+    `_OF_A_RUN`, and values that may contain colons; or ``NAME=@FILE``. What a text does not say is
+    as in the `usual` one. An EvaluationError names the piece, and what is allowed.
     """
     specs: dict[str, SystemSpec] = {}
     for text in texts or DEFAULT_SYSTEMS:
@@ -121,18 +123,30 @@ def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
         if key in settings:
             raise ValueError(f"it has {key} twice")
         settings[key] = value
+    if not settings.keys().isdisjoint(("run", "perhaps")):
+        return _run_spec(name, settings)
     if name in SYSTEMS and settings.setdefault("system", name) != name:
         raise ValueError(f"{name} is the name of another way to search; choose another name")
     return replace(usual, name=name, **settings)
 
 
+def _run_spec(name: str, settings: Mapping[str, Any]) -> SystemSpec:
+    """Return a run file with the lowest scores of what fits, and of what may fit."""
+    if "run" not in settings or (others := settings.keys() - set(_OF_A_RUN)):
+        said = f"it has {', '.join(sorted(others))} too" if "run" in settings else "it has no run"
+        raise ValueError(f"{said}; a run file has {', '.join(_OF_A_RUN)}")
+    if settings.get("perhaps", 0.0) > settings.get("threshold", 0.0):
+        raise ValueError("perhaps is above the threshold; what may fit scores lower than what fits")
+    return SystemSpec(name, **settings)
+
+
 def _read_setting(piece: str) -> tuple[str, str | float | Path]:
     key, colon, value = piece.partition(":")
-    if not colon or key not in _SETTINGS:
+    if not colon or key not in (*_SETTINGS, *_OF_A_RUN):
         cure = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
         raise ValueError(f"{shown(piece)} is not a setting; {cure}")
     problem = f"{key} is {shown(value)}"
-    if key == "threshold":
+    if key in ("threshold", "perhaps"):
         with suppress(ValueError):
             if 0.0 <= (number := float(value)) <= 1.0:
                 return key, number
@@ -146,7 +160,7 @@ def _read_setting(piece: str) -> tuple[str, str | float | Path]:
         raise ValueError(f"{problem}; use one of: {', '.join(_WORDS[key])}")
     if not value.strip():
         raise ValueError(f"{problem}; name one")
-    return key, Path(value) if key == "calibration" else value
+    return key, Path(value) if key in ("calibration", "run") else value
 
 
 def load_jobs(
@@ -294,9 +308,13 @@ def _open_indexes(
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
     run = read_run(path, collection)
     answers: dict[str, Ranking] = {}
+    dropped: dict[str, Ranking] = {}
     for key in (query.query_id for query in collection.queries):
-        ignored = collection.ignored.get(key, ())
-        answers[key] = tuple(pair for pair in run.get(key, ()) if pair[0] not in ignored)
+        hidden = {*collection.ignored.get(key, ())}
+        answers[key] = tuple(pair for pair in run.get(key, ()) if pair[0] not in hidden)
+        hidden |= {doc_id for doc_id, grade in collection.qrels[key].items() if grade > 0}
+        again = run.get(f"{DROPPED}{key}", ())
+        dropped[key] = tuple(pair for pair in again if pair[0] not in hidden)
     unanswerable = {
         source: {query.query_id: run.get(query.query_id, ()) for query in negatives}
         for source, negatives in negatives_by_source(collection).items()
@@ -304,7 +322,16 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
     # A run without any negative was most likely not asked any.
     if not any(chain(*(of.values() for of in unanswerable.values()))):
         unanswerable = {}
-    return SystemAnswers(spec.name, spec.settings, answers, unanswerable)
+    if any(dropped.values()):
+        unanswerable[DROPPED_GOLD] = dropped
+    return SystemAnswers(
+        name=spec.name,
+        settings=spec.settings,
+        answers=answers,
+        unanswerable=unanswerable,
+        threshold=spec.threshold,
+        lower_bound=spec.perhaps,
+    )
 
 
 def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQuery]:

@@ -1,6 +1,7 @@
 """Runs: what a system answered, as a TREC file, and how good it is as ir_measures defines it.
 
-A line of a file is ``query Q0 document rank score tag``. trec_eval reads a score as a 32-bit float,
+A line of a file is ``query Q0 document rank score tag``; the answer to a query without the skills
+that are right for it is that to ``dropped:query``. trec_eval reads a score as a 32-bit float,
 breaks ties by document id, later ids first, and ignores ranks; so does this module.
 """
 
@@ -28,6 +29,8 @@ MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged
 _DEPTH = 10
 """No measure looks further."""
 
+DROPPED = "dropped:"
+"""Before the id of a query that was asked again, its relevant documents hidden."""
 MAX_GRADE = 9_999  # trec_eval, which may read our runs, crashes on a huge one
 
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
@@ -103,12 +106,14 @@ def parse_minimum(text: str) -> tuple[str, float]:
 def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     """Read the answers to the queries and negatives of a collection.
 
-    Scores stay as written, and documents to ignore stay in. An id that the collection does not have
-    is tried with its percent-encoding undone. Queries that the collection left out because nothing
-    is relevant for them are skipped, as trec_eval does; any other unknown query is an error.
+    Those to queries asked again are found by `DROPPED`. Scores stay as written, and documents to
+    ignore stay in. An id that the collection does not have is tried with its percent-encoding
+    undone. Queries that the collection left out because nothing is relevant for them are skipped,
+    as trec_eval does; any other unknown query is an error.
     """
     documents = {document.doc_id for document in collection.documents}
     queries = {query.query_id for query in (*collection.queries, *collection.negatives)}
+    queries |= {f"{DROPPED}{query.query_id}" for query in collection.queries}
     allowed = queries | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
     with explained(EvaluationError, f"{path} cannot be read: %s", str):
@@ -167,8 +172,7 @@ def write_run(path: Path, answers: Answers, tag: str) -> None:
 def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
     """Write the answers of every system as a run file, ``COLLECTION.SYSTEM.trec``.
 
-    Of equal names the later are numbered. Answers to negatives are included, those to other
-    unanswerable queries are not.
+    Of equal names the later are numbered. Answers to foreign queries are not included.
     """
     taken: set[str] = set()
     for outcome, system in ((one, system) for one in outcomes for system in one.answers):
@@ -178,7 +182,9 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         taken.add(name.casefold())
         answers = dict(system.answers)
         for source, of in system.unanswerable.items():
-            answers |= {} if source in (FOREIGN, DROPPED_GOLD) else of
+            if source == DROPPED_GOLD:
+                of = {f"{DROPPED}{query}": ranking for query, ranking in of.items()}
+            answers |= {} if source == FOREIGN else of
         write_run(folder / f"{name}.trec", answers, system.name)
 
 

@@ -43,7 +43,8 @@ def assess_states(
         return None
     high = float(system.threshold)
     judged = answerable_qrels(qrels)
-    bounds: Mapping[Face, float] = BOUNDS if system.has_states else {"list": high}
+    low = high if system.lower_bound is None else system.lower_bound
+    bounds: Mapping[Face, float] = BOUNDS if system.has_states else {"list": low}
     faces = {face: _assess_face(system, judged, high, low) for face, low in bounds.items()}
     of_list = faces.pop("list")
     says = {query: _read(system, query, judged, high, high).says for query in judged}

@@ -251,6 +251,9 @@ def _abstention_figures(
             share = point.false_answers.get(source) if point else None
             head = words.FALSE_ANSWERS.format(source)
             yield _Figure(group, head, label.format(f"false answers {source}"), share)
+    for source in sources:
+        label, share = f"kept at 5 % false {source}", abstention.recall_at_few_false.get(source)
+        yield _Figure("recall at 5 % false answers to", source, label, share)
     for kind in (ANSWERABLE, "all"):
         label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
         yield _Figure("calibration error", f"{kind} queries", label, error, decimals)

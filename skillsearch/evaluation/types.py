@@ -46,7 +46,8 @@ class JudgedDocument:
 class JudgedQuery:
     """A query or negative of a collection; all but id and text may be empty.
 
-    A negative may be the twin of a query: the same request but for a detail that no skill fits.
+    It may be the twin of a query: the same request but for a detail, so that no skill fits a
+    negative, and other skills fit a query.
     """
 
     query_id: str
@@ -79,9 +80,10 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class SystemSpec:
-    """A way to search with its settings, or a run file with answers, which has no other setting.
+    """A way to search with its settings, or a run file with answers.
 
-    Its fields are ``full`` or ``metadata``; without threshold or calibration it has the default.
+    Its fields are ``full`` or ``metadata``; without threshold or calibration it has the default. Of
+    a run only the threshold can be set, and the lowest score of what may fit.
     """
 
     name: str
@@ -93,17 +95,18 @@ class SystemSpec:
     reader: str = DEFAULT_READER
     examples: Examples = "none"
     run: Path | None = None
+    perhaps: float | None = None
 
     @property
     def settings(self) -> str:
         """All settings in one line, without those that have their default."""
-        if self.run is not None:
-            return f"run file {self.run}"
         parts = [self.system, f"model {self.model}", f"fields {self.fields}"]
+        if self.run is not None:
+            parts = [f"run file {self.run}"]
         usual = SystemSpec(self.name)
-        for key in ("examples", "reader", "threshold", "calibration"):
+        for key in ("examples", "reader", "threshold", "perhaps", "calibration"):
             if (value := getattr(self, key)) != getattr(usual, key):
-                parts.append(f"{key} {value:g}" if key == "threshold" else f"{key} {value}")
+                parts.append(f"{key} {value:g}" if isinstance(value, float) else f"{key} {value}")
         return ", ".join(parts)
 
 
@@ -117,7 +120,8 @@ class SystemAnswers:
     unanswerable: Mapping[str, Answers] = field(default_factory=dict)
     """By source, such as ``negatives``, answers to queries that nothing answers."""
     threshold: float | None = None  # None if scores carry no meaning
-    has_states: bool = False  # whether skills below the threshold may fit
+    has_states: bool = False  # whether skills below the threshold may fit, by the bounds of faces
+    lower_bound: float | None = None  # lowest score of what may fit, of a system of others
     is_calibrated: bool = False  # whether scores claim to be probabilities
     milliseconds: float | None = None  # median of a query, None for a run file
 
@@ -243,6 +247,7 @@ class Abstention:
     curve: tuple[OperatingPoint, ...]  # by ascending threshold
     default: States | None  # at the system's own threshold, if it has one
     keeping: Mapping[float, OperatingPoint]  # share of right answers kept → highest threshold
+    recall_at_few_false: Mapping[str, float]  # by source, above the score that 1 in 20 reach
     calibration_error: Mapping[str, float]  # ``answerable``, ``all``; empty if not calibrated
     reliability: tuple[ReliabilityBin, ...]  # over all queries
     top_scores: Mapping[str, tuple[float, ...]]  # ``answerable`` and by source

@@ -33,7 +33,7 @@ SOURCES = ("foreign", "dropped gold", "negatives")
 def make_abstention(rng, sources, *, is_calibrated=True, is_empty=False):
     """Make scores of first hits, and all that follows from them."""
     if is_empty:
-        return Abstention({}, (), None, {}, {}, (), {})
+        return Abstention({}, (), None, {}, {}, {}, (), {})
     scale = 1.0 if is_calibrated else 31.7
     scores = {"answerable": rng.beta(6, 2, 240)}
     for place, source in enumerate(sources):
@@ -55,6 +55,7 @@ def make_abstention(rng, sources, *, is_calibrated=True, is_empty=False):
         curve=tuple(point(threshold) for threshold in np.linspace(0, 1, 51)),
         default=make_states(point(0.3)) if is_calibrated else None,
         keeping={0.9: point(0.38), 0.95: point(0.27)},
+        recall_at_few_false=dict.fromkeys(sources, 0.41),
         calibration_error={"answerable": 0.0612, "all": 0.0434} if is_calibrated else {},
         reliability=make_bins(rng) if is_calibrated else (),
         top_scores={name: tuple((scale * values).tolist()) for name, values in scores.items()},

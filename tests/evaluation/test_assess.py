@@ -162,7 +162,7 @@ def test_the_json_of_a_report():
 def test_the_json_of_abstention():
     found = report_dict(full_report())["abstention"]
     keys = ("auroc", "curve", "default", "keeping", "calibration_error", "reliability")
-    assert set(found["first"]) == {*keys}
+    assert set(found["first"]) == {*keys, "recall_at_few_false"}
     default = {"threshold": 0.3, "lower_bound": 0.3, "precision": 0.4, "faces": {}}
     assert found["first"]["default"] == default
     assert found["first"]["auroc"] == {"foreign": 0.75}

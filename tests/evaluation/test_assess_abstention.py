@@ -8,7 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.evaluation.assess import assess_abstention, auroc, expected_calibration_error
+from skillsearch.evaluation.assess import (
+    assess_abstention,
+    auroc,
+    expected_calibration_error,
+    recall_at_false,
+)
 from skillsearch.evaluation.types import OperatingPoint, ReliabilityBin, SystemAnswers
 
 SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.3, 0.5, 0.9, 1.0]), min_size=1, max_size=20)
@@ -56,6 +61,25 @@ def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
     found = auroc(answerable, unanswerable)
     assert found == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
     assert found + auroc(unanswerable, answerable) == pytest.approx(1)
+
+
+@given(SCORES, SCORES, st.sampled_from([0.05, 0.25, 0.5]))
+def test_recall_at_few_false_answers_is_the_best_that_a_threshold_allows(right, wrong, share):
+    """A threshold lies below the scores that it accepts, so that ties stay together."""
+
+    def accepted(scores, threshold):
+        return sum(score > threshold for score in scores) / len(scores)
+
+    allowed = [one for one in (-1.0, *right, *wrong) if accepted(wrong, one) <= share]
+    assert recall_at_false(right, wrong, share) == max(accepted(right, one) for one in allowed)
+
+
+def test_recall_at_few_false_answers_is_of_the_right_skills_of_an_answer():
+    """Of 40 negatives two may have an answer: the third scores 0.6."""
+    negatives = {f"n{n}": (("x", score),) for n, score in enumerate([0.9, 0.8, 0.6] + [0.1] * 37)}
+    answers = answered([("a", 0.7)], [("x", 0.9), ("a", 0.61)], [("x", 0.9), ("a", 0.6)], [])
+    found = assess_abstention(system(answers, twin=negatives, far={"f": ()}), qrels_of(answers))
+    assert found.recall_at_few_false == {"twin": 2 / 4, "far": 3 / 4}
 
 
 def test_calibration_error_by_hand():

@@ -127,6 +127,22 @@ def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_pat
     }
 
 
+def test_a_run_with_dropped_gold_says_what_the_system_said(answer, tmp_path):
+    """At its threshold too; a right skill that others left in is not counted against them."""
+    (own,) = answer("hybrid", drop_gold=True).systems
+    save_runs([Outcome(assess(COLLECTION, [own]), (own,))], tmp_path)
+    path = tmp_path / "drinks.hybrid.trec"
+    with path.open("a") as file:
+        file.write("dropped:q1 Q0 tea 1 99 hybrid\n")
+    (again,) = answer(f"hybrid=run:{path},threshold:{own.threshold},perhaps:0.3").systems
+    before, after = (assess(COLLECTION, [one]).systems[0].abstention for one in (own, again))
+    assert set(after.auroc) == {"negatives", "dropped gold"}
+    for name in ("auroc", "recall_at_few_false"):
+        assert getattr(after, name) == pytest.approx(getattr(before, name))
+    for name in ("answerable", "unanswerable", "threshold", "lower_bound"):
+        assert getattr(after.default, name) == getattr(before.default, name)
+
+
 def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
     """Nor is what is ignored; what every document answers has no gold to drop."""
     systems = answer("hybrid", "dense", drop_gold=True).systems

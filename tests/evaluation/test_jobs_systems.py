@@ -44,6 +44,12 @@ def test_a_file_behind_an_at_sign_is_a_run():
     assert spec.settings == "run file runs/a=b,c:d.trec"
 
 
+def test_a_run_may_say_from_which_score_a_skill_fits_and_may_fit():
+    spec = parse_system("theirs=run:c:d.trec,threshold:0.5,perhaps:0.25", model="hashing")
+    assert spec == SystemSpec("theirs", run=Path("c:d.trec"), threshold=0.5, perhaps=0.25)
+    assert spec.settings == "run file c:d.trec, threshold 0.5, perhaps 0.25"
+
+
 def test_the_settings_are_told_in_a_line():
     assert parse_system("hybrid").settings == "hybrid, model onnx, fields full"
     text = "a=system:rrf,threshold:0.50,calibration:x.json"
@@ -74,6 +80,11 @@ def test_the_settings_are_told_in_a_line():
         ("a=system:bm25,system:dense", "it has system twice"),
         ("a=system:bm25,", "'' is not a setting"),
         ("a=@", "no file name after the @"),
+        ("a=run:", "run is ''; name one"),
+        ("a=perhaps:0.1", "it has no run; a run file has run, threshold, perhaps"),
+        ("a=run:b,system:bm25", "it has system too; a run file has run, threshold, perhaps"),
+        ("a=run:b,threshold:0.2,perhaps:0.3", "perhaps is above the threshold"),
+        ("a=run:b,perhaps:0.3", "perhaps is above the threshold"),
         ("bm25=system:dense", "bm25 is the name of another way to search"),
     ],
 )

@@ -36,7 +36,7 @@ STATES = States(
     {"twin": StateShares(0.0, 0.25, 0.5, 0.25)},
     *(0.3, None, {}),
 )
-NOTHING = Abstention({}, (), None, {}, {}, (), {})
+NOTHING = Abstention({}, (), None, {}, {}, {}, (), {})
 SIX = ("bm25", "dense", "hybrid", "hybrid-large", "tuned", "foreign-run")
 HOSTILE = {
     "chinese": "混合检索",

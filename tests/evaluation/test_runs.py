@@ -74,6 +74,13 @@ def test_scores_are_told_apart_as_32_bit_floats(read):
     assert trec_eval_order({"a": 0.500000001, "b": 0.5, "c": 0.5000001}) == order(found["q1"])
 
 
+def test_answers_to_queries_that_were_asked_again_keep_their_mark(read):
+    found = read("dropped:q1 Q0 b 1 0.5 x\nq1 Q0 a 1 0.5 x\n")
+    assert found == {"dropped:q1": (("b", 0.5),), "q1": (("a", 0.5),)}
+    with pytest.raises(EvaluationError, match="dropped:n1"):
+        read("dropped:n1 Q0 b 1 0.5 x\n")
+
+
 def test_queries_that_the_collection_left_out_are_passed_over(read):
     """An empty file is the run of a system that never answers."""
     assert read("") == {}

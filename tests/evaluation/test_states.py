@@ -116,6 +116,9 @@ def test_only_the_threshold_tells_without_a_lower_bound_below_it():
     raw = measured(replace(SYSTEM, has_states=False))
     assert raw.answerable == StateShares(recall=1 / 8, false=1 / 8, perhaps=0.0, none=6 / 8)
     assert raw.faces == {}
+    own = measured(replace(SYSTEM, has_states=False, lower_bound=0.1))
+    assert (own.lower_bound, own.faces) == (0.1, {})
+    assert own.answerable == StateShares(recall=1 / 8, false=1 / 8, perhaps=3 / 8, none=3 / 8)
     low = measured(replace(SYSTEM, threshold=0.05, has_states=False))
     assert (low.threshold, low.lower_bound) == (0.05, 0.05)
     assert low.answerable == StateShares(recall=5 / 8, false=1 / 8, perhaps=0.0, none=2 / 8)

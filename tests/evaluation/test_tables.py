@@ -231,6 +231,9 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
         known = system.abstention
         for source, auroc in known.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
+        for source, share in known.recall_at_few_false.items():
+            label = f"kept at 5 % false {source}"
+            assert said[system.name, label] == pytest.approx(share, abs=1e-6)
         points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
         for name, point in points.items():
             shares = {f"threshold ({name})": point.threshold, f"kept ({name})": point.recall}

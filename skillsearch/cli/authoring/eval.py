@@ -49,7 +49,8 @@ _COMPARING = (
     metavar="TEXT",
     help="A system to compare; the first is the baseline: hybrid, bm25, dense, rrf; "
     "NAME=key:value,... with system, model, fields, threshold, calibration, reader; "
-    "NAME=@FILE for a TREC run file. Repeatable. [default: hybrid, bm25, dense]",
+    "NAME=@FILE for a TREC run file, or NAME=run:FILE,threshold:N,perhaps:N if its scores say what "
+    "fits and what may. Repeatable. [default: hybrid, bm25, dense]",
 )
 @click.option("--split", default="test", metavar="S", help="Read qrels/S.tsv. [default: test]")
 @click.option(
