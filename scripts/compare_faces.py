@@ -83,6 +83,7 @@ SERVERS = {
         "search_skills",
         before=(("remove_source", {"url": GITHUB, "purge": True}),),
     ),
+    "skill-retrieval-mcp": Server(("{bin}/skill-mcp", "serve"), "search_skills"),
     "skill-proof-router": Server(
         ("{bin}/skill-proof-mcp",), "skill_select", more={"roots": ["{skills}"]}
     ),
