@@ -21,12 +21,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -37,7 +35,7 @@ import numpy as np
 from bench_corpus import Text, write_file
 from bench_measures import (
     disk_bytes,
-    import_seconds,
+    machine,
     median_of,
     repeat_command,
     run_command,
@@ -344,18 +342,6 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     lines = (collection / "queries.jsonl").read_bytes().splitlines()
     queries = sum(bool(line.strip()) for line in lines)
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
-
-
-def machine() -> Record:
-    """Return what tells how fast this machine is, and when it was."""
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "cpus": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "python": platform.python_version(),
-        "import_numpy_cpu_s": import_seconds("numpy"),
-    }
 
 
 def joined(report: Record, sizes: Sequence[Record]) -> Record:

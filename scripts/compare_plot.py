@@ -26,9 +26,10 @@ WIDTH, HEIGHT = 10.2, 4.6
 KINDS: dict[str, tuple[str, Literal["full", "none"], str]] = {
     "skillsearch": (OURS, "full", "skillsearch"),
     "model": (THEIRS, "none", "with a model"),
+    "static": (THEIRS, "full", "with static embeddings"),
     "words": (OTHERS, "full", "words alone"),
 }
-MARKERS = "oD^sv<>phXPd*8"
+MARKERS = "oD^sv<>phXPd*8H+"
 PANELS = {"cold_cpu_s": "cold: CPU s to a first answer", "rss_mb": "peak memory, MB"}
 _NAME_HEIGHT = 0.062
 """Share of the height that a name takes."""
@@ -36,11 +37,17 @@ Record = dict[str, Any]
 
 
 def draw(report: Record, path: Path) -> None:
-    """Draw each collection of a report; the second and later ones into files named by them."""
+    """Draw each collection whose costs are known; later ones into files named by them.
+
+    Systems of which one half was not measured are left out.
+    """
     for number, (name, rows) in enumerate(report["collections"].items()):
         skills, requests, _ = report["sizes"][name]
         place = path.with_stem(f"{path.stem}-{name}") if number else path
-        measured = {system: row for system, row in rows.items() if "ndcg" in row}
+        is_known = {"ndcg", *PANELS}.issubset
+        measured = {system: row for system, row in rows.items() if is_known(row)}
+        if not measured:
+            continue
         with style.context(["default", STYLE]):
             figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
             figure.set_facecolor("white")

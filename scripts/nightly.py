@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from bench_measures import commit
 from bench_plots import DPI, OURS, STYLE
 from compare import CHECKOUT, WRITTEN, last_line
 from matplotlib import style
@@ -210,10 +211,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, help="keep the environments of peers here")
     args = parser.parse_args()
     today = datetime.now(UTC)
-    commit = subprocess.run(
-        ["git", "-C", str(CHECKOUT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
-    ).stdout.strip()
-    record: Record = {"date": f"{today:%Y-%m-%d}", "commit": commit, "steps": {}}
+    record: Record = {"date": f"{today:%Y-%m-%d}", "commit": commit(), "steps": {}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_ordinary(folder / "ordinary.jsonl")

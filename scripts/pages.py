@@ -20,7 +20,7 @@ from typing import NamedTuple
 import bench_plots
 import bench_report
 import click
-import compare
+import compare_tables
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
@@ -122,10 +122,40 @@ def speed(*, is_short: bool) -> str:
     return bench_report.section(report, is_short=is_short)
 
 
-def peers() -> str:
-    """Return the table of what ``compare.py`` measured on the written collection."""
+def compared() -> dict[str, dict[str, compare_tables.Record]]:
+    """Return the rows of what ``compare.py`` measured on each collection."""
     report = json.loads((CHECKOUT / "scripts" / "compare.json").read_bytes())
-    return "\n".join(compare.table(report["collections"]["written"]))
+    collections: dict[str, dict[str, compare_tables.Record]] = report["collections"]
+    return collections
+
+
+def peers(half: str) -> str:
+    """Return the table of one half of the comparison on the written collection, and of when."""
+    rows = compared()["written"]
+    columns = {"quality": compare_tables.QUALITY, "cost": compare_tables.COST}[half]
+    return "\n".join([*compare_tables.table(rows, columns), "", compare_tables.when(rows, half)])
+
+
+def peers_by_language() -> str:
+    """Return nDCG@10 and R@5 of compared systems by the language of requests."""
+    return "\n".join(compare_tables.languages_table(compared()["written"]))
+
+
+def peers_beside() -> str:
+    """Return what compared systems do when nothing fits, and with contrast pairs."""
+    collections = compared()
+    lines = compare_tables.beside_table(collections)
+    whens = [
+        f"{name}: {compare_tables.when(collections[name], 'quality')}"
+        for name in ("requests-hard", "real-nothing")
+        if name in collections
+    ]
+    return "\n".join([*lines, "", *whens])
+
+
+def peers_tokens() -> str:
+    """Return what an agent reads of compared systems."""
+    return "\n".join(compare_tables.tokens_table(compared()["written"]))
 
 
 def quality() -> str:
@@ -211,7 +241,11 @@ PARTS = (
     Part(EVALUATION, "quality", quality),
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
-    Part(MEASURED, "peers", peers),
+    Part(MEASURED, "peers: quality", partial(peers, "quality")),
+    Part(MEASURED, "peers: languages", peers_by_language),
+    Part(MEASURED, "peers: nothing and pairs", peers_beside),
+    Part(MEASURED, "peers: tokens", peers_tokens),
+    Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),
     Part(COMMAND_LINE, "settings", settings_table),
@@ -230,11 +264,8 @@ def with_part(text: str, part: Part) -> str:
     return changed
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Write all parts and the plot of the growth, or check them."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--check", action="store_true", help="name what is old, write nothing")
-    is_check = parser.parse_args(arguments).check
+def bring_up_to_date(*, is_check: bool = False) -> list[str]:
+    """Write all parts and the plot of the growth, and name those that were old; or only name."""
     old = []
     for part in PARTS:
         page = CHECKOUT / part.page
@@ -249,6 +280,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         old.append(str(bench_report.PLOT.relative_to(CHECKOUT)))
         if not is_check:
             bench_plots.plot_growth(sizes, bench_report.PLOT)
+    return old
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Write all parts and the plot of the growth, or check them."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--check", action="store_true", help="name what is old, write nothing")
+    is_check = parser.parse_args(arguments).check
+    old = bring_up_to_date(is_check=is_check)
     print("\n".join(old) or "All parts of the pages are as they should be.")
     sys.exit(bool(old) and is_check)
 

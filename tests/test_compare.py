@@ -2,6 +2,9 @@
 
 import ast
 import json
+import sys
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,10 +12,59 @@ import pytest
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.skills.parser import read_skill
 
+PEERS = Path(__file__).parents[1] / "scripts" / "compare_peers"
+SERVER = """
+import json, sys
+def say(message): print(json.dumps({"jsonrpc": "2.0", **message}), flush=True)
+for line in sys.stdin:
+    asked = json.loads(line)
+    params = asked.get("params", {})
+    if "id" not in asked:
+        say({"method": "notifications/message", "params": {}})
+        continue
+    answers = {
+        "initialize": {"instructions": "ask me", "protocolVersion": params.get("protocolVersion")},
+        "tools/list": {"tools": [{"name": "find", "description": "finds", "hidden": "x" * 500}]},
+    }
+    if asked["method"] in answers:
+        say({"id": asked["id"], "result": answers[asked["method"]]})
+    elif params["name"] != "find":
+        say({"id": asked["id"], "error": {"code": -32602, "message": "no such tool"}})
+    else:
+        text = " ".join([params["arguments"]["words"], *params["arguments"]["roots"]])
+        is_bad = params["arguments"]["words"] == "bad"
+        content = [{"type": "text", "text": text}]
+        say({"id": asked["id"], "result": {"content": content, "isError": is_bad}})
+"""
+"""An MCP server that answers with what it was asked, and says more than it has to."""
+
 
 @pytest.fixture
 def compare(import_script):
     return import_script("compare")
+
+
+@pytest.fixture
+def judging(import_script):
+    return import_script("compare_judge")
+
+
+@pytest.fixture
+def faces(import_script):
+    return import_script("compare_faces")
+
+
+@pytest.fixture
+def adapters(monkeypatch, tmp_path):
+    """The functions that ask peers, with an empty home folder."""
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.syspath_prepend(PEERS)
+    monkeypatch.delitem(sys.modules, "adapters", raising=False)
+    import adapters
+
+    return adapters
 
 
 @pytest.fixture
@@ -44,15 +96,126 @@ def test_skills_are_written_as_folders_that_every_parser_reads(compare, collecti
     assert ids["brew-tea"] == "a"
 
 
-def test_a_threshold_passes_no_more_wrong_answers_than_allowed_and_keeps_what_is_above(compare):
+@pytest.mark.parametrize("name", ["sqlite-fts5", "bm25s", "rank-bm25"])
+def test_a_peer_answers_alike_from_a_new_index_and_an_opened_one(
+    compare, collection, adapters, tmp_path, name
+):
+    """The keys of its hits are folders of skills, the best first; other peers need their own."""
+    ids = compare.write_skills(collection, tmp_path / "skills")
+    ask = getattr(adapters, compare.adapter_of(name))
+    made, opened = (ask(tmp_path / "skills", fresh) for fresh in (True, False))
+    for text in ("hot water", '"FOAM" AND (milk', "?", "zeppelin"):
+        hits, fits, named = made(text)
+        assert opened(text) == (hits, fits, named)
+        assert [score for _, score in hits] == sorted((score for _, score in hits), reverse=True)
+        assert fits == named == bool(hits)
+        if "milk" in text:
+            assert ids[hits[0][0]] == "c"
+    assert made("zeppelin") == ([], False, False)
+
+
+def test_every_peer_has_an_adapter_and_every_face_a_peer(compare, faces):
+    tree = ast.parse((PEERS / "adapters.py").read_text("utf-8"))
+    functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
+    assert {compare.adapter_of(name) for name in compare.PEERS} <= functions
+    assert faces.SERVERS.keys() | faces.HOOKS.keys() <= compare.PEERS.keys()
+
+
+@pytest.fixture
+def place(faces, tmp_path):
+    """A folder with the server."""
+    (tmp_path / "server.py").write_text(SERVER)
+    folders = {"bin": str(tmp_path), "home": str(tmp_path), "skills": str(tmp_path / "skills")}
+    return faces.Place(folders, [sys.executable], {})
+
+
+def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(faces, place):
+    server = faces.Server(("{bin}/server.py",), "find", "words", {"roots": ["{skills}"]})
+    with faces.Session(server, place) as session:
+        assert session.greet()["protocolVersion"] == faces.PROTOCOL
+        assert session.search("tea") == f"tea {place.folders['skills']}"
+        with pytest.raises(faces.FaceError, match="bad"):
+            session.search("bad")
+        with pytest.raises(faces.FaceError, match="no such tool"):
+            session.call("lose", {})
+        assert session.cpu_s() > 0
+    found = faces.tokens_of_server(server, place, ["tea", "tea pot", "a b c d e"], len)
+    assert found["answer"] == len("tea pot ~")
+    assert len("ask me find finds") < found["definitions"] < 200
+
+
+def test_a_server_that_ends_or_is_silent_is_an_error(faces, place, monkeypatch):
+    monkeypatch.setattr(faces, "ANSWER_S", 0.2)
+    for code in ("", "import time; time.sleep(9)"):
+        server = faces.Server(("-c", code), "find")
+        with faces.Session(server, place) as session, pytest.raises(faces.FaceError):
+            session.greet()
+
+
+def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(faces, place):
+    code = """
+import json, sys
+event = json.load(sys.stdin)
+if event["prompt"] != "quiet":
+    added = {"additionalContext": event["prompt"] + " " + event["cwd"]}
+    print(json.dumps({"hookSpecificOutput": added}))
+"""
+    hook = faces.Hook(("-c", code.replace("{", "{{").replace("}", "}}")))
+    assert faces.run_hook(hook, place, "tea")[0] == f"tea {place.folders['home']}"
+    found = faces.tokens_of_hook(hook, place, ["tea", "quiet"], len)
+    assert found["hook"] == len("tea ~") / 2
+
+
+def test_figures_of_a_half_that_is_not_measured_stay(compare):
+    old = {"ndcg": 1, "cold_cpu_s": 2, "measured": {"quality": "old", "cost": "old"}}
+    new = {"ndcg": 3, "measured": {"quality": "new"}}
+    before = {"collections": {"c": {"bm25s": old, "gone": old}, "d": {"bm25s": old}}}
+    report = {"collections": {"c": {"bm25s": new}}, "sizes": {}, "packages": {}, "network": False}
+    found = compare.joined(before, report)["collections"]
+    measured = {"quality": "new", "cost": "old"}
+    assert found["c"] == {"bm25s": {"ndcg": 3, "cold_cpu_s": 2, "measured": measured}}
+    assert found["d"] == {"bm25s": old}
+    assert compare.joined_row({}, {"failed": "why"})["failed"] == "why"
+    assert "failed" not in compare.joined_row(old, {"failed": "why"})
+
+
+def test_a_pair_is_right_if_a_best_skill_is_first_for_both_requests(judging, collection):
+    queries = tuple(JudgedQuery(str(number), "tea") for number in range(4))
+    qrels = {"0": {"a": 2, "b": 1}, "1": {"b": 2}, "2": {"c": 1}, "3": {"b": 1, "c": 1}}
+    pairs = [("0", "1"), ("1", "2"), ("2", "3"), ("2", "n0")]
+    several = replace(collection, queries=queries, qrels=qrels)
+    first = {"0": "a", "1": "b", "2": "b", "3": "b"}
+    answers = {key: {"hits": ((skill, 1.0),)} for key, skill in first.items()}
+    found = judging.judge_pairs(several, answers, pairs)
+    assert (found["contrast"][0], found["pairs"]) == (0.5, 2)
+    answers["0"]["hits"] = (("b", 1.0),)
+    assert judging.judge_pairs(several, answers, pairs)["contrast"][0] == 0
+    assert judging.judge_pairs(several, answers, []) == {}
+
+
+def test_a_page_says_when_each_half_was_measured_and_what_was_not(import_script):
+    tables = import_script("compare_tables")
+    run = {"date": "2026-11-30", "commit": "abc", "cpus": 2}
+    row = {"ndcg": (0.5, 0.4, 0.6), "measured": {"quality": run}}
+    rows = {"skillsearch": row, "bm25s": {"cold_cpu_s": 1.0}, "other": {"failed": "not there"}}
+    said = tables.when(rows, "quality")
+    assert said == "Measured on 2026-11-30 at `abc`, 2 cores; not yet: bm25s, other."
+    lines = tables.table(rows, tables.QUALITY)
+    assert [line.split(" | ")[:2] for line in lines[2:]] == [
+        ["| skillsearch", "50.0 (40-60)"],
+        ["| other", "not there"],
+    ]
+
+
+def test_a_threshold_passes_no_more_wrong_answers_than_allowed_and_keeps_what_is_above(judging):
     wrong = np.arange(40.0)  # two of forty are 5 %: 38 and 39 pass, so the threshold is 37
     right = np.array([-np.inf, 5.0, 37.0, 37.5, 38.0, 50.0])
-    kept, low, high = compare.keep(right, wrong)
+    kept, low, high = judging.keep(right, wrong)
     assert kept == 3 / 6
     assert 0 <= low <= kept <= high <= 1
 
 
-def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare, collection):
+def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging, collection):
     hits = (("a", 0.9), ("c", 0.5))
     none = {
         "n0": answer(("a", 0.2)),
@@ -61,15 +224,19 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(compare
         "n3": answer(fits=False, named=False),
     }
     found = {
-        "skillsearch": {"answers": {"1": answer(*hits), "2": answer(*hits), **none}},
-        "blind": {"answers": dict.fromkeys(["1", "2", *none], answer())},
+        "skillsearch": {"1": answer(*hits), "2": answer(*hits), **none},
+        "blind": dict.fromkeys(["1", "2", *none], answer()),
     }
-    judged = compare.judge(collection, found)
+    spoken = zip(collection.queries, ("de", "fr"), strict=True)
+    queries = tuple(replace(query, language=language) for query, language in spoken)
+    judged = judging.judge(replace(collection, queries=queries), found)
     ours = judged["skillsearch"]
     assert ours["hit_1"][0] == 0.5
     assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
     assert (ours["fits"][0], ours["named"][0], ours["kept"][0]) == (0.25, 0.5, 1.0)
     assert ours["told"][0] == 0.5
+    assert ours["languages"]["de"] == {"ndcg": 1.0, "recall": 1.0, "requests": 1}
+    assert ours["languages"]["fr"]["ndcg"] == pytest.approx(1 / np.log2(3))
     assert judged["blind"]["ndcg"][0] == judged["blind"]["kept"][0] == 0
     assert judged["blind"]["p_holm"] <= 1
 

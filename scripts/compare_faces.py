@@ -1,0 +1,277 @@
+"""What an agent gets from compared systems: their MCP servers and prompt hooks, used as by a host.
+
+The definitions of a server's tools stand in every prompt, and its answer and what a hook adds in
+one. All are counted in tokens as `skillsearch budget` counts them, folders of this run as ``~``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+Record = dict[str, Any]
+Counter = Callable[[str], int]
+PROTOCOL = "2025-06-18"
+ANSWER_S = 300
+HOOKED = 30
+"""Requests that a hook is given, spread over all: each is a process of its own."""
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class FaceError(Exception):
+    """A server or hook does not answer; in one line."""
+
+
+class Server(NamedTuple):
+    """How an MCP server is started over stdio and searched.
+
+    In the command, ``{bin}``, ``{home}`` and ``{skills}`` are folders; calls before are of tools
+    that a user would have called once.
+    """
+
+    command: tuple[str, ...]
+    tool: str
+    argument: str = "query"
+    more: Mapping[str, Sequence[str]] = {}
+    before: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+
+class Hook(NamedTuple):
+    """A command that reads a prompt event, and variables that it is given."""
+
+    command: tuple[str, ...]
+    variables: Mapping[str, str] = {}
+
+
+class Place(NamedTuple):
+    """Where a system is installed and what it indexed, and how its programs are started."""
+
+    folders: Mapping[str, str]
+    prefix: Sequence[str]
+    variables: Mapping[str, str]
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Return a command with its folders in place."""
+        return [*self.prefix, *(word.format_map(self.folders) for word in words)]
+
+    def neutral(self, text: str) -> str:
+        """Return a text without the length of this run's folders."""
+        for folder in sorted(self.folders.values(), key=len, reverse=True):
+            text = text.replace(folder, "~")
+        return text
+
+
+GITHUB = "https://github.com/anthropics/skills"
+SERVERS = {
+    "skillsearch": Server(
+        ("{bin}/skillsearch", "mcp", "--index-dir", "{home}/index"), "search_skills"
+    ),
+    "lockkeeper": Server(("{bin}/lockkeeper", "mcp"), "route", "task"),
+    # Its default source, which a search would fetch, comes back at each start.
+    "skill-ninja": Server(
+        ("{bin}/skill-ninja",),
+        "search_skills",
+        before=(("remove_source", {"url": GITHUB, "purge": True}),),
+    ),
+    "skill-retrieval-mcp": Server(("{bin}/skill-mcp", "serve"), "search_skills"),
+    "skill-proof-router": Server(
+        ("{bin}/skill-proof-mcp",), "skill_select", more={"roots": ["{skills}"]}
+    ),
+}
+HOOKS = {
+    "skillsearch": Hook(
+        ("{bin}/skillsearch", "hook", "--client", "claude-code", "--index-dir", "{home}/index"),
+        {"SKILLSEARCH_DAEMON": "off"},
+    ),
+    "lockkeeper": Hook(("{bin}/lockkeeper", "route-hook", "--runtime", "claude")),
+}
+
+
+class Session:
+    """One run of a server, from its start to the end of its input."""
+
+    def __init__(self, server: Server, place: Place) -> None:
+        """Start the server; its errors go nowhere."""
+        self._server, self._place, self._id = server, place, 0
+        self._unread = b""
+        self._process = subprocess.Popen(
+            place.command(server.command),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={**place.variables},
+            cwd=place.folders["home"],
+        )
+
+    def __enter__(self) -> Self:
+        """Use as it is."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Have the server end, and wait for it."""
+        if self._process.stdin:
+            with suppress(OSError):
+                self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        if self._process.stdout:
+            self._process.stdout.close()
+
+    def greet(self) -> Record:
+        """Shake hands and return what the server says of itself."""
+        client = {"name": "compare", "version": "1"}
+        greeting = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+        said = self.ask("initialize", greeting)
+        self._write({"method": "notifications/initialized"})
+        return said
+
+    def search(self, text: str) -> str:
+        """Return the text that an agent gets for a request."""
+        more = {
+            key: [word.format_map(self._place.folders) for word in words]
+            for key, words in self._server.more.items()
+        }
+        return self.call(self._server.tool, {self._server.argument: text, **more})
+
+    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+        """Call a tool and return the text of its answer."""
+        found = self.ask("tools/call", {"name": tool, "arguments": dict(arguments)})
+        text = "\n".join(part.get("text", "") for part in found.get("content", ()))
+        if found.get("isError"):
+            raise FaceError(f"{tool}: {text[:160]}")
+        return text
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> Record:
+        """Send a request and return the result; what else the server says is passed over."""
+        self._id += 1
+        self._write({"id": self._id, "method": method, "params": dict(params)})
+        end = time.monotonic() + ANSWER_S
+        while True:
+            message = json.loads(self._line(end))
+            if message.get("id") == self._id and "method" not in message:
+                break
+        if "error" in message:
+            raise FaceError(f"{method}: {message['error'].get('message', '')[:160]}")
+        result: Record = message["result"]
+        return result
+
+    def cpu_s(self) -> float:
+        """Return the CPU seconds of the server until now, of its children too."""
+        return cpu_of(self._process.pid)
+
+    def _write(self, message: Record) -> None:
+        assert self._process.stdin
+        line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
+        try:
+            self._process.stdin.write(line)
+            self._process.stdin.flush()
+        except OSError:
+            raise FaceError("the server ended") from None
+
+    def _line(self, end: float) -> bytes:
+        """Return the next line with anything in it, waiting until the end at most."""
+        assert self._process.stdout
+        stream = self._process.stdout.fileno()
+        while True:
+            line, cut, rest = self._unread.partition(b"\n")
+            if cut:
+                self._unread = rest
+                if line.strip():
+                    return line
+                continue
+            if not select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
+                raise FaceError(f"no answer within {ANSWER_S} s")
+            block = os.read(stream, 1 << 16)
+            if not block:
+                raise FaceError("the server ended")
+            self._unread += block
+
+
+def cpu_of(process: int) -> float:
+    """Return the CPU seconds of a process, of its children that ended, and of those that run."""
+    stats = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            words = path.read_text("ascii", "replace").rpartition(")")[2].split()
+            stats[int(path.parent.name)] = int(words[1]), sum(map(int, words[11:15]))
+    family, ticks = {process}, 0
+    while family:
+        ticks += sum(stats[one][1] for one in family if one in stats)
+        family = {one for one, (parent, _) in stats.items() if parent in family}
+    return ticks / _TICKS
+
+
+def tokens_of_server(
+    server: Server, place: Place, requests: Sequence[str], count: Counter
+) -> Record:
+    """Return the tokens of a server's definitions and, as the median, of its answers."""
+    with Session(server, place) as session:
+        greeting = session.greet()
+        tools = session.ask("tools/list", {})["tools"]
+        shown = [
+            {key: tool.get(key) for key in ("name", "description", "inputSchema")} for tool in tools
+        ]
+        defined = f"{greeting.get('instructions') or ''}\n{json.dumps(shown, ensure_ascii=False)}"
+        for tool, arguments in server.before:
+            session.call(tool, arguments)
+        answers = [count(place.neutral(session.search(text))) for text in requests]
+    return {"definitions": count(defined), "answer": statistics.median(answers)}
+
+
+def start_of_server(server: Server, place: Place, request: str) -> Record:
+    """Return the CPU seconds that a server takes to shake hands, and to its first answer."""
+    with Session(server, place) as session:
+        session.greet()
+        greeted = session.cpu_s()
+        for tool, arguments in server.before:
+            session.call(tool, arguments)
+        session.search(request)
+        return {"server_cpu_s": greeted, "first_answer_cpu_s": session.cpu_s()}
+
+
+def run_hook(hook: Hook, place: Place, request: str) -> tuple[str, float]:
+    """Return what a hook adds to a prompt, and the CPU seconds that it took."""
+    session = sha256(request.encode()).hexdigest()  # within one, nothing is offered twice
+    event = {"hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": request}
+    event["cwd"] = place.folders["home"]
+    before = os.times()
+    done = subprocess.run(
+        place.command(hook.command),
+        input=json.dumps(event),
+        capture_output=True,
+        text=True,
+        timeout=ANSWER_S,
+        env={**place.variables, **hook.variables},
+        cwd=place.folders["home"],
+    )
+    after = os.times()
+    cpu = sum(after[2:4]) - sum(before[2:4])
+    if done.returncode:
+        raise FaceError(f"hook: exit status {done.returncode}")
+    said = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+    return str(said.get("additionalContext", "")), cpu
+
+
+def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> Record:
+    """Return the mean tokens that a hook adds to a prompt, 0 where it is silent."""
+    some = requests[:: -(-len(requests) // HOOKED)]
+    added = [count(place.neutral(run_hook(hook, place, text)[0])) for text in some]
+    return {"hook": statistics.fmean(added)}

@@ -1,0 +1,137 @@
+"""How good the answers of compared systems are: rankings, languages, pairs, and "none"; pure."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.collection import query_languages
+from skillsearch.evaluation.comparison import RESAMPLES, interval
+from skillsearch.evaluation.states import DEPTH
+from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAnswers
+
+FALSE = 0.05
+"""Share of unanswerable requests that may get an answer when thresholds are compared."""
+MEASURES = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
+Record = dict[str, Any]
+Pair = tuple[str, str]
+
+
+def judge(
+    collection: Collection, found: Mapping[str, Record], pairs: Iterable[Pair] = ()
+) -> dict[str, Record]:
+    """Return how good the answers of each system are; means and intervals, against the first.
+
+    Args:
+        collection: What was asked.
+        found: The answers of each system by the id of the request.
+        pairs: Ids of requests that differ in one thing, so that other skills are right.
+    """
+    ids = [one.query_id for one in collection.queries]
+    systems = [
+        SystemAnswers(name, "", {key: answers[key]["hits"] for key in ids})
+        for name, answers in found.items()
+    ]
+    report = assess(collection, systems, examples=0)
+    chances = {one.system: one for one in report.comparisons if one.measure == "nDCG@10"}
+    judged: dict[str, Record] = {}
+    for system in report.systems:
+        answers, per_query = found[system.name], system.per_query
+        row: Record = {
+            key: (system.means[measure], *system.intervals[measure])
+            for key, measure in MEASURES.items()
+        }
+        if system.name in chances:
+            row["p_holm"] = chances[system.name].p_holm
+        first = per_query["Success@1"]
+        row["told"] = mean_and_interval([first[key] * answers[key]["fits"] for key in ids])
+        row["languages"] = by_language(collection, per_query)
+        row |= judge_pairs(collection, answers, pairs) | judge_negatives(collection, answers)
+        judged[system.name] = row
+    return judged
+
+
+def mean_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the mean of some values and its 95 % interval."""
+    return (statistics.fmean(values), *interval(values))
+
+
+def by_language(collection: Collection, per_query: Mapping[str, PerQuery]) -> Record:
+    """Return nDCG@10, R@5 and the number of requests of each language, the largest first."""
+    spoken = query_languages(collection.queries)
+    return {
+        name: {
+            "ndcg": statistics.fmean(per_query["nDCG@10"][key] for key in ids),
+            "recall": statistics.fmean(per_query["R@5"][key] for key in ids),
+            "requests": count,
+        }
+        for name, count in Counter(spoken.values()).most_common()
+        if (ids := [key for key, language in spoken.items() if language == name])
+    }
+
+
+def judge_pairs(
+    collection: Collection, answers: Mapping[str, Record], pairs: Iterable[Pair]
+) -> Record:
+    """Return for how many pairs a best skill stands first in both; nothing without pairs.
+
+    Pairs that share a best skill are left out, since a system that is blind to the difference may
+    be right about them.
+    """
+    best = {
+        key: {skill for skill, grade in grades.items() if grade == max(grades.values())}
+        for key, grades in collection.qrels.items()
+        if max(grades.values(), default=0) > 0
+    }
+    apart = [pair for pair in pairs if best.keys() >= {*pair} and not best[pair[0]] & best[pair[1]]]
+
+    def is_right(key: str) -> bool:
+        hits = answers[key]["hits"]
+        return bool(hits) and hits[0][0] in best[key]
+
+    values = [float(is_right(one) and is_right(other)) for one, other in apart]
+    return {"contrast": mean_and_interval(values), "pairs": len(values)} if values else {}
+
+
+def judge_negatives(collection: Collection, answers: Mapping[str, Record]) -> Record:
+    """Return shares of unanswerable requests with an answer, and what a threshold would keep."""
+    if not collection.negatives:
+        return {}
+    none = [answers[one.query_id] for one in collection.negatives]
+    right = [
+        best_right(answers[one.query_id]["hits"], collection.qrels[one.query_id])
+        for one in collection.queries
+    ]
+    wrong = [row["hits"][0][1] if row["hits"] else -np.inf for row in none]
+    shares = {
+        key: mean_and_interval([float(row[key]) for row in none]) for key in ("fits", "named")
+    }
+    return {**shares, "kept": keep(np.array(right), np.array(wrong))}
+
+
+def best_right(ranking: Ranking, grades: Mapping[str, int]) -> float:
+    """Return the best score of a right skill among the first five, minus infinity without one."""
+    return max((score for key, score in ranking[:DEPTH] if grades.get(key, 0) > 0), default=-np.inf)
+
+
+def keep(right: NDArray[np.float64], wrong: NDArray[np.float64]) -> tuple[float, float, float]:
+    """Return the share of right scores above the threshold that few wrong ones pass, and interval.
+
+    For the interval both are drawn again, so that it has the chance in the threshold too.
+    """
+
+    def share(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
+        threshold = np.sort(theirs)[::-1][int(FALSE * len(theirs))]
+        return float((ours > threshold).mean())
+
+    rng = np.random.default_rng(0)
+    samples = ((rng.choice(some, len(some)) for some in (right, wrong)) for _ in range(RESAMPLES))
+    again = [share(*sample) for sample in samples]
+    low, high = np.quantile(again, (0.025, 0.975))
+    return share(right, wrong), float(low), float(high)

@@ -1,0 +1,177 @@
+"""Tables of what ``scripts/compare.py`` measured, for pages and the terminal; pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+Record = dict[str, Any]
+Rows = Mapping[str, Record]
+OURS = "skillsearch"
+PROBABLE = 0.05
+
+
+def in_order(rows: Rows) -> list[tuple[str, Record]]:
+    """Return ours first, then by nDCG@10, and what failed last."""
+    return sorted(rows.items(), key=lambda one: (one[0] != OURS, -one[1].get("ndcg", [-1])[0]))
+
+
+def share(value: Sequence[float] | None) -> str:
+    """Return a mean with its interval, in percent."""
+    if value is None:
+        return ""
+    mean, low, high = (100 * one for one in value)
+    return f"{mean:.1f} ({low:.0f}-{high:.0f})"
+
+
+def ndcg(row: Record) -> str:
+    """Return nDCG@10, with a star if it differs from ours beyond chance."""
+    return share(row.get("ndcg")) + ("*" if row.get("p_holm", 1) < PROBABLE else "")
+
+
+def false_answers(row: Record) -> str:
+    """Return for how many unanswerable requests a skill fits, and for how many more one may."""
+    if "fits" not in row:
+        return ""
+    more = row["named"][0] - row["fits"][0]
+    return share(row["fits"]) + (f" +{100 * more:.0f} perhaps" if more else "")
+
+
+def none(row: Record) -> str:
+    """Return for how many unanswerable requests no skill is named, in percent."""
+    return f"{100 * (1 - row['named'][0]):.0f}" if "named" in row else ""
+
+
+def number(key: str, form: str) -> Callable[[Record], str]:
+    """Return what formats a figure of a row, and is empty where there is none."""
+    return lambda row: form.format(row[key]) if key in row else ""
+
+
+def face(key: str, form: str, failed: str) -> Callable[[Record], str]:
+    """Return what formats a figure of a server or hook, or says that it failed."""
+    return lambda row: form.format(row[key]) if key in row else "fails" * (failed in row)
+
+
+QUALITY: Mapping[str, Callable[[Record], str]] = {
+    "nDCG@10": ndcg,
+    "hit@1": lambda row: share(row.get("hit_1")),
+    "hit@5": lambda row: share(row.get("hit_5")),
+    "recall": lambda row: share(row.get("told")),
+    "false answers": false_answers,
+    "recall at 5 % false answers": lambda row: share(row.get("kept")),
+}
+COST: Mapping[str, Callable[[Record], str]] = {
+    "index": number("index_cpu_s", "{:.2f} s"),
+    "cold": number("cold_cpu_s", "{:.2f} s"),
+    "warm": number("warm_cpu_ms", "{:.1f} ms"),
+    "memory": number("rss_mb", "{:.0f} MB"),
+    "size": number("install_mb", "{:.0f} MB"),
+    "server greets": face("server_cpu_s", "{:.2f} s", "server_failed"),
+    "server answers": face("first_answer_cpu_s", "{:.2f} s", "server_failed"),
+    "hook": face("hook_cpu_s", "{:.2f} s", "hook_failed"),
+}
+TOKENS: Mapping[str, Callable[[Record], str]] = {
+    "tools": face("definitions", "{:,.0f}", "server_failed"),
+    "answer": face("answer", "{:,.0f}", "server_failed"),
+    "hook": face("hook", "{:,.0f}", "hook_failed"),
+}
+
+
+def table(rows: Rows, columns: Mapping[str, Callable[[Record], str]]) -> list[str]:
+    """Return the lines of a table, a row for each system; without figures, why there are none."""
+    lines = head(["system", *columns])
+    for system, row in in_order(rows):
+        cells = [make(row) for make in columns.values()]
+        if not any(cells) and "failed" in row:
+            cells[0] = row["failed"]
+        if any(cells):
+            lines.append(line([system, *cells]))
+    return lines
+
+
+def tokens_table(rows: Rows) -> list[str]:
+    """Return the lines of a table of what agents read, of systems that have a server or hook."""
+    return table({name: {**row, **row.get("tokens", {})} for name, row in rows.items()}, TOKENS)
+
+
+def languages_table(rows: Rows) -> list[str]:
+    """Return nDCG@10 and R@5 of each system by the language of requests, as two percentages."""
+    spoken: Record = next((row["languages"] for row in rows.values() if "languages" in row), {})
+    lines = head(["system", *(f"{name} ({of['requests']})" for name, of in spoken.items())])
+    for system, row in in_order(rows):
+        found = [row.get("languages", {}).get(name) for name in spoken]
+        cells = [f"{100 * of['ndcg']:.0f}, {100 * of['recall']:.0f}" if of else "" for of in found]
+        if any(cells):
+            lines.append(line([system, *cells]))
+    return lines
+
+
+def beside_table(collections: Mapping[str, Rows]) -> list[str]:
+    """Return what systems do with twins, with requests that nothing fits, and with contrast pairs.
+
+    The order is that of the first collection.
+    """
+    written, hard, nothing = (
+        collections.get(name, {}) for name in ("written", "requests-hard", "real-nothing")
+    )
+    columns = ["twins: fits", "none", "nothing fits: fits", "none"]
+    lines = head(["system", *columns, "contrast pairs", "hard requests: nDCG@10"])
+    for system, _ in in_order(written or nothing or hard):
+        cells = []
+        for rows in (written, nothing):
+            row = rows.get(system, {})
+            cells += [share(row.get("fits")), none(row)]
+        row = hard.get(system, {})
+        cells += [share(row.get("contrast")), ndcg(row)]
+        if any(cells):
+            lines.append(line([system, *cells]))
+    return lines
+
+
+def head(names: Sequence[str]) -> list[str]:
+    """Return the first two lines of a table."""
+    return [line(names), "|---" * len(names) + "|"]
+
+
+def line(cells: Iterable[str]) -> str:
+    """Return a row of a table."""
+    return f"| {' | '.join(cells)} |"
+
+
+def when(rows: Rows, half: str) -> str:
+    """Say when, at which commit and where a half of the rows was measured; most rows first."""
+    runs: defaultdict[str, list[str]] = defaultdict(list)
+    for system, row in in_order(rows):
+        runs[run_of(row.get("measured", {}).get(half))].append(system)
+    missing = runs.pop("", [])
+    order = sorted(runs.items(), key=lambda one: -len(one[1]))
+    parts = [f"{', '.join(names)} on {run}" for run, names in order[1:]]
+    parts += [f"not yet: {', '.join(missing)}"] if missing else []
+    return "; ".join([f"Measured on {order[0][0]}" if order else "Not measured", *parts]) + "."
+
+
+def run_of(measured: Record | None) -> str:
+    """Say when, at which commit and on what machine a run was, as far as it is known."""
+    if not measured:
+        return ""
+    text = f"{measured['date']} at `{measured['commit']}`, {measured['cpus']} cores"
+    if "import_numpy_cpu_s" in measured:
+        numpy = f"`import numpy` in {measured['import_numpy_cpu_s']:.2g} CPU s"
+        text += f", Python {measured['python']}, {numpy}"
+    return text
+
+
+def show(report: Record) -> None:
+    """Print all tables, as Markdown."""
+    for name, rows in report["collections"].items():
+        skills, requests, unanswered = report["sizes"][name]
+        print(f"\n**{name}**: {skills} skills, {requests} requests, {unanswered} that nothing fits")
+        for lines in (
+            table(rows, QUALITY),
+            languages_table(rows),
+            table(rows, COST),
+            tokens_table(rows),
+        ):
+            print("", *lines, sep="\n")
+    print("", *beside_table(report["collections"]), sep="\n")
