@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.budget.hosts import HOSTS
 from skillsearch.evaluation.collection import load_collection, save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
@@ -193,6 +194,35 @@ def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + 1 + 6
     assert rows[2] == "| collection | without usage | | 100.0 | 100.0 | 100.0 | 100.0 |"
+
+
+@runs("end_to_end")
+@pytest.mark.slow
+def test_each_way_to_a_skill_is_measured(import_script, collection, tmp_path, make_skill, capsys):
+    """By the real hook, daemon and server; the listing of three skills is whole everywhere."""
+    pytest.importorskip("mcp")
+    for name in ("wax-floors", "saw-oak"):
+        make_skill(tmp_path / "fillers", name, f"How to {name}.")
+    results = tmp_path / "end_to_end.json"
+    options = ["--fillers", str(tmp_path / "fillers"), "--agent", str(collection), "--sizes", "3"]
+    options += ["--timed", "1", "--requests", "2", "--results", str(results)]
+    import_script("end_to_end").main([str(collection), *options])
+    report = json.loads(results.read_bytes())
+    (library,) = report["libraries"]
+    counted = {key: library[key] for key in ("skills", "judged", "tasks", "agent", "nothing")}
+    assert counted == {
+        **{"skills": 3, "judged": 2, "tasks": 2, "agent": 2},
+        "nothing": {"ordinary": 2, "twins": 0},
+    }
+    ways = library["ways"]
+    for host in HOSTS:
+        assert (ways[host]["right"]["whole"], ways[host]["wrong"]) == (1, 2)
+        assert ways[host]["nothing"]["ordinary"]["skills"] == 3
+    assert (ways["perfect choice"]["right"]["whole"], ways["perfect choice"]["wrong"]) == (1, 0)
+    assert ways["hook"]["right"]["whole"] == ways["MCP search"]["right"]["whole"] == 1
+    assert 0 < ways["hook"]["tokens"] < ways["MCP search"]["tokens"]
+    assert all(ways[way]["time"]["wall_ms"] > 0 for way in ("hook", "MCP search"))
+    assert import_script("end_to_end_counts").table(report) in capsys.readouterr().out
 
 
 @runs("vague_names")

@@ -88,14 +88,26 @@ class Listing:
         return record
 
 
-def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
-    """Work out what one of `HOSTS` shows of skills by precedence, in a window of tokens or None."""
+class Fitted(NamedTuple):
+    """Skills in the order in which a host lists them, each with how many characters it keeps.
+
+    That is of the description, and None for an omitted skill. Those `hidden` stand apart.
+    """
+
+    unit: Unit
+    limit: int
+    needed: int
+    rows: tuple[tuple[ListedSkill, int | None], ...]
+    hidden: tuple[ListedSkill, ...]
+
+
+def fit_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Fitted:
+    """Work out how one of `HOSTS` cuts skills by precedence, in a window of tokens or None."""
     rule = HOSTS[host]
-    fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
-    offered = []
+    hidden, offered = [], []
     for skill in skills:
         if rule.hides and skill.hidden:
-            fates["hidden"].append(skill.name)
+            hidden.append(skill)
         elif rule.with_when:
             text = " - ".join(filter(None, (skill.description, skill.when_to_use)))
             offered.append(replace(skill, description=text))
@@ -105,15 +117,29 @@ def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Lis
         offered.sort(key=lambda skill: skill.name.casefold())
     unit, limit = rule.budget(window)
     needed, lengths = rule.fit(offered, unit, limit)
-    for skill, chars in zip(offered, lengths, strict=True):
-        fate: Fate = "shortened" if chars else "name only"
-        if chars is None:
-            fate = "omitted"
-        elif chars >= len(skill.description):
-            fate = "whole"
-        fates[fate].append(skill.name)
+    rows = tuple(zip(offered, lengths, strict=True))
+    return Fitted(unit, limit, needed, rows, tuple(hidden))
+
+
+def fate_of(skill: ListedSkill, kept: int | None) -> Fate:
+    """Return what is left of a skill that a host does not hide."""
+    if kept is None:
+        return "omitted"
+    if kept >= len(skill.description):
+        return "whole"
+    return "shortened" if kept else "name only"
+
+
+def list_in(host: str, skills: Sequence[ListedSkill], window: int | None) -> Listing:
+    """Work out what one of `HOSTS` shows of skills by precedence, in a window of tokens or None."""
+    fitted = fit_in(host, skills, window)
+    fates: dict[Fate, list[str]] = {fate: [] for fate in FATES}
+    fates["hidden"] = [skill.name for skill in fitted.hidden]
+    for skill, kept in fitted.rows:
+        fates[fate_of(skill, kept)].append(skill.name)
     names = {fate: tuple(listed) for fate, listed in fates.items()}
-    return Listing(host, unit, limit, needed, rule.order, names)
+    unit, limit, needed = fitted[:3]
+    return Listing(host, unit, limit, needed, HOSTS[host].order, names)
 
 
 def _fit_names_first(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tuple[int, _Kept]:

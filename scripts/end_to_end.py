@@ -1,0 +1,449 @@
+"""Is the right skill before the model, and what does a turn cost?
+
+Usage: python scripts/end_to_end.py COLLECTION... --fillers SKILLS [--agent COLLECTION]
+       [--sizes 60,700,3000] [--requests N] [--timed N] [--work DIR] [--results FILE] [--ask N]
+
+For libraries of several sizes, each way puts its text before a model: the listing of each host of
+``skillsearch budget``, our prompt hook, our MCP search, and perfect choice. A library has whole
+clusters of the judged collections for up to four fifths, in order, and then real skills of SKILLS,
+evenly drawn; of skills with the same name the first stays. Counted are requests all of whose
+skills are in the library; ``twins``, requests of which one detail was changed so that none of them
+fits; and requests of ``real_requests`` that nothing in SKILLS fits, ``ordinary``.
+
+The hook and the server answer as they do for a user: with a daemon, and over HTTP. The server is
+asked with the request itself, and then with what an agent would ask (``--agent``). Its tokens are
+its instructions, the definitions of its tools, the call and the answer. Times are of the whole
+process of the hook with what the daemon does for it, and of a call of the server.
+
+``--ask N`` has a model choose among what each way shows for N requests of each kind, if
+``end_to_end_model.py`` is told of one by the environment; nothing is sent to any model else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import json
+import os
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import cached_property
+from html import unescape
+from pathlib import Path
+from typing import TypeVar
+from unittest.mock import patch
+
+import bench
+import compare
+import end_to_end_counts as counts
+import real_collections
+from bench_measures import run_command
+from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
+from end_to_end_model import Model, ask
+from mcp import Client
+from soak_mcp import served
+
+from skillsearch.budget.costs import listed_skills, sources_of_roots
+from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill
+from skillsearch.cli import hook
+from skillsearch.daemon import client as daemon
+from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
+from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.types import Collection, JudgedDocument
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
+
+SHOWN_ROOT, SHORT_ROOT = "/home/user/.agents/skills", "~/.agents/skills"
+"""Where the skills lie as far as any text says."""
+WINDOW = 200_000
+JUDGED = 0.8
+"""Share of a library that are judged skills, at most."""
+PATIENCE_S = 60.0
+"""How long an answer of the hook that is counted may take; one that is timed has its usual time."""
+WARM_UP = 2
+_LOCATION = re.compile(r"<location>\n(.*)\n</location>")
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class Library:
+    """Skills of different names, judged ones first, and requests; by kind those nothing fits."""
+
+    skills: tuple[JudgedDocument, ...]
+    judged: int
+    tasks: tuple[Task, ...]
+    agent: tuple[Task, ...]
+    nothing: Mapping[str, tuple[Task, ...]]
+
+    @cached_property
+    def descriptions(self) -> dict[str, str]:
+        """The description of each skill by name, on one line."""
+        return {skill.name: " ".join(skill.description.split()) for skill in self.skills}
+
+
+def evenly(items: Sequence[_T], most: int) -> tuple[_T, ...]:
+    """Return at most so many items, evenly spaced, the first among them."""
+    count = min(len(items), most)
+    return tuple(items[number * len(items) // count] for number in range(count))
+
+
+def distinct(documents: Iterable[JudgedDocument]) -> list[JudgedDocument]:
+    """Return the first document of each name, with the name as its id."""
+    first: dict[str, JudgedDocument] = {}
+    for document in documents:
+        first.setdefault(document.name.casefold(), replace(document, doc_id=document.name))
+    return list(first.values())
+
+
+def draw(
+    size: int,
+    collections: Sequence[Collection],
+    agent: Sequence[Collection],
+    fillers: Sequence[JudgedDocument],
+    ordinary: Sequence[str],
+    most: int,
+) -> Library:
+    """Draw a library of a size, with at most so many requests of each kind."""
+    every = [document for collection in collections for document in collection.documents]
+    judged = distinct(every[: int(size * JUDGED)])
+    names = {document.name.casefold() for document in judged}
+    rest = [skill for skill in distinct(fillers) if skill.name.casefold() not in names]
+    skills = (*judged, *evenly(rest, size - len(judged)))
+    if len(skills) < size:
+        raise SystemExit(f"There are {len(skills):,} skills for a library of {size:,}.")
+    held = {document.name: document for document in judged}
+    tasks = [tasks_of(collection, held) for collection in collections]
+    twins = [
+        Task(negative.text)
+        for collection, kept in zip(collections, tasks, strict=True)
+        for negative in collection.negatives
+        if negative.twin_of in kept
+    ]
+    return Library(
+        skills,
+        len(judged),
+        evenly([task for kept in tasks for task in kept.values()], most),
+        evenly([task for each in agent for task in tasks_of(each, held).values()], most),
+        {"ordinary": evenly([*map(Task, ordinary)], most), "twins": evenly(twins, most)},
+    )
+
+
+def tasks_of(collection: Collection, held: Mapping[str, JudgedDocument]) -> dict[str, Task]:
+    """Return the requests of a collection by id of which all skills that help are held.
+
+    The right ones of a request have its best grade.
+    """
+    documents = {document.doc_id: document for document in collection.documents}
+    tasks = {}
+    for query in collection.queries:
+        grades = {
+            documents[key]: grade
+            for key, grade in collection.qrels[query.query_id].items()
+            if grade > 0
+        }
+        if all(_is_held(document, held) for document in grades):
+            best = max(grades.values())
+            right = frozenset(each.name for each, grade in grades.items() if grade == best)
+            helps = frozenset(each.name for each in grades)
+            tasks[query.query_id] = Task(query.text, right, helps)
+    return tasks
+
+
+def _is_held(document: JudgedDocument, held: Mapping[str, JudgedDocument]) -> bool:
+    same = held.get(document.name)
+    return same is not None and same == replace(document, doc_id=document.name)
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A library on disk, with its index."""
+
+    library: Library
+    folder: Path
+    names: Mapping[str, str]
+    """Of skills, by their folder."""
+
+    @classmethod
+    def install(cls, library: Library, folder: Path) -> Installed:
+        """Write the skills and index them."""
+        skills = folder / "skills"
+        shutil.rmtree(skills, ignore_errors=True)
+        names = compare.write_skills(Collection("library", library.skills, (), {}), skills)
+        installed = cls(library, folder, names)
+        run_command("index", str(skills), "--index-dir", installed.index_dir)
+        return installed
+
+    @property
+    def index_dir(self) -> str:
+        """The folder of the index, where `served` looks for it."""
+        return str(self.folder / "index")
+
+    def listed(self) -> list[ListedSkill]:
+        """Return the skills as hosts read them, in the order of hosts."""
+        sources, problems = sources_of_roots([self.folder / "skills"])
+        skills = listed_skills(sources)
+        if problems or len(skills) != len(self.library.skills):
+            raise SystemExit(f"Of {len(self.library.skills)} skills {len(skills)} can be read.")
+        shown = []
+        for skill in skills:
+            name = Path(skill.path).parent.name
+            path, short = (f"{root}/{name}/SKILL.md" for root in (SHOWN_ROOT, SHORT_ROOT))
+            moved = replace(skill, name=self.names[name], path=path, root=SHOWN_ROOT)
+            shown.append(replace(moved, short_path=short))
+        return shown
+
+    def fates(self, paths: Iterable[str]) -> dict[str, Fate]:
+        """Return what our ways leave of the skills at some paths: all but very long texts."""
+        fates: dict[str, Fate] = {}
+        for path in paths:
+            name = self.names[Path(path).parent.name]
+            is_whole = len(self.library.descriptions[name]) <= MAX_DESCRIPTION_CHARS
+            fates[name] = "whole" if is_whole else "shortened"
+        return fates
+
+    def event(self, task: Task) -> str:
+        """Return what a host tells the hook."""
+        event = {"hook_event_name": "UserPromptSubmit", "prompt": task.text}
+        return json.dumps({**event, "cwd": str(self.folder)})
+
+    def hooked(self, task: Task, count: counts.Counter) -> Shown:
+        """Return what the hook adds to a request."""
+        given, printed = io.BytesIO(self.event(task).encode()), io.BytesIO()
+        stdin, stdout, said = io.TextIOWrapper(given), io.TextIOWrapper(printed), io.StringIO()
+        with patch.object(sys, "stdin", stdin), redirect_stdout(stdout), redirect_stderr(said):
+            hook.run("text", self.index_dir, PATIENCE_S)
+        if said.getvalue():
+            raise SystemExit(f"The hook says: {said.getvalue()}")
+        text = printed.getvalue().decode()
+        fates = self.fates(map(unescape, _LOCATION.findall(text)))
+        text = text.replace(str(self.folder / "skills"), SHOWN_ROOT)
+        return Shown(text, count(text), fates)
+
+
+@dataclass(frozen=True)
+class Server:
+    """A running MCP server of a library, and the tokens that it costs before any call."""
+
+    installed: Installed
+    client: Client
+    pid: int
+    tokens: int
+
+    @classmethod
+    @asynccontextmanager
+    async def start(cls, installed: Installed, count: counts.Counter) -> AsyncIterator[Server]:
+        """Serve a library over HTTP, and connect to it."""
+        with served(installed.folder / "skills", installed.folder) as (url, pid):
+            async with Client(url) as client:
+                tools = (await client.list_tools()).tools
+                definitions = [
+                    {"name": tool.name, "about": tool.description, "schema": tool.input_schema}
+                    for tool in tools
+                ]
+                tokens = count(client.instructions or "")
+                tokens += sum(count(json.dumps(each)) for each in definitions)
+                yield cls(installed, client, pid, tokens)
+
+    async def search(self, task: Task, count: counts.Counter) -> Shown:
+        """Return what a search with the text of a task costs and shows."""
+        arguments = {"query": task.text}
+        answer = await self.client.call_tool("search_skills", arguments)
+        record = answer.structured_content or {}
+        text = "\n".join(getattr(part, "text", "") for part in answer.content)
+        if answer.is_error or "words_only" in record or "problem" in record:
+            raise SystemExit(f"The server says: {text}")
+        call = count(json.dumps({"name": "search_skills", "arguments": arguments}))
+        fates = self.installed.fates(hit["path"] for hit in (*record["skills"], *record["perhaps"]))
+        return Shown(text, self.tokens + call + count(text), fates)
+
+
+Answer = Sequence[tuple[Task, Shown]]
+
+
+@dataclass(frozen=True)
+class Way:
+    """What a way shows for the tasks, and for requests that nothing fits by kind."""
+
+    tasks: Answer
+    nothing: Mapping[str, Answer]
+
+    @classmethod
+    def of(cls, library: Library, show: Callable[[Task], Shown]) -> Way:
+        """Have every request of a library answered."""
+
+        def answer(tasks: Sequence[Task]) -> Answer:
+            return [(task, show(task)) for task in tasks]
+
+        nothing = {kind: answer(tasks) for kind, tasks in library.nothing.items() if tasks}
+        return cls(answer(library.tasks), nothing)
+
+    def record(self, model: Model | None, most: int) -> Record:
+        """Return all counts, with what a model chooses for some of the requests."""
+        record = counts.tally(self.tasks)
+        record["nothing"] = {
+            kind: counts.tally_nothing([shown for _, shown in answer])
+            for kind, answer in self.nothing.items()
+        }
+        if model and most:
+            kinds = {"tasks": self.tasks, **self.nothing}
+            record["model"] = {
+                kind: ask(model, evenly(answer, most)) for kind, answer in kinds.items()
+            }
+        return record
+
+
+async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
+    """Return what every way shows for every request."""
+    installed, library = server.installed, server.installed.library
+    listed = installed.listed()
+    ways = {}
+    for host in HOSTS:
+        shown = counts.listing(host, listed, WINDOW, count)
+        ways[host] = Way.of(library, lambda _, shown=shown: shown)  # type: ignore[misc]
+    ways[HOOK] = Way.of(library, lambda task: installed.hooked(task, count))
+    every = {
+        *library.tasks,
+        *library.agent,
+        *(t for some in library.nothing.values() for t in some),
+    }
+    answers = {task: await server.search(task, count) for task in every}
+    ways[SEARCH] = Way.of(library, answers.__getitem__)
+    if library.agent:
+        ways[AGENT] = Way([(task, answers[task]) for task in library.agent], {})
+    ways[ORACLE] = Way.of(library, lambda task: counts.oracle(task, library.descriptions, count))
+    return ways
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU time of the threads that a process has now."""
+    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
+    return sum(int(file.read_text("ascii").split()[0]) for file in files) / 1e9
+
+
+async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Record]]:
+    """Time hook and search, library by library in turn; medians in milliseconds."""
+    status = daemon.ask("status", seconds=PATIENCE_S)
+    if status is None:
+        raise SystemExit("The daemon does not run.")
+    pid = int(str(status["pid"]))
+    taken: list[dict[str, list[Record]]] = [{HOOK: [], SEARCH: []} for _ in servers]
+    for number in range(WARM_UP + timed):
+        for server, times in zip(servers, taken, strict=True):
+            tasks = evenly(server.installed.library.tasks, timed)
+            task = tasks[number % len(tasks)]
+            before = cpu_seconds(pid)
+            command = ("hook", "--client", "text", "--index-dir", server.installed.index_dir)
+            run = run_command(*command, stdin=server.installed.event(task))
+            cpu = run["cpu_s"] + cpu_seconds(pid) - before
+            times[HOOK].append({"cpu_ms": 1000 * cpu, "wall_ms": 1000 * run["wall_s"]})
+            before, started = cpu_seconds(server.pid), time.perf_counter()
+            await server.client.call_tool("search_skills", {"query": task.text})
+            wall, cpu = time.perf_counter() - started, cpu_seconds(server.pid) - before
+            times[SEARCH].append({"cpu_ms": 1000 * cpu, "wall_ms": 1000 * wall})
+    return [
+        {
+            way: {
+                key: statistics.median(run[key] for run in runs[WARM_UP:])
+                for key in ("cpu_ms", "wall_ms")
+            }
+            for way, runs in times.items()
+        }
+        for times in taken
+    ]
+
+
+async def measure(
+    libraries: Sequence[Library], work: Path, timed: int, model: Model | None, asked: int
+) -> Record:
+    """Measure all libraries; times come last, when nothing else of ours runs."""
+    count = TokenCounter.load()
+    records: list[Record] = []
+    async with AsyncExitStack() as stack:
+        servers = []
+        for library in libraries:
+            installed = Installed.install(library, work / str(len(library.skills)))
+            server = await stack.enter_async_context(Server.start(installed, count))
+            servers.append(server)
+            ways = await ways_of(server, count)
+            records.append(
+                {
+                    "skills": len(library.skills),
+                    "judged": library.judged,
+                    "tasks": len(library.tasks),
+                    "agent": len(library.agent),
+                    "nothing": {kind: len(tasks) for kind, tasks in library.nothing.items()},
+                    "ways": {name: way.record(model, asked) for name, way in ways.items()},
+                }
+            )
+            print(f"{len(library.skills):,} skills: counted", file=sys.stderr)
+        loads = [os.getloadavg()[0]]
+        for record, times in zip(records, await time_ways(servers, timed), strict=True):
+            for name, each in times.items():
+                record["ways"][name]["time"] = each
+        loads.append(os.getloadavg()[0])
+    return {"load": sorted(loads), "timed": timed, "libraries": records}
+
+
+def commit() -> str:
+    """Return the commit that is measured."""
+    command = ["git", "-C", str(compare.CHECKOUT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure, print the table, and write the results."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("collections", nargs="+", type=Path, metavar="COLLECTION")
+    parser.add_argument("--fillers", type=Path, required=True, help="a folder of real skills")
+    parser.add_argument("--agent", type=Path, nargs="*", default=[], metavar="COLLECTION")
+    parser.add_argument("--sizes", default="60,700,3000")
+    parser.add_argument("--requests", type=int, default=100, help="of each kind, at most")
+    parser.add_argument("--timed", type=int, default=20, help="requests a library that are timed")
+    parser.add_argument("--ask", type=int, default=0, help="requests of each kind for the model")
+    parser.add_argument("--work", type=Path, help="keep libraries and indexes here")
+    parser.add_argument("--results", type=Path)
+    args = parser.parse_args(arguments)
+    model = Model.from_environment() if args.ask else None
+    if args.ask and not model:
+        raise SystemExit("--ask needs END_TO_END_URL, the address of a model.")
+    collections, agent = (
+        list(map(load_collection, each)) for each in (args.collections, args.agent)
+    )
+    fillers = real_collections.documents(args.fillers)
+    path = real_collections.REQUESTS / "nothing.jsonl"
+    ordinary = [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]
+    libraries = [
+        draw(int(size), collections, agent, fillers, ordinary, args.requests)
+        for size in args.sizes.split(",")
+    ]
+    with (
+        tempfile.TemporaryDirectory() as temporary,
+        tempfile.TemporaryDirectory(prefix="ss") as runtime,  # a socket needs a short path
+    ):
+        work = (args.work or Path(temporary)).absolute()
+        home = {"HOME": str(work / "home"), "XDG_RUNTIME_DIR": runtime}
+        (work / "home").mkdir(parents=True, exist_ok=True)
+        with patch.dict(os.environ, home):
+            run_command("daemon", "start")
+            try:
+                measured = asyncio.run(measure(libraries, work, args.timed, model, args.ask))
+            finally:
+                run_command("daemon", "stop")
+    head = {"machine": bench.machine(), "commit": commit(), "counted_by": COUNTED_BY}
+    report = {**head, "window": WINDOW, **measured}
+    if args.results:
+        args.results.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    print(counts.table(report))
+
+
+if __name__ == "__main__":
+    main()
