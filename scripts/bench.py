@@ -21,12 +21,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import process_time
@@ -37,10 +35,11 @@ import numpy as np
 from bench_corpus import Text, write_file
 from bench_measures import (
     disk_bytes,
-    import_seconds,
+    machine,
     median_of,
     repeat_command,
     run_command,
+    save_report,
     time_calls,
 )
 from bench_report import print_report
@@ -346,18 +345,6 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
 
 
-def machine() -> Record:
-    """Return what tells how fast this machine is, and when it was."""
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "cpus": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "python": platform.python_version(),
-        "import_numpy_cpu_s": import_seconds("numpy"),
-    }
-
-
 def joined(report: Record, sizes: Sequence[Record]) -> Record:
     """Return a report with the sizes measured before; of one size the later figures stay."""
     by_size = {row["skills"]: row for row in [*sizes, *report["sizes"]]}
@@ -393,8 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for size in map(int, args.sizes.split(",")):
             report["sizes"].append(bench_size(originals, size, work))
             if args.results:
-                text = json.dumps(joined(report, before), indent=1)
-                args.results.write_text(f"{text}\n", encoding="utf-8")
+                save_report(joined(report, before), args.results)
     print_report(joined(report, before))
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+CHECKOUT = Path(__file__).resolve().parents[1]
 COLD_RUNS = 5
 WARM_ROUNDS = 5
 PARTS = ("documents", "lexical", "dense", "chunk", "snapshot")
@@ -73,6 +77,31 @@ def import_seconds(module: str) -> float:
     command = [sys.executable, "-c", code]
     runs = [subprocess.run(command, capture_output=True, check=True) for _ in range(COLD_RUNS)]
     return statistics.median(float(run.stdout) for run in runs)
+
+
+def commit() -> str:
+    """Return the commit that is measured, in short; empty outside a repository."""
+    command = ["git", "-C", str(CHECKOUT), "rev-parse", "--short", "HEAD"]
+    return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+
+
+def machine() -> Record:
+    """Return what was measured and when, and what tells how fast this machine is."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit(),
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "python": platform.python_version(),
+        "import_numpy_cpu_s": import_seconds("numpy"),
+    }
+
+
+def save_report(report: Record, path: Path) -> None:
+    """Write a report that says on which machine, at which commit and when it was measured."""
+    record = report if "machine" in report else {"machine": machine(), **report}
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def time_calls(
