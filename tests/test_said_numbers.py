@@ -1,7 +1,6 @@
 """Tests that numbers in prose are those of the code, and sample outputs those of a run."""
 
 import gzip
-import json
 import re
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import skillsearch
 from skillsearch.cli import enrich, enriching, hook, hook_session
 from skillsearch.daemon import answers, client
 from skillsearch.execution.types import DEFAULT_TIMEOUT
-from skillsearch.hosts.table import hosts, with_key
+from skillsearch.hosts.table import with_key
 from skillsearch.index import opening
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.root_change import EXAMPLES
@@ -35,7 +34,6 @@ WORDS = dict(
     )
 )
 CUT = default_calibration().threshold
-WRITTEN = PACKAGE / "evaluation" / "written"
 
 
 def lines_of(path):
@@ -49,24 +47,8 @@ def score(value):
     return f"{value:g}".lstrip("0")
 
 
-def mb(*names):
-    """Return the size of files of the packaged model."""
-    sizes = [(PACKAGE / "models" / "e5" / name).stat().st_size for name in names]
-    return round(sum(sizes) / 1e6)
-
-
 SERVED = len(with_key("servers"))
 SAID = {
-    "README.md": [
-        f"[{len(hosts())} hosts]",
-        f"ours for {lines_of(PACKAGED):,} public skills",
-        f"At the default threshold of {CUT}",
-        f"{lines_of(WRITTEN / 'corpus.jsonl')} skills, "
-        f"{lines_of(WRITTEN / 'queries.jsonl')} requests",
-        f"It also holds {lines_of(WRITTEN / 'negatives.jsonl')} twins",
-        f"{mb('model.onnx', 'model.onnx_data', 'words.bin')} MB to embed, "
-        f"{mb('reader.onnx', 'reader.onnx_data')} MB to read",
-    ],
     "skillsearch/index/README.md": [
         f"fewer than {_STUB_WORDS} words",
         f"more than {_LEAST_WORDS})",
@@ -120,38 +102,7 @@ def test_a_number_of_a_page_is_that_of_the_code(page, said):
     assert " ".join(said.split()) in " ".join(text.split())
 
 
-@NEEDS_README
-def test_what_the_readme_says_of_quality_was_measured():
-    """Its table is made by ``scripts/pages.py``."""
-    text = " ".join(README.read_text("utf-8").split())
-    hybrid, words, dense = next(
-        iter(table_of(README.read_text("utf-8"), "| judged collections").values())
-    )
-    assert f"nDCG@10 of {hybrid} on average over ten judged collections" in text
-    assert f"BM25 alone reaches {words}, its embeddings alone {dense}" in text
-    measured = json.loads((PACKAGE.parent / "scripts" / "quality.json").read_bytes())["collections"]
-    names = ("requests-languages", "requests-0", "requests-1")
-    other, *english = (f"{100 * measured[name]['read']:.1f}" for name in names)
-    assert f"an nDCG@10 of {other}, English ones {english[0]} and {english[1]}" in text
-
-
 def test_texts_for_agents_name_no_score():
     """What fits is said by the answer; a number in a text would be another threshold."""
     for path in [*PACKAGE.glob("plugin/skills/*/SKILL.md"), EXAMPLES / "find-skills" / "SKILL.md"]:
         assert re.findall(r"(?<![\d.])0?\.[2-9]\d*", path.read_text("utf-8")) == []
-
-
-@NEEDS_README
-def test_twins_that_are_answered_are_those_of_the_comparison():
-    found = json.loads((PACKAGE.parent / "scripts" / "compare.json").read_bytes())
-    systems = found["collections"]["written"]
-    share = f"{100 * systems['skillsearch']['fits'][0]:.0f} %"
-    text = " ".join(README.read_text("utf-8").split())
-    assert f"of these {share} are answered: requests" in text
-
-
-def table_of(text, head):
-    """Return the rows of the table with that head by their first cell, without bold letters."""
-    table = text.partition(head)[2].partition("\n\n")[0].replace("*", "")
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
-    return {name: cells for name, *cells in rows}
