@@ -39,6 +39,7 @@ from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
 from attack_probes import PROBES, Effect
 from attack_texts import KINDS, Known, Text
 from attack_victims import RIVALS, WRITERS, Toll, find_victims, tolls
+from bench_measures import save_report
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -336,7 +337,7 @@ def main() -> None:
             parser.error(str(exc))
     show(report)
     if args.json:
-        args.json.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+        save_report(report, args.json)
     lost = [row["kind"] for row in report["victims"] if row["lost"] and row["kind"] not in RIVALS]
     if lost:
         sys.exit(f"Victims of {', '.join(dict.fromkeys(lost))} are lost.")

@@ -39,6 +39,7 @@ from bench_measures import (
     median_of,
     repeat_command,
     run_command,
+    save_report,
     time_calls,
 )
 from bench_report import print_report
@@ -379,8 +380,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for size in map(int, args.sizes.split(",")):
             report["sizes"].append(bench_size(originals, size, work))
             if args.results:
-                text = json.dumps(joined(report, before), indent=1)
-                args.results.write_text(f"{text}\n", encoding="utf-8")
+                save_report(joined(report, before), args.results)
     print_report(joined(report, before))
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+CHECKOUT = Path(__file__).resolve().parents[1]
 COLD_RUNS = 5
 WARM_ROUNDS = 5
 PARTS = ("documents", "lexical", "dense", "chunk", "snapshot")
@@ -78,18 +79,6 @@ def import_seconds(module: str) -> float:
     return statistics.median(float(run.stdout) for run in runs)
 
 
-def machine() -> Record:
-    """Return what tells how fast this machine is, and when it was."""
-    return {
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-        "cpus": len(os.sched_getaffinity(0))
-        if hasattr(os, "sched_getaffinity")
-        else os.cpu_count(),
-        "python": platform.python_version(),
-        "import_numpy_cpu_s": import_seconds("numpy"),
-    }
-
-
 def commit() -> str:
     """Return the short name of the commit that is measured, with a + if files differ from it."""
     git = ["git", "-C", str(Path(__file__).parent)]
@@ -98,6 +87,25 @@ def commit() -> str:
         for words in (["rev-parse", "--short", "HEAD"], ["status", "--porcelain"])
     )
     return name + ("+" if changes else "")
+
+
+def machine() -> Record:
+    """Return what was measured and when, and what tells how fast this machine is."""
+    return {
+        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "commit": commit(),
+        "cpus": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
+        "python": platform.python_version(),
+        "import_numpy_cpu_s": import_seconds("numpy"),
+    }
+
+
+def save_report(report: Record, path: Path) -> None:
+    """Write a report that says on which machine, at which commit and when it was measured."""
+    record = report if "machine" in report else {"machine": machine(), **report}
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
 def time_calls(

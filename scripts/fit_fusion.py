@@ -41,6 +41,7 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
+from bench_measures import save_report
 from fusion_samples import (
     JUDGED,
     QUERIES,
@@ -1055,13 +1056,12 @@ def today() -> str:
 def save_results(fitted: Fitted, path: Path) -> None:
     """Write the measures of each collection, and of each kind of request, for the pages."""
     record = {
-        "date": today(),
         "threshold": fitted.calibration.threshold,
         "collections": fitted.left_out,
         "kinds": fitted.kinds,
     }
     digits = json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
-    path.write_text(json.dumps(digits, indent=1) + "\n", encoding="utf-8")
+    save_report(digits, path)
 
 
 def save(calibration: Calibration, provenance: Mapping[str, object], output: Path) -> None:

@@ -13,46 +13,32 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import re
-import shlex
-import signal
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import date
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from bench_measures import commit
+import steps
+from bench_measures import machine
 from bench_plots import DPI, OURS, STYLE
-from compare import CHECKOUT, WRITTEN, last_line
+from compare import WRITTEN, last_line
 from matplotlib import style
 from matplotlib.figure import Figure
+from steps import SCRIPTS, Step
 
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 
-SCRIPTS = Path(__file__).resolve().parent
 GAIN = 0.2
 """Share of the first fives that attackers surely gain, above which their step fails."""
 TIMEOUT_S, QUICK_TIMEOUT_S = 4 * 3600, 900
 Record = dict[str, Any]
 
 
-class Step(NamedTuple):
-    """A script or module with its arguments, and more of them for a night or for a quick run.
-
-    ``{json}`` is a file for its report, which is printed otherwise; ``{ordinary}``, one of skills
-    that are not among those attacked; ``{work}``, a folder that may be kept.
-    """
-
-    script: str
-    night: str
-    quick: str
-
-
+# `{json}` is a file for a report, which is printed otherwise; `{ordinary}`, one of skills that are
+# not among those attacked; `{work}`, a folder that may be kept.
 STEPS = {
     "tests": Step(
         "-m pytest -q -n auto --dist worksteal",
@@ -142,31 +128,17 @@ def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:
     return f"attackers surely gain more than {GAIN}: {', '.join(over)}" if over else ""
 
 
-def run(step: str, words: Sequence[str], report: Path, timeout: float) -> Record:
+def carry_out(step: str, words: Sequence[str], report: Path, timeout: float) -> Record:
     """Run a step; return how long it took, what it found, and what was wrong."""
-    started = time.monotonic()
-    program = words if words[0] == "-m" else [str(SCRIPTS / words[0]), *words[1:]]
-    process = subprocess.Popen(
-        [sys.executable, *program],
-        cwd=CHECKOUT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    try:
-        output, errors = process.communicate(timeout=timeout)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)  # its children hold the pipes
-        process.communicate()
-        return {"seconds": round(timeout), "fault": f"not done within {timeout:g} s", "found": {}}
+    code, output, errors, seconds = steps.run(words, timeout)
+    if code is None:
+        return {"seconds": seconds, "fault": f"not done within {timeout:g} s", "found": {}}
     try:
         text = report.read_text("utf-8") if report.exists() else output
         found = counted(output) if step == "tests" else summed_up(step, json.loads(text))
     except ValueError:
         found = {}
-    seconds = round(time.monotonic() - started)
-    why = fault(step, process.returncode, output, errors, found)
+    why = fault(step, code, output, errors, found)
     return {"seconds": seconds, "fault": why or ("" if found else "no report"), "found": found}
 
 
@@ -210,24 +182,22 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=SCRIPTS / "results")
     parser.add_argument("--work", type=Path, help="keep the environments of peers here")
     args = parser.parse_args()
-    today = datetime.now(UTC)
-    record: Record = {"date": f"{today:%Y-%m-%d}", "commit": commit(), "steps": {}}
+    record: Record = {**machine(), "steps": {}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_ordinary(folder / "ordinary.jsonl")
         for name in args.steps:
-            step = STEPS[name]
+            report = folder / f"{name}.json"
             places = {
-                "json": folder / f"{name}.json",
+                "json": report,
                 "ordinary": folder / "ordinary.jsonl",
                 "work": (args.work or folder / "work").absolute(),
                 "example": EXAMPLE,
-                "seed": today.toordinal(),
+                "seed": date.fromisoformat(record["date"]).toordinal(),
             }
-            text = f"{step.script} {step.quick if args.quick else step.night}"
-            words = [word.format(**places) for word in shlex.split(text)]
+            words = STEPS[name].words(places, is_quick=args.quick)
             timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
-            record["steps"][name] = done = run(name, words, folder / f"{name}.json", timeout)
+            record["steps"][name] = done = carry_out(name, words, report, timeout)
             print(f"{name}: {done['fault'] or 'passed'}, {done['seconds']} s", flush=True)
     args.results.mkdir(parents=True, exist_ok=True)
     kind = "-quick" if args.quick else ""

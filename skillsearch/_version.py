@@ -1,3 +1,3 @@
 """The version of the package, read by what asks for it without the package's own imports."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

@@ -13,7 +13,10 @@ CHECKOUT = PACKAGE.parent
 blocks = runpy.run_path(str(Path(__file__).with_name("page_blocks.py")))
 TABLE = tomllib.loads(Path(__file__).with_name("pages.toml").read_text("utf-8"))
 """What the commands of a page need, and which are not run, with the reason."""
-OUTSIDE = ("README.md", "scripts/README.md", ".github/CONTRIBUTING.md")
+OUTSIDE = (
+    *("README.md", "scripts/README.md"),
+    *(".github/CONTRIBUTING.md", ".github/RELEASING.md"),
+)
 PAGES = {
     str(path.relative_to(CHECKOUT)): path.read_text("utf-8")
     for path in [*map(CHECKOUT.joinpath, OUTSIDE), *sorted(PACKAGE.rglob("README.md"))]

@@ -1,7 +1,6 @@
 """Tests that numbers in prose are those of the code, and sample outputs those of a run."""
 
 import gzip
-import json
 import re
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from skillsearch.cli.authoring import enrich, enriching
 from skillsearch.cli.hosts import hook, hook_session
 from skillsearch.daemon import answers, client
 from skillsearch.execution.types import DEFAULT_TIMEOUT
-from skillsearch.hosts.table import hosts, with_key
+from skillsearch.hosts.table import with_key
 from skillsearch.index import opening
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.root_change import EXAMPLES
@@ -36,7 +35,6 @@ WORDS = dict(
     )
 )
 CUT = default_calibration().threshold
-COMPARED = PACKAGE.parent / "scripts" / "compare.json"
 
 
 def lines_of(path):
@@ -45,32 +43,13 @@ def lines_of(path):
     return len((gzip.decompress(data) if path.suffix == ".gz" else data).splitlines())
 
 
-def compared():
-    """Return the skills, requests and negatives that the peers were compared on, if it is known."""
-    return json.loads(COMPARED.read_bytes())["sizes"]["written"] if COMPARED.exists() else [0] * 3
-
-
 def score(value):
     """Return a score as the pages write it."""
     return f"{value:g}".lstrip("0")
 
 
-def mb(*names):
-    """Return the size of files of the packaged model."""
-    sizes = [(PACKAGE / "models" / "e5" / name).stat().st_size for name in names]
-    return round(sum(sizes) / 1e6)
-
-
 SERVED = len(with_key("servers"))
 SAID = {
-    "README.md": [
-        f"[{len(hosts())} hosts]",
-        f"ours for {lines_of(PACKAGED):,} public skills",
-        f"At the default threshold of {CUT}",
-        *(text.format(*compared()) for text in ("{} skills, {} requests", "also holds {2} twins")),
-        f"{mb('model.onnx', 'model.onnx_data', 'words.bin')} MB to embed, "
-        f"{mb('reader.onnx', 'reader.onnx_data')} MB to read",
-    ],
     "skillsearch/index/README.md": [
         f"fewer than {_STUB_WORDS} words",
         f"more than {_LEAST_WORDS})",
@@ -128,19 +107,3 @@ def test_texts_for_agents_name_no_score():
     """What fits is said by the answer; a number in a text would be another threshold."""
     for path in [*PACKAGE.glob("plugin/skills/*/SKILL.md"), EXAMPLES / "find-skills" / "SKILL.md"]:
         assert re.findall(r"(?<![\d.])0?\.[2-9]\d*", path.read_text("utf-8")) == []
-
-
-@NEEDS_README
-def test_twins_that_are_answered_are_those_of_the_comparison():
-    found = json.loads(COMPARED.read_bytes())
-    systems = found["collections"]["written"]
-    share = f"{100 * systems['skillsearch']['fits'][0]:.0f} %"
-    text = " ".join(README.read_text("utf-8").split())
-    assert f"of these {share} are answered: requests" in text
-
-
-def table_of(text, head):
-    """Return the rows of the table with that head by their first cell, without bold letters."""
-    table = text.partition(head)[2].partition("\n\n")[0].replace("*", "")
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines()[2:]]
-    return {name: cells for name, *cells in rows}

@@ -398,6 +398,27 @@ def test_a_quick_night(tmp_path):
     assert (tmp_path / "history-quick.png").exists()
 
 
+@runs("figures")
+@pytest.mark.slow
+def test_figures_are_made_by_steps_whose_results_say_where_and_when(tmp_path):
+    shown = run_script("figures", "--quick", "--only", "attacks", "pages", "--results", tmp_path)
+    assert [line.split(",")[0] for line in shown.splitlines()] == ["attacks: made", "pages: made"]
+    (file,) = tmp_path.glob("*.json")
+    assert {"commit", "date", "cpus"} <= json.loads(file.read_bytes())["machine"].keys()
+
+
+def test_a_figure_that_cannot_be_made_fails(import_script, tmp_path, monkeypatch, capsys):
+    figures = import_script("figures")
+    step = figures.Step("real_collections.py", "{material}/none {work}", "")
+    monkeypatch.setattr(figures, "STEPS", {"speed": step, "pages": figures.STEPS["pages"]})
+    with pytest.raises(SystemExit) as caught:
+        figures.main(["--material", str(tmp_path), "--only", "speed", "--results", str(tmp_path)])
+    assert caught.value.code is True
+    assert capsys.readouterr().out.startswith("speed: ended with 1: IndexError")
+    with pytest.raises(SystemExit, match="2"):
+        figures.main([])
+
+
 @runs("soak_mcp")
 @pytest.mark.slow
 def test_clients_at_once_get_no_wrong_answer():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,21 @@ class ArrayTable:
     @cache
     def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         hints = get_type_hints(cls)
-        names = [field.name for field in fields(cls) if get_origin(hints[field.name]) is np.ndarray]  # type: ignore[arg-type]
-        types = {name: get_args(get_args(hints[name])[1])[0] for name in names}
-        return {name: (np.dtype(types[name]), 1 + (name == cls.MATRIX)) for name in names}
+        types = {field.name: _item_type(hints[field.name]) for field in fields(cls)}  # type: ignore[arg-type]
+        return {
+            name: (np.dtype(kind), 1 + (name == cls.MATRIX)) for name, kind in types.items() if kind
+        }
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:
         """Return the files of a table."""
         return [folder / f"{name}{cls.KIND}-{array}.npy" for array in cls.forms()]
+
+
+def _item_type(hint: object) -> type | None:
+    """Return the type of the items of ``NDArray[...]``, None if a hint is another."""
+    if get_origin(hint) is NDArray:  # an alias of its own from NumPy 2.5 on
+        return cast("type", get_args(hint)[0])
+    if get_origin(hint) is np.ndarray:
+        return cast("type", get_args(get_args(hint)[1])[0])
+    return None

@@ -1,0 +1,111 @@
+"""Make the figures of all pages anew, by the scripts that measure them.
+
+Usage: python scripts/figures.py --material DIR [--only NAME...] [--results DIR] [--work DIR]
+       python scripts/figures.py --quick [--only NAME...] [--results DIR]
+
+A step writes a result file that says on which machine, at which commit and when it was measured;
+the last step takes them into the pages. DIR is a folder with judged collections (``eval``), real
+skills (``corpus/real``) and more of them in a file (``train/skills.jsonl.gz``), which are no part
+of this repository. It takes hours. ``--quick`` tries everything small, on what is in the package,
+and leaves results and pages alone. Exits with 1 if a step failed, and says which and why.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import pages
+import steps
+from compare import WRITTEN, last_line
+from steps import SCRIPTS, Step
+
+from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.evaluation.collection import EXAMPLE
+
+TIMEOUT_S, QUICK_TIMEOUT_S = 24 * 3600, 900
+REAL = "real-development"
+FITTED = [*pages.EVERYDAY, *pages.OF_SKILLS, *pages.OF_REQUESTS, *pages.BESIDE]
+FITTED.remove(REAL)
+ACROSS = "chinese russian spanish metatool-cross nvidia-cross one-liners-cross"
+"""Collections that `fit_fusion.py` makes itself, with two more."""
+STEPS = {
+    "collections": Step(
+        "real_collections.py", "{material}/corpus/real {work}/collections", "{examples} {work}/made"
+    ),
+    "quality": Step(
+        "fit_fusion.py --work {work}/fit --output {work}/calibration.json "
+        "--results {results}/quality.json",
+        "--queries 150 --threshold 0.65 --reader {model} {work}/collections/" + REAL + " "
+        f"{' '.join(f'{{material}}/eval/{name}' for name in FITTED)} "
+        f"--unseen {REAL} {' '.join(FITTED)} {ACROSS} salesforce-cross skill-evals-cross",
+        "{example} {written} --queries 6",
+    ),
+    "speed": Step(
+        "bench.py --results {results}/bench.json",
+        "--skills {material}/corpus/real --sizes 1000,10000,100000 --work {work}/bench",
+        "--originals 12 --sizes 40",
+    ),
+    "peers": Step(
+        "compare.py --json {results}/compare.json --plot {results}/compare.png --work {work}/peers",
+        "",
+        "--peers skillsearch rank-bm25 --collections {example}",
+    ),
+    "attacks": Step(
+        "attack.py --json {results}/attack.json --work {work}/attacks",
+        "{material}/eval/requests-0 {material}/eval/requests-1 --background "
+        "{material}/eval/requests-2 {material}/eval/requests-3 "
+        "--ordinary {material}/train/skills.jsonl.gz",
+        "{example} --background {written} --attackers 4 --queries 8 --reader off "
+        "--kinds none ordinary stuffing --trust fetched",
+    ),
+    "end to end": Step(
+        "end_to_end.py --results {results}/end_to_end.json --work {work}/libraries",
+        "{material}/eval/requests-0 {material}/eval/requests-1 --fillers {material}/corpus/real "
+        "--agent {material}/eval/requests-agent",
+        "{example} --fillers {examples} --sizes 20 --timed 1 --requests 4",
+    ),
+    "pages": Step("pages.py", "", "--check"),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Carry out the steps, and tell what failed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--material", type=Path, help="folder of collections and real skills")
+    parser.add_argument("--quick", action="store_true", help="try everything small")
+    parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), metavar="NAME")
+    parser.add_argument("--results", type=Path, help="folder for the result files [scripts]")
+    parser.add_argument("--work", type=Path, help="keep indexes and environments of peers here")
+    args = parser.parse_args(arguments)
+    if not (args.quick or args.material):
+        parser.error("name the folder of what is measured (--material), or give --quick")
+    failed = False
+    with tempfile.TemporaryDirectory() as temporary:
+        results = args.results or (Path(temporary) if args.quick else SCRIPTS)
+        places = {
+            "material": (args.material or Path(temporary)).absolute(),
+            "results": results.absolute(),
+            "work": (args.work or Path(temporary, "work")).absolute(),
+            "example": EXAMPLE,
+            "written": WRITTEN,
+            "examples": PACKAGED_MODEL.parents[1] / "examples",
+            "model": PACKAGED_MODEL,
+        }
+        for folder in (places["results"], places["work"]):
+            folder.mkdir(parents=True, exist_ok=True)
+        for name in (each for each in STEPS if each in args.only):
+            words = STEPS[name].words(places, is_quick=args.quick)
+            ended = steps.run(words, QUICK_TIMEOUT_S if args.quick else TIMEOUT_S)
+            said = last_line(ended.errors) or last_line(ended.output)
+            why = "took too long" if ended.code is None else f"ended with {ended.code}: {said}"
+            print(f"{name}: {why if ended.code != 0 else 'made'}, {ended.seconds} s", flush=True)
+            failed |= ended.code != 0
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
