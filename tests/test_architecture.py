@@ -162,6 +162,7 @@ PURE = {  # no clock, no files, no logging
     "skills.versions",
     "reports.audit_text",
     "text.prose",
+    "ui.islands",
     "ui.projection",
     "usage.events",
     "usage.report",

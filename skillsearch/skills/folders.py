@@ -15,6 +15,8 @@ _OF_COLLECTIONS = frozenset(
     ".skills .system .vscode".split()
 )
 """Hidden folders in which collections keep live skills, besides those of hosts."""
+_OF_REPOSITORIES = frozenset({"packages", "plugins", "skills"})
+"""Folders in which repositories keep their skills; they tell nothing of which one it is."""
 _ASIDE = (
     r"trash(?:es)?|recycle|attic|back-?ups?|bak|old|orig|archived?s?|deleted|removed|deprecated"
 )
@@ -62,3 +64,14 @@ def remoteness(folder: str) -> int:
 def in_checkout(folder: str) -> str:
     """Return a skill's folder as the checkout that it lies in names it."""
     return _CHECKOUT.sub("", folder, count=1)
+
+
+def repository_of(doc_id: str) -> str:
+    """Return the alias of a skill's root, with the first folder if that may be a repository.
+
+    It may be one if the skill lies below it, and unless it is hidden or where one keeps its skills.
+    """
+    alias, _, folder = doc_id.partition(":")
+    first, _, below = folder.partition("/")
+    is_one = below and not first.startswith(".") and first.lower() not in _OF_REPOSITORIES
+    return f"{alias}/{first}" if is_one else alias

@@ -25,6 +25,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
 from skillsearch.rendering.html_page import STYLE, load_templates
+from skillsearch.skills.folders import repository_of
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 
@@ -70,7 +71,9 @@ class _Site:
 
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
-        self._templates = load_templates(_HERE / "templates", tag=source_tag, shown=shown_name)
+        self._templates = load_templates(
+            _HERE / "templates", tag=source_tag, shown=shown_name, repository=repository_of
+        )
 
     def routes(self) -> list[BaseRoute]:
         """Return all routes, relative to the secret."""

@@ -16,9 +16,10 @@ from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
 from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
-from skillsearch.errors import SkillError
+from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.index.documents import Document
+from skillsearch.index.indexing.reading import skipped
 from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
@@ -28,10 +29,12 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
+from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import LAST_SECOND, Hit, Selection, SkillFile
+from skillsearch.types import LAST_SECOND, MOST_NAMED, Family, Hit, Selection, SkillFile
+from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 
 Shown: TypeAlias = dict[str, Any]
@@ -63,6 +66,7 @@ class Pages:
     _opened: Freshness | None = field(default=None, init=False)
     _note: str = field(default="", init=False)
     _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
+    _first: tuple[object, tuple[str, ...]] = field(default=(None, ()), init=False)
 
     def index(self, max_age: float = 0, selection: Selection = ()) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
@@ -103,10 +107,19 @@ class Pages:
             shown["result"] = result
             is_lost = read and not result
             shown["near"] = near_names(index, query, selection) if is_lost else ()
+        if not query:
+            shown["requests"] = self._first_requests(index, selection)
         if refresh and not query:  # whoever opens the page is about to type
             self.searching.submit(index.search, "anything")
         shown |= {"count": len(index), "project": project, "projects": self._projects(index)}
         return shown
+
+    def _first_requests(self, index: SkillIndex, selection: Selection) -> tuple[str, ...]:
+        """Return requests to begin with, looked for once in a generation."""
+        of = index.generation, selection
+        if self._first[0] != of:
+            self._first = of, first_requests(index, selection)
+        return self._first[1]
 
     def _projects(self, index: SkillIndex) -> list[tuple[str, str]]:
         """Return what the page can search from, each with its label; nothing without projects."""
@@ -166,8 +179,8 @@ class Pages:
         for first, *others in families[:MOST_ROWS]:
             family = index.family(first, others)
             name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
-            rows.append((name, first.alias, str(family), family.names))
-        heads = "first skill", "root", "others", "which, and what differs"
+            rows.append((name, repository_of(first.doc_id), str(family), _names_of(family)))
+        heads = "first skill", "repository", "others", "which, and what differs"
         return _first_of("Families", heads, rows, len(families))
 
     def map(self) -> Shown:
@@ -193,11 +206,12 @@ class Pages:
 
     async def health(self) -> Shown:
         """Check the installation, the settings and the index, each time anew."""
-        checks = await self._once("health", "", lambda: doctor(self.settings.index_dir))
-        if checks is None:
+        health = await self._once("health", "", lambda: _health(self.settings.index_dir))
+        if health is None:
             return {}
         self._made.pop("health", None)
-        return {"checks": checks}
+        shown: Shown = health
+        return shown
 
     async def audit(self) -> Shown:
         """Show the findings of an audit."""
@@ -259,6 +273,28 @@ def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int)
 
 def _day(seconds: float) -> str:
     return datetime.fromtimestamp(min(seconds, LAST_SECOND)).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def _names_of(family: Family) -> str:
+    """Return the names of near-copies, the repository of each, and in what it differs."""
+    names = [
+        f"{near.name} in {repository_of(near.doc_id)} ({', '.join(near.differs) or 'the same'})"
+        for near in family.members[:MOST_NAMED]
+    ]
+    more = family.size - len(names)
+    return ", ".join([*names, f"{more:,} more"] if more else names)
+
+
+def _health(folder: Path) -> Shown:
+    """Check everything; `lost` is left out if there is no index to ask."""
+    checks = doctor(folder)
+    try:
+        lost = skipped(SkillIndex.open(folder).diagnostics())
+    except SkillSearchError:
+        return {"checks": checks}
+    rows = [(item.path, item.message) for item in lost[:MOST_ROWS]]
+    heads = "file or folder", "why"
+    return {"checks": checks, "lost": _first_of("Lost skills", heads, rows, len(lost))}
 
 
 def _measured(index: SkillIndex) -> Any:

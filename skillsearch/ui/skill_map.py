@@ -18,8 +18,10 @@ from skillsearch.index.dense.likeness import confusable_from
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.json_values import object_of
+from skillsearch.skills.folders import repository_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.types import Json
+from skillsearch.ui.islands import Island, Named, find_islands
 from skillsearch.ui.projection import Projection, neighbours, project
 from skillsearch.user_folders import cache_dir
 
@@ -46,20 +48,32 @@ def map_record(
 ) -> Json:
     """Return what the map draws of documents, given what stands for the family of each."""
     sizes = Counter(families)
-    roots, root = _numbered([document.alias for document in documents])
+    names = [one_line(document.name, _NAME) for document in documents]
+    about = [one_line(document.description, _ABOUT) for document in documents]
+    ids = [document.doc_id for document in documents]
+    repositories, repository = _numbered(list(map(repository_of, ids)))
     languages, language = _numbered([document.language for document in documents])
+    # Near-copies would give their island its words.
+    apart = sorted({leader: i for i, leader in reversed([*enumerate(families)])}.values())
+    skills = [Named.of(names[i], about[i], documents[i].language) for i in apart]
     return {
-        "ids": [document.doc_id for document in documents],
-        "names": [one_line(document.name, _NAME) for document in documents],
-        "about": [one_line(document.description, _ABOUT) for document in documents],
-        "roots": [one_line(alias, _NAME) for alias in roots],
-        "root": root,
+        "ids": ids,
+        "names": names,
+        "about": about,
+        "repositories": [one_line(name, _NAME) for name in repositories],
+        "repository": repository,
         "languages": languages,
         "language": language,
         "family": [leader if sizes[leader] > 1 else -1 for leader in families],
         "xy": _whole(projection.xy).tolist(),
         "pairs": projection.pairs.tolist(),
+        "islands": list(map(_shown, find_islands(projection.xy[apart], skills))),
     }
+
+
+def _shown(island: Island) -> Json:
+    x, y, radius = (round(_GRID * part) for part in island[:3])
+    return {"x": x, "y": y, "radius": radius, "size": island.size, "words": [*island.words]}
 
 
 def _kept(index: SkillIndex) -> Projection:

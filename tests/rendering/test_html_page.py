@@ -43,7 +43,8 @@ def test_a_table_names_columns_rows_and_groups():
         '<div class="scroll" role="group" tabindex="0" aria-label="Tea">\n<table>\n'
         '<caption>Tea</caption>\n<thead><tr><th scope="col"><bdi>kind</bdi></th>'
         '<th scope="col"><bdi>price</bdi></th></tr></thead>\n'
-        '<tbody>\n<tr><th scope="row"><bdi>black</bdi></th><td>2</td></tr>\n</tbody>\n'
+        '<tbody>\n<tr><th scope="row"><bdi>black</bdi></th><td data-label="price">2</td></tr>\n'
+        "</tbody>\n"
         '<tbody>\n<tr><th class="group" colspan="2" scope="rowgroup"><bdi>rare</bdi></th></tr>\n'
         "</tbody>"
         "\n</table>\n</div>"
@@ -52,9 +53,10 @@ def test_a_table_names_columns_rows_and_groups():
 
 def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
     rows = [(Cell("<a>", link="#c0"), Cell("<b>", "<i>")), ("more", "<u>")]
-    html = table(Table("Tea", ["<p>", "<s>"], [Group(rows, "<q>")]))
+    html = table(Table("Tea", ["<p>", '"<s>'], [Group(rows, "<q>")]))
     assert not any(f"<{tag}>" in html for tag in "abipqsu")
-    assert html.count("&lt;") == 7
+    assert html.count("&lt;") == 9
+    assert html.count('data-label="&#34;&lt;s&gt;"') == 2
     assert '<a href="#c0"><bdi>&lt;a&gt;</bdi></a>' in html
     assert html.count("<a ") == 1
 

@@ -2,7 +2,13 @@
 
 import pytest
 
-from skillsearch.skills.folders import in_checkout, is_in_trash, is_thrown_away, remoteness
+from skillsearch.skills.folders import (
+    in_checkout,
+    is_in_trash,
+    is_thrown_away,
+    remoteness,
+    repository_of,
+)
 
 THROWN_AWAY, LIVE = (
     [
@@ -58,3 +64,17 @@ def test_what_a_file_manager_calls_a_copy_is_remote(name):
 def test_another_checkout_names_the_same_folder(prefix):
     assert in_checkout(f"{prefix}/skills/pdf") == "skills/pdf"
     assert in_checkout("skills/pdf") == "skills/pdf"
+
+
+def test_the_repository_of_a_skill_is_its_root_or_the_first_folder_below_it():
+    named = {
+        "tea:green": "tea",
+        "tea:.": "tea",
+        "all:acme+skills/green": "all/acme+skills",
+        "all:acme+skills/skills/tea/green": "all/acme+skills",
+        "acme:skills/green": "acme",
+        "acme:Plugins/tea/skills/green": "acme",
+        "acme:.claude/skills/green": "acme",
+        "a/b:packages/green": "a/b",
+    }
+    assert {doc_id: repository_of(doc_id) for doc_id in named} == named

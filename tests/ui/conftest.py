@@ -48,6 +48,8 @@ def write_hostile(root: Path) -> None:
         root / "unseen", "un\u202eseen\u200b", "Squash \x1b]0;x\x07 e\u202every\u2066thing."
     )
     write_skill(root / "huge", "huge", f"Squash {'x' * 500} {'everything ' * 1_500}", "y" * 400_000)
+    (root / "lost").mkdir()
+    (root / "lost" / "SKILL.md").write_text("---\n", encoding="utf-8")
     write_skill(root / "arabic", "جداول", ARABIC, f"# جداول\n\n{ARABIC}\n")
     write_skill(root / "hebrew", "חשבוניות", HEBREW, f"# חשבוניות\n\n{HEBREW}\n")
     for name in ("<img src=x onerror=alert(1)>.md", "java script:alert(1).md", "\u202egpj.md"):

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 import anyio
 import pytest
@@ -239,9 +239,68 @@ def test_the_page_of_a_skill_says_what_it_costs_and_what_is_like_it(site, drinks
     make_skill(drinks / "more", "steep-tea", "Steep green tea, gently.", body=f"{body}\n")
     site.get("")
     _, _, text = site.get("skill?id=drinks%3Asteep-tea")
-    assert re.search(rf'row"><bdi>body</bdi></th>\s*<td>\d+</td>\s*<td>{len(body)}</td>', text)
+    assert re.search(
+        rf'row"><bdi>body</bdi></th>\s*<td[^>]*>\d+</td>\s*<td[^>]*>{len(body)}</td>', text
+    )
     assert re.search(r"more/steep-tea.*?differs in description", text, re.DOTALL)
     assert "brew-coffee" in text.partition("What competes")[2]
+
+
+def test_a_skill_is_named_with_its_repository(drinks, make_skill, index_dir, pages_of):
+    """A root may hold many; a folder in which one keeps its skills tells nothing."""
+    for folder in ("acme/skills", "brewers/teas", "skills"):
+        make_skill(drinks / folder, "mull-wine", "Mull red wine with cinnamon and cloves.")
+    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
+    site = Site(make_app(pages_of(), SECRET))
+    text = site.get("families")[2]
+    assert '<td data-label="repository"><bdi>drinks/acme</bdi></td>' in text
+    assert "mull-wine in drinks/brewers (the same), mull-wine in drinks (the same)" in text
+    assert "from <bdi>drinks/acme</bdi>" in site.get("results?q=mull+red+wine")[2]
+    assert "from <bdi>drinks</bdi>" in site.get("results?q=steep+green+tea")[2]
+    assert "in <bdi>drinks/brewers</bdi>" in site.get("skill?id=drinks:acme/skills/mull-wine")[2]
+
+
+def test_health_begins_with_what_is_lost(site, drinks, index_dir):
+    assert re.search(r"</h1>\s*<p[^>]*>lost: 0 skills</p>", site.wait("health"))
+    for name in ("cut-off", "<empty>"):
+        (drinks / name).mkdir()
+        (drinks / name / "SKILL.md").write_text("---\n", encoding="utf-8")
+    SkillIndex.open(index_dir).refresh()
+    text = site.wait("health")
+    assert re.search(r"</h1>\s*<p[^>]*>lost: 2 skills</p>", text)
+    rows = re.findall(r'row"><bdi>(.*?)</bdi></th><td data-label="why"><bdi>(.+?)</bdi>', text)
+    paths = [str(drinks / name / "SKILL.md") for name in ("<empty>", "cut-off")]
+    assert [html.unescape(path) for path, _ in rows] == paths
+
+
+def test_health_of_no_index_says_what_to_do(index_dir, pages_of):
+    text = Site(make_app(pages_of(), SECRET)).wait("health")
+    assert "lost:" not in text
+    assert "skillsearch index" in text
+
+
+def test_the_empty_page_offers_requests_that_find_something(site, drinks, make_skill):
+    links = re.findall(r'href="\./\?q=([^"]+)"><bdi>(.*?)</bdi>', site.get("")[2])
+    assert links
+    for query, request in links:
+        assert unquote(query) == html.unescape(request)
+        assert "1 skill fits" in site.get(f"?q={query}")[2]
+    make_skill(drinks, "mull", "Mull <b>red wine & cloves with cinnamon. More.")
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    text = site.get("")[2]
+    assert 'q=Mull%20%3Cb%3Ered%20wine%20%26%20cloves%20with%20cinnamon"' in text
+    assert "<bdi>Mull &lt;b&gt;red wine &amp; cloves with cinnamon</bdi>" in text
+    assert "Steep" not in text
+
+
+def test_an_index_without_skills_says_how_to_add_some(tmp_path, index_dir, pages_of):
+    (tmp_path / "nothing").mkdir()
+    SkillIndex.from_roots([tmp_path / "nothing"], index_dir=index_dir, model="hashing")
+    site = Site(make_app(pages_of(), SECRET))
+    text = site.get("")[2]
+    assert "skillsearch index FOLDER" in text
+    assert "For example" not in text
+    assert "lost: 0 skills" in site.wait("health")
 
 
 def test_hosts_are_as_budget_says(site, cli, index_dir):
@@ -255,7 +314,7 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
             f"{one['needed']:,}",
             str(one["counts"]["whole"]),
         ]
-        row = "".join(rf"\s*<td>{re.escape(str(cell))}</td>" for cell in cells)
+        row = "".join(rf"\s*<td[^>]*>{re.escape(str(cell))}</td>" for cell in cells)
         assert re.search(rf"{one['host']}</bdi></th>{row}", text)
     for window in ("", "-1", "x", "9" * 30, "٣"):
         assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")

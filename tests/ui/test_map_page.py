@@ -18,13 +18,17 @@ def many(count):
         "ids": [f"many:{i}" for i in range(count)],
         "names": [f"skill-{i}" if i else ATTACK for i in range(count)],
         "about": [f"Does {i}. {ATTACK}" for i in range(count)],
-        "roots": [f"root-{i}" for i in range(9)],
-        "root": [i % 9 for i in range(count)],
+        "repositories": [f"root-{i}" for i in range(9)],
+        "repository": [i % 9 for i in range(count)],
         "languages": ["en", "zh", ""],
         "language": [i % 3 for i in range(count)],
         "family": [i // 2 if i % 10 < 2 else -1 for i in range(count)],
         "xy": places,
         "pairs": [[i, i + 1] for i in range(0, min(count - 1, 2_000), 2)],
+        "islands": [
+            {"x": x, "y": y, "radius": 3_000, "size": 5 + i % 50, "words": [f"a{i}", "b" * 20, "c"]}
+            for i, (x, y) in enumerate(places[:: max(1, count // 300)])
+        ],
     }
 
 
@@ -107,10 +111,11 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
     box = page.locator("#map").bounding_box()
     middle = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     side = 0.94 * min(box["width"], box["height"])
+    stretch = min(3, max(1, box["width"] / box["height"]))
 
     def place(i):
         x, y = (one / 65_535 - 0.5 for one in many(100)["xy"][i])
-        return middle[0] + x * side, middle[1] + y * side
+        return middle[0] + x * side * stretch, middle[1] + y * side
 
     page.mouse.move(*place(0))
     assert page.locator("#card strong").inner_text() == ATTACK
@@ -127,6 +132,81 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
     page.mouse.up()
     assert page.url.endswith("/map")
     assert page.locator("#card strong").inner_text() == "skill-44"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [390, 1400])
+def test_labels_are_in_the_frame_and_on_no_other(shown, width):
+    page = shown(many(400), width=width)
+    for key in ("0", "+", "+", "ArrowRight", "+", "+", "+"):
+        page.locator("#map").press(key)
+        page.evaluate("new Promise(requestAnimationFrame)")
+        boxes = page.evaluate(
+            "[...document.querySelectorAll('#frame, #labels bdi:not([hidden])')]"
+            ".map(one => one.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
+        )
+        (left, top, right, bottom), *labels = boxes
+        assert len(labels) > 3
+        for i, one in enumerate(labels):
+            assert left <= one[0] <= one[2] <= right
+            assert top <= one[1] <= one[3] <= bottom
+            for other in labels[:i]:
+                apart = one[0] >= other[2] or other[0] >= one[2]
+                assert apart or one[1] >= other[3] or other[1] >= one[3], (one, other)
+    assert page.locator("#labels .skill:not([hidden])").count() > 0
+
+
+@pytest.mark.slow
+def test_islands_of_the_collection_can_be_gone_to_by_keyboard(shown):
+    record = many(100)
+    record["islands"] = [{"x": 0, "y": 0, "radius": 2_000, "size": 9, "words": ["git", ATTACK]}]
+    page = shown(record)
+    page.locator("#island").focus()
+    page.keyboard.press("ArrowDown")
+    assert page.locator("#island option:checked").inner_text() == f"git · {ATTACK} (9)"
+    assert page.locator("#around a").first.inner_text() == ATTACK
+    page.keyboard.press("ArrowUp")
+    assert page.locator("#around a").first.inner_text() != ATTACK
+
+
+@pytest.mark.slow
+def test_a_group_of_the_legend_is_highlighted_and_named_by_more_than_its_colour(shown):
+    page = shown(many(90))
+    entries = page.locator("#legend button")
+    assert [one.split(" ")[0] for one in entries.all_inner_texts()][:2] == ["root-0", "root-1"]
+    looks = page.evaluate(
+        "[...document.querySelectorAll('#legend i')].map(one => getComputedStyle(one))"
+        ".map(s => s.clipPath + s.borderRadius + s.borderTopWidth)"
+    )
+    assert len(set(looks)) == len(looks) == 8
+    entries.nth(2).focus()
+    page.keyboard.press("Enter")
+    assert page.locator("#state").inner_text() == "10 of 90 skills are highlighted."
+    assert entries.nth(2).get_attribute("aria-pressed") == "true"
+    page.locator("#find").fill("does 11")
+    page.get_by_text("1 of 90 skills are highlighted.").wait_for()
+    entries.nth(2).click()
+    assert entries.nth(2).get_attribute("aria-pressed") == "false"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_colours_stand_out_from_the_page(shown, scheme):
+    """By three to one at least, as WCAG 2.2 asks of what is no text."""
+    page = shown(scheme=scheme)
+    names = ["--page", *(f"--colour-{i}" for i in range(8))]
+    inks = page.evaluate(
+        "names => names.map(name => getComputedStyle(document.body).getPropertyValue(name))", names
+    )
+    ground, *others = [luminance(ink.strip()) for ink in inks]
+    for other in others:
+        assert (max(ground, other) + 0.05) / (min(ground, other) + 0.05) >= 3
+
+
+def luminance(ink):
+    parts = np.array([int(ink[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
 
 
 @pytest.mark.slow

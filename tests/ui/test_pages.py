@@ -19,6 +19,7 @@ PATHS = {
     "families": "families",
     "hosts": "hosts",
     "health": "health",
+    "empty": "",
     "audit": "audit",
     "reports": "reports",
 }
@@ -35,6 +36,40 @@ def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name
         page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", ["skill", "families", "hosts", "health", "audit", "huge"])
+def test_on_a_phone_each_row_of_a_table_is_a_card(visit, name):
+    """Every value stands beside the head of its column, and nothing is cut or scrolled."""
+    page = visit(NARROW).go(PATHS[name])
+    page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
+    assert page.locator("table").count() > 0
+    wrong = page.evaluate(
+        """() => [...document.querySelectorAll("table")].flatMap(table => {
+          const heads = [...table.querySelectorAll("thead th")].map(one => one.textContent);
+          return [...table.querySelectorAll("tbody tr:has(td) > *")].filter(one => {
+            const box = one.getBoundingClientRect(), style = getComputedStyle(one, "::before");
+            if (!one.textContent) return box.height > 0;
+            const label = one.cellIndex ? JSON.stringify(heads[one.cellIndex]) : "none";
+            return style.content !== label || box.right > innerWidth || box.left < 0
+              || one.scrollWidth > one.clientWidth + 1 || !box.height;
+          }).map(one => one.outerHTML.slice(0, 200));
+        })"""
+    )
+    assert wrong == []
+    inner = (
+        "[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth - one.clientWidth)"
+    )
+    assert max(page.evaluate(inner)) <= 0
+
+
+def test_without_scripts_an_example_searches(visit):
+    page = visit(java_script_enabled=False).go("")
+    link = page.locator(".requests a").first
+    request = link.inner_text()
+    link.click()
+    page.locator("h2.fits").wait_for()
+    assert page.locator("#q").input_value() == request
 
 
 def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):

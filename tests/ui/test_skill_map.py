@@ -28,11 +28,13 @@ def kept():
     return list((cache_dir() / FOLDER).iterdir())
 
 
-def test_the_record_names_each_skill_with_its_root_language_and_family(opened):
+def test_the_record_names_each_skill_with_its_repository_language_and_family(opened):
     record = json.loads(make_map(opened))
     documents = list(opened.documents())
     assert record["ids"] == [one.doc_id for one in documents]
-    assert [record["roots"][i] for i in record["root"]] == [one.alias for one in documents]
+    assert [record["repositories"][i] for i in record["repository"]] == [
+        one.alias for one in documents
+    ]
     assert [record["languages"][i] for i in record["language"]] == [
         one.language for one in documents
     ]
@@ -85,6 +87,21 @@ def test_a_map_that_cannot_be_kept_is_shown(opened, caplog):
     (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
     assert len(json.loads(make_map(opened))["xy"]) == 5
     assert "cannot be kept" in caplog.text
+
+
+def test_islands_count_near_copies_once(make_skill, tmp_path, index_dir):
+    """Else the words of one skill that many have copied would name the island."""
+    root = tmp_path / "skills"
+    for number in range(6):
+        make_skill(
+            root, f"rebase-{number * 'x'}", f"Rebase commits {number} in git. {number * 'y '}"
+        )
+        make_skill(root / f"copy-{number}", "rebase-copied", "Rebase copied commits in git.")
+    record = json.loads(make_map(SkillIndex.from_roots(root, index_dir=index_dir, model="hashing")))
+    families = set(record["family"]) - {-1}
+    apart = len(families) + record["family"].count(-1)
+    assert apart < len(record["ids"]) == 12
+    assert all(5 <= island["size"] <= apart for island in record["islands"])
 
 
 def test_confusable_skills_of_two_families_are_joined(make_skill, tmp_path, index_dir):

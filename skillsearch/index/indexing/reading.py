@@ -189,10 +189,15 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     )
 
 
-def count_skipped(diagnostics: Sequence[Diagnostic]) -> int:
-    """Count the skills that are lost: SKILL.md files and folders that could not be indexed."""
-    errors = (d for d in diagnostics if d.severity == "error")
-    return len({d.path for d in errors if not d.code.startswith("root-")})
+def skipped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """Return why skills are lost: of each file or folder that could not be indexed, one error."""
+    errors = (d for d in diagnostics if d.severity == "error" and not d.code.startswith("root-"))
+    return list({error.path: error for error in errors}.values())
+
+
+def count_skipped(diagnostics: Iterable[Diagnostic]) -> int:
+    """Count the skills that are lost."""
+    return len(skipped(diagnostics))
 
 
 class SeenFiles(Mapping[str, SeenFile]):

@@ -6,10 +6,28 @@ const REACH = 14; // pixels from a point that count as on it
 const MOST = 400; // times zoomed in
 const COLOURS = 8; // the last one is for all the rest
 const LISTED = 12;
+const WIDEST = 3; // times as wide as high that the square of the points becomes
+const ISLANDS = 80; // shown at once if all are of one size; smaller ones come with zooming
+const NAMED = 40; // skills in view, at most, that are named
+const LONGEST = 40; // characters of a name on the map; the card has all of it
+const GAP = 5; // pixels between two labels
 const AGAIN = 1000; // milliseconds between two looks whether the map is there
 
 const $ = (id) => document.getElementById(id);
-const [canvas, card, state, around, find, by] = ["map", "card", "state", "around", "find", "by"].map($);
+const [canvas, card, state, around, find, by, labels, island] = ["map", "card", "state", "around", "find", "by", "labels", "island"].map($);
+
+// What tells groups apart besides their colour: whether a place in the square of a point is drawn,
+// from -1 to 1 in each direction. The style of the legend repeats them.
+const SHAPES = [
+  () => true,
+  (x, y) => x * x + y * y <= 1,
+  (x, y) => Math.abs(x) + Math.abs(y) <= 1,
+  (x, y) => Math.abs(x) <= (y + 1) / 2,
+  (x, y) => Math.abs(x) <= (1 - y) / 2,
+  (x, y) => Math.min(Math.abs(x), Math.abs(y)) <= 0.35,
+  (x, y) => Math.abs(Math.abs(x) - Math.abs(y)) <= 0.4,
+  (x, y) => Math.max(Math.abs(x), Math.abs(y)) > 0.55,
+];
 // Kept in memory and not on a GPU: points are written as pixels, hundreds of times as fast as
 // rectangles where there is no GPU.
 const brush = canvas.getContext("2d", { willReadFrequently: true });
@@ -24,9 +42,13 @@ class SkillMap {
     this.view = { x: 0.5, y: 0.5, zoom: 1 };
     this.hits = null;
     this.shown = -1; // the skill on the card
+    this.widths = new Map(); // of labels, in pixels
     this.sortIntoGrid();
     this.resize();
-    this.colour("root");
+    this.colour("repository");
+    const islands = data.islands.map(({ words, size }, i) => new Option(`${words.join(" · ")} (${size})`, i));
+    island.append(...islands.slice(0, ISLANDS));
+    island.parentElement.hidden = !islands.length;
   }
 
   // The points of each cell lie side by side in `inCells`, from `starts` of the cell on.
@@ -44,15 +66,16 @@ class SkillMap {
     return Math.max(0, Math.min(CELLS - 1, Math.floor(part * CELLS)));
   }
 
-  // The points within a distance of a place, the nearest first.
+  // The points within a distance of a place as one sees it, the nearest first.
   near(x, y, distance) {
     const found = [];
+    const beside = distance / this.stretch;
     for (let row = this.cell(y - distance); row <= this.cell(y + distance); row++) {
-      const begin = this.starts[row * CELLS + this.cell(x - distance)];
-      const end = this.starts[row * CELLS + this.cell(x + distance) + 1];
+      const begin = this.starts[row * CELLS + this.cell(x - beside)];
+      const end = this.starts[row * CELLS + this.cell(x + beside) + 1];
       for (let at = begin; at < end; at++) {
         const i = this.inCells[at];
-        const away = Math.hypot(this.x[i] - x, this.y[i] - y);
+        const away = Math.hypot((this.x[i] - x) * this.stretch, this.y[i] - y);
         if (away <= distance) found.push([away, i]);
       }
     }
@@ -70,21 +93,30 @@ class SkillMap {
     return found.slice(0, count);
   }
 
+  // Pixels from the top of the square of all points to its bottom.
   get scale() {
     return Math.min(this.width, this.height) * 0.94 * this.view.zoom;
   }
 
-  toScreen(i) {
-    const { x, y } = this.view;
+  // How much wider than high the square is drawn, to fill the frame.
+  get stretch() {
+    return Math.max(1, Math.min(WIDEST, this.width / this.height));
+  }
+
+  onScreen(x, y) {
     return [
-      (this.x[i] - x) * this.scale + this.width / 2,
-      (this.y[i] - y) * this.scale + this.height / 2,
+      (x - this.view.x) * this.scale * this.stretch + this.width / 2,
+      (y - this.view.y) * this.scale + this.height / 2,
     ];
+  }
+
+  toScreen(i) {
+    return this.onScreen(this.x[i], this.y[i]);
   }
 
   toPlace(left, top) {
     return [
-      this.view.x + (left - this.width / 2) / this.scale,
+      this.view.x + (left - this.width / 2) / this.scale / this.stretch,
       this.view.y + (top - this.height / 2) / this.scale,
     ];
   }
@@ -94,7 +126,7 @@ class SkillMap {
   }
 
   move(left, top) {
-    this.view.x = Math.max(0, Math.min(1, this.view.x - left / this.scale));
+    this.view.x = Math.max(0, Math.min(1, this.view.x - left / this.scale / this.stretch));
     this.view.y = Math.max(0, Math.min(1, this.view.y - top / this.scale));
     this.redraw();
   }
@@ -104,7 +136,7 @@ class SkillMap {
     const [x, y] = this.toPlace(left, top);
     this.view.zoom = Math.max(1, Math.min(MOST, this.view.zoom * factor));
     const [newX, newY] = this.toPlace(left, top);
-    this.move((newX - x) * this.scale, (newY - y) * this.scale);
+    this.move((newX - x) * this.scale * this.stretch, (newY - y) * this.scale);
   }
 
   goTo(i, zoom = this.view.zoom) {
@@ -112,41 +144,58 @@ class SkillMap {
     this.redraw();
   }
 
+  goToIsland({ x, y, radius }) {
+    const zoom = Math.max(1, Math.min(MOST, (0.4 * SIDE) / Math.max(radius, 1)));
+    this.view = { x: x / SIDE, y: y / SIDE, zoom };
+    this.redraw();
+  }
+
   // Sort the points by colour, so that few changes of colour draw all of them.
   colour(kind) {
-    const { root, language, family } = this.data;
+    const { repository, language, family } = this.data;
     const last = COLOURS - 1;
     const colours = {
-      root: (i) => Math.min(root[i], last),
+      repository: (i) => Math.min(repository[i], last),
       language: (i) => Math.min(language[i], last),
       family: (i) => (family[i] < 0 ? last : family[i] % last),
     };
     this.order = Array.from({ length: COLOURS }, () => []);
     for (let i = 0; i < this.size; i++) this.order[colours[kind](i)].push(i);
+    this.only = -1; // the colour whose skills are highlighted
     this.showLegend(kind);
-    this.redraw();
+    this.highlight();
   }
 
   showLegend(kind) {
-    const named = { root: this.data.roots, language: this.data.languages, family: [] }[kind];
+    const { repositories, languages } = this.data;
+    const named = { repository: repositories, language: languages, family: [] }[kind];
     const rest = kind === "family" ? "no near-copies; each other colour: families" : "all others";
     const entries = this.order.map((some, colour) => {
       const name = colour === COLOURS - 1 && named.length !== COLOURS ? rest : named[colour];
       if (!some.length || name === undefined) return null;
-      const entry = element("li", [element("i"), element("bdi", name || "unknown"), ` ${some.length.toLocaleString("en")}`]);
+      const entry = element("button", [element("i"), element("bdi", name || "unknown"), ` ${some.length.toLocaleString("en")}`]);
       entry.firstChild.className = `colour-${colour}`;
-      return entry;
+      entry.type = "button";
+      entry.value = colour;
+      entry.ariaPressed = "false";
+      return element("li", [entry]);
     });
     $("legend").replaceChildren(...entries.filter(Boolean));
   }
 
-  search(text) {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
-    this.hits = null;
-    if (words.length) {
-      this.hits = [];
-      this.texts.forEach((one, i) => words.every((word) => one.includes(word)) && this.hits.push(i));
-    }
+  // The skills of one colour, or with it pressed again of all.
+  press(colour) {
+    this.only = this.only === colour ? -1 : colour;
+    for (const button of $("legend").querySelectorAll("button")) button.ariaPressed = String(Number(button.value) === this.only);
+    this.highlight();
+  }
+
+  // Highlight the skills that say all words in the field, of the colour that is pressed if one is.
+  highlight() {
+    const words = find.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const some = this.only < 0 ? [...this.texts.keys()] : this.order[this.only];
+    const says = (i) => words.every((word) => this.texts[i].includes(word));
+    this.hits = words.length || this.only >= 0 ? some.filter(says) : null;
     const count = this.hits?.length ?? 0;
     state.textContent = this.hits ? `${count.toLocaleString("en")} of ${this.size.toLocaleString("en")} skills are highlighted.` : "";
     this.redraw();
@@ -174,34 +223,38 @@ class SkillMap {
     const ratio = canvas.width / width;
     const style = getComputedStyle(canvas);
     const ink = (name) => style.getPropertyValue(name).trim();
-    const closeness = Math.sqrt(this.view.zoom / this.size);
-    const side = Math.max(2, Math.min(9, 0.2 * Math.min(width, height) * closeness));
+    const closeness = Math.sqrt((this.view.zoom * this.stretch) / this.size);
+    const side = Math.max(2, Math.min(11, 0.28 * Math.min(width, height) * closeness));
     const pixels = new Uint32Array(this.image.data.buffer).fill(0);
     const square = Math.round(side * ratio);
     const alpha = this.hits ? 70 : 255;
     for (let i = COLOURS - 1; i >= 0; i--) {
-      this.drawPoints(pixels, this.order[i], square, packed(ink(`--colour-${i}`), alpha));
+      this.drawPoints(pixels, this.order[i], square, packed(ink(`--colour-${i}`), alpha), SHAPES[i]);
     }
-    if (this.hits) this.drawPoints(pixels, this.hits, Math.max(square, Math.round(5 * ratio)), packed(ink("--text"), 255));
+    if (this.hits) this.drawPoints(pixels, this.hits, Math.max(square, Math.round(5 * ratio)), packed(ink("--text"), 255), SHAPES[0]);
     brush.putImageData(this.image, 0, 0);
     brush.setTransform(ratio, 0, 0, ratio, 0, 0);
     this.drawPairs(ink("--quiet"));
     if (this.shown >= 0) this.drawRing(this.shown, side, ink("--text"));
     this.placeCard();
+    this.placeLabels(side);
   }
 
-  drawPoints(pixels, some, side, colour) {
+  drawPoints(pixels, some, side, colour, shape) {
     const { width, height } = canvas;
     const scale = (this.scale * width) / this.width;
-    const left = (width - side) / 2 - this.view.x * scale;
+    const wide = scale * this.stretch;
+    const left = (width - side) / 2 - this.view.x * wide;
     const top = (height - side) / 2 - this.view.y * scale;
+    const part = (at) => (2 * at + 1) / side - 1;
+    const isDrawn = Array.from({ length: side * side }, (_, at) => side < 4 || shape(part(at % side), part(Math.floor(at / side))));
     for (const i of some) {
-      const x = Math.round(this.x[i] * scale + left);
+      const x = Math.round(this.x[i] * wide + left);
       const y = Math.round(this.y[i] * scale + top);
       if (x < 0 || y < 0 || x > width - side || y > height - side) continue;
-      for (let row = y; row < y + side; row++) {
-        const begin = row * width + x;
-        for (let at = begin; at < begin + side; at++) pixels[at] = colour;
+      for (let at = 0, row = 0; row < side; row++) {
+        const begin = (y + row) * width + x;
+        for (let column = 0; column < side; column++) if (isDrawn[at++]) pixels[begin + column] = colour;
       }
     }
   }
@@ -233,14 +286,69 @@ class SkillMap {
     brush.stroke();
   }
 
+  // Name islands, the large first, and skills if few are in view, where there is room.
+  placeLabels(side) {
+    const placed = [];
+    const least = this.size / ISLANDS / this.view.zoom ** 2;
+    for (const { x, y, size, words } of this.data.islands) {
+      if (size < least) continue;
+      const widest = this.width / 3;
+      const text = words.map((_, i) => words.slice(0, words.length - i).join(" · ")).find((some) => this.measure(some) < widest) ?? words[0];
+      this.place(placed, text, ...this.onScreen(x / SIDE, y / SIDE));
+    }
+    for (const i of this.fewInView()) {
+      const [x, y] = this.toScreen(i);
+      const below = side / 2 + 9;
+      const name = [...this.data.names[i]].slice(0, LONGEST).join("");
+      this.place(placed, name, x, y + 2 * below < this.height ? y + below : y - below, "skill");
+    }
+    while (labels.childElementCount < placed.length) labels.append(element("bdi"));
+    [...labels.children].forEach((label, i) => {
+      label.hidden = i >= placed.length;
+      if (label.hidden) return;
+      const { text, name, x, y } = placed[i];
+      if (label.textContent !== text) label.textContent = text;
+      label.className = name;
+      label.style.transform = `translate(${x}px, ${y}px) translate(-50%, -50%)`;
+    });
+  }
+
+  fewInView() {
+    const some = [];
+    for (let i = 0; i < this.size && some.length <= NAMED; i++) if (this.isInView(...this.toScreen(i))) some.push(i);
+    return some.length <= NAMED ? some : [];
+  }
+
+  isInView(x, y) {
+    return x >= 0 && y >= 0 && x <= this.width && y <= this.height;
+  }
+
+  // Add a label unless it would lie on another one, inside the frame.
+  place(placed, text, left, top, name = "island") {
+    if (!this.isInView(left, top)) return;
+    const [wide, high] = [this.measure(text) / 2 + GAP, 8 + GAP];
+    const x = Math.max(wide, Math.min(this.width - wide, left));
+    const y = Math.max(high, Math.min(this.height - high, top));
+    const isFree = placed.every((one) => Math.abs(one.x - x) > one.wide + wide - GAP || Math.abs(one.y - y) > 2 * high - GAP);
+    if (isFree) placed.push({ text, name, x, y, wide });
+  }
+
+  measure(text) {
+    if (!this.widths.has(text)) {
+      brush.font = getComputedStyle(labels).font;
+      this.widths.set(text, brush.measureText(text).width);
+    }
+    return this.widths.get(text);
+  }
+
   show(i) {
     if (i === this.shown) return;
     this.shown = i;
     card.hidden = i < 0;
     canvas.classList.toggle("on", i >= 0);
     if (i >= 0) {
-      const { names, about, roots, root, languages, language } = this.data;
-      const where = [roots[root[i]], languages[language[i]]].filter(Boolean).join(", ");
+      const { names, about, repositories, repository, languages, language } = this.data;
+      const where = [repositories[repository[i]], languages[language[i]]].filter(Boolean).join(", ");
       card.replaceChildren(element("strong", names[i]), element("span", where), element("p", about[i]));
     }
     this.redraw();
@@ -375,16 +483,27 @@ function listen(map) {
   find.addEventListener("input", () => {
     clearTimeout(soon);
     hit = -1;
-    soon = setTimeout(() => map.search(find.value), 60);
+    soon = setTimeout(() => map.highlight(), 60);
   });
   $("tools").addEventListener("submit", (event) => {
     event.preventDefault();
-    map.search(find.value);
+    map.highlight();
     nextHit();
     if (hit >= 0) canvas.focus();
     map.focus();
   });
   by.addEventListener("change", () => map.colour(by.value));
+  $("legend").addEventListener("click", (event) => {
+    const button = event.target.closest("button");
+    if (button) map.press(Number(button.value));
+    hit = -1;
+  });
+  island.addEventListener("change", () => {
+    if (island.value) map.goToIsland(map.data.islands[island.value]);
+    else whole();
+    map.focus();
+    map.show(-1);
+  });
   $("tools").addEventListener("click", (event) => {
     const zoomed = { in: () => map.zoom(2), out: () => map.zoom(0.5), all: whole };
     zoomed[event.target.value]?.();
@@ -397,8 +516,8 @@ function listen(map) {
 function restore(map) {
   const named = map.data.ids.indexOf(nameInAddress());
   const { view, find: text, by: kind } = history.state ?? {};
-  if (kind) map.colour((by.value = kind));
-  if (text) map.search((find.value = text));
+  if (text) find.value = text;
+  map.colour(kind ? (by.value = kind) : by.value);
   if (view) map.view = view;
   else if (named >= 0) map.goTo(named, 8);
   map.focus();
