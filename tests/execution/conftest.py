@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -76,19 +75,6 @@ def swapped_for_links():
             thread.join()
 
     return swapping
-
-
-@pytest.fixture(scope="session")
-def wait_for():
-    """Wait for a condition, and return whether it was met at any time."""
-
-    def wait(condition, seconds=120):
-        deadline = time.monotonic() + seconds
-        while not (is_met := condition()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return is_met
-
-    return wait
 
 
 @pytest.fixture(scope="session")

@@ -253,6 +253,15 @@ def test_no_more_are_preloaded_than_can_be_kept(root, make_manager, monkeypatch)
     assert make_manager(root).loader.preload(names) == ("steep-tea",)
 
 
+def test_what_is_loaded_follows_the_disk(manager, root, make_skill):
+    make_skill(root, "water-plants", "Water the plants.")
+    assert names(manager.metadata_list) == ["add-uint-support", "steep-tea", "water-plants"]
+    make_skill(root, "water-plants", "Water the garden.")
+    assert manager.loader.load_skill("water-plants").description == "Water the garden."
+    (root / "water-plants" / "SKILL.md").unlink()
+    assert names(manager.metadata_list) == ["add-uint-support", "steep-tea"]
+
+
 # The manager
 
 
