@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections import Counter
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
@@ -104,6 +105,19 @@ def import_script():
         yield importlib.import_module
     finally:
         sys.path.remove(str(SCRIPTS))
+
+
+@pytest.fixture(scope="session")
+def wait_for():
+    """Wait for a condition, and return what it was at last."""
+
+    def wait(condition, seconds=WAIT_SECONDS):
+        deadline = time.monotonic() + seconds
+        while not (is_met := condition()) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        return is_met
+
+    return wait
 
 
 @pytest.fixture

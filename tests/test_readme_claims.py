@@ -31,7 +31,6 @@ NUMBER = re.compile(
 UNFILED = {
     "more than 100,000": "public registries say so of themselves",
     "room for about fifty": "by what hosts cut, with descriptions of usual length",
-    "a score from 0 to 1": "a probability",
     "21 languages well and 80 more": "those of the training's requests, and of what it began with",
     "requests in 17 languages": "requests-languages, which is not in this repository",
     "For 558 hard requests in everyday words the first hit is right for 78 % with them and 69 % "

@@ -635,25 +635,6 @@ def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_
         library.load(SKILLS["blog"][0])
 
 
-def test_an_index_of_before_there_were_projects_learns_which_roots_are_of_one(
-    indexed, cli, make_skill, tmp_path
-):
-    make_skill(tmp_path / "mine", "mine", "A skill in a folder of the user.")
-    with chdir(indexed / "blog"):
-        assert cli("index", str(tmp_path / "mine")).exit_code == 0
-    folder = SkillIndex.open().folder
-    request = IndexRequest.load(folder)
-    (found,) = request.projects
-    before = {"follows": None, "followed": (), "projects": {}, "found": (found,)}
-    SkillIndex.build(replace(request, **before), folder)
-    user = SKILLS["user"][0]
-    for place in ("shop", "blog"):
-        with chdir(indexed / place):
-            assert set(by_list(cli, None, "")) == {"mine", user, SKILLS[place][0]}
-            assert SKILLS[place][0] not in by_prompt(cli, None, REQUESTS[place])
-    assert set(by_list(cli, None, "")) == {"mine", user}
-
-
 def test_the_root_of_another_project_is_named_as_that(indexed, cli):
     ask_from(cli, indexed / "shop", indexed / "blog")
     shop, own = (str(indexed / name / ".claude" / "skills") for name in ("shop", "blog"))

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -23,19 +22,18 @@ def start(runtime):
     return run
 
 
-def wait_until(condition, seconds=120):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+@pytest.fixture
+def is_gone(wait_for):
+    """Wait until a process is gone, and return whether that happened."""
 
-
-def lives(process):
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
+    def has_gone(process):
+        try:
+            os.kill(process, 0)
+        except ProcessLookupError:
+            return True
         return False
-    return True
+
+    return lambda process: wait_for(lambda: has_gone(process))
 
 
 def test_starting_twice_is_starting_once(start):
@@ -67,25 +65,25 @@ def test_it_is_detached_from_whoever_started_it(start):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 @pytest.mark.slow
-def test_a_signal_ends_it_and_its_socket(start, runtime, number):
+def test_a_signal_ends_it_and_its_socket(start, is_gone, runtime, number):
     process = start()
     os.kill(process, number)
-    wait_until(lambda: not lives(process))
+    assert is_gone(process)
     assert not (runtime / "daemon.sock").exists()
     assert f"ending: {number.name}" in (runtime / "daemon.log").read_text(encoding="utf-8")
 
 
-def test_it_ends_when_idle(start, runtime):
+def test_it_ends_when_idle(start, is_gone, runtime):
     process = start(idle=3.0)
-    wait_until(lambda: not lives(process))
+    assert is_gone(process)
     assert list(runtime.glob("*.sock")) == []
     assert start() != process
 
 
-def test_a_killed_daemon_is_replaced(start, names, runtime):
+def test_a_killed_daemon_is_replaced(start, is_gone, names, runtime):
     process = start()
     os.kill(process, signal.SIGKILL)
-    wait_until(lambda: not lives(process))
+    assert is_gone(process)
     assert (runtime / "daemon.sock").exists()
     assert client.ask("status", seconds=120) is None
     assert start() != process

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -49,19 +48,6 @@ def secret(tmp_path):
     path.parent.mkdir()
     path.write_bytes(b"secret")
     return path
-
-
-@pytest.fixture(scope="session")
-def wait_for():
-    """Wait for a condition, and return whether it was met at any time."""
-
-    def wait(condition, seconds=120):
-        deadline = time.monotonic() + seconds
-        while not (is_met := condition()) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        return is_met
-
-    return wait
 
 
 @pytest.fixture(scope="session")

@@ -57,12 +57,6 @@ def test_a_hit_names_the_chunk_that_fits(workshop, query, chunk):
     assert ("chunk" in hit.to_dict()) == bool(chunk)
 
 
-def test_a_hit_without_chunks_names_none(workshop):
-    hit = workshop.search("fill in PDF forms")[0]
-    assert (hit.name, hit.chunk) == ("pdf-forms", "")
-    assert "chunk" not in hit.to_dict()
-
-
 def test_chunks_change_no_ranking(root, add_skill, build):
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     with_chunks = build(root)

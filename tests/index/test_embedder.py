@@ -544,11 +544,6 @@ def test_hashing_gives_the_same_in_every_process(run_python):
     assert result == f"{here.fingerprint} {expected}\n"
 
 
-@pytest.mark.parametrize("text", ["", " \n", "-- !!"])
-def test_hashing_gives_zeros_for_a_text_without_words(text):
-    assert not vector_of(HashingEmbedder(), text).any()
-
-
 @pytest.mark.parametrize("spec", ["", "onnx:", "st:", "word2vec", "no/such/folder", "\0"])
 def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
     known = "onnx, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"

@@ -134,21 +134,6 @@ def test_without_a_vector_the_words_of_the_metadata_say_all(corpus):
     assert features["bm25_metadata_alone"] == alone["bm25_metadata_alone"]
 
 
-@pytest.mark.parametrize(
-    ("sums", "expected"),
-    [
-        ([2.5, 5.0, 4.5], [-2.5, 0.5, -0.5]),
-        ([10.0, 1.0], [3.0, -3.0]),
-        ([4.0, 3.0, 4.0], [0.0, -1.0, 0.0]),
-        ([7.0], [0.0]),
-        ([], []),
-    ],
-)
-def test_leads_by_hand(sums, expected):
-    """The best is before the second, the others are behind the best; at most by three."""
-    assert leads(np.array(sums)).tolist() == pytest.approx(expected)
-
-
 @given(st.lists(st.floats(0, 60) | st.sampled_from([3.0, 4.0, 4.5]), max_size=12))
 def test_a_lead_is_over_the_best_of_the_others(sums):
     """Or none, if there are no others; at most three."""

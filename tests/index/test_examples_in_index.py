@@ -152,23 +152,6 @@ def test_an_updated_index_equals_a_new_one(data, limits, tmp_path_factory, add_s
         assert index.generation == new.generation
 
 
-@pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["full", "delta"])
-def test_without_examples_an_index_is_one_that_never_had_any(place, limits, files_of):
-    for number in range(3):
-        place.keep(number, ASKED)
-        place.bring(number, KOREAN, "scan it")
-    place.build(limits=limits)
-    user_file().unlink()
-    for number in range(3):
-        place.bring(number)
-        place.write(number)
-    index, new = place.build(limits=limits), place.build("new", limits=limits)
-    assert answers(index) == answers(new)
-    if limits is not SMALL:
-        assert not [name for name in parts(index, files_of) if "examples" in name]
-        assert parts(index, files_of) == parts(new, files_of)
-
-
 def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of):
     before = place.build()
     assert "dense-examples.faiss" not in parts(before, files_of)

@@ -1,6 +1,5 @@
 """BM25Okapi's statistics over counted terms."""
 
-import math
 from collections import Counter
 
 import numpy as np
@@ -48,14 +47,6 @@ def test_the_mean_of_many_terms_is_that_of_bm25okapi(frequencies, random):
     assert own == pytest.approx(float(mean), rel=1e-12, abs=1e-15)
     random.shuffle(frequencies)
     assert average_idf(np.array(frequencies), 500) == own
-
-
-def test_weights_by_hand():
-    rare, frequent = math.log(3.5 / 1.5), math.log(0.5 / 4.5)
-    mean = average_idf(np.array([1, 1, 1, 1, 1, 4]), 4)
-    assert mean == pytest.approx((5 * rare + frequent) / 6)
-    assert idf(1, 4, mean) == pytest.approx(rare)
-    assert idf(4, 4, mean) == pytest.approx(0.25 * mean)
 
 
 @pytest.mark.parametrize(

@@ -87,17 +87,6 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
         assert values["cosine_metadata"] == pytest.approx(max(cosine, 0.0), abs=1e-6)
 
 
-def test_without_a_vector_the_metadata_speaks_alone(index):
-    corpus = index.opened.corpus
-    full = features(corpus, form("rotate keys"))
-    alone = features(corpus, form("rotate keys", has_vector=False))
-    assert set(alone) == {"key-rotation"}
-    (values,) = alone.values()
-    assert values["bm25_metadata_alone"] == full["key-rotation"]["bm25_metadata"] > 0
-    assert values["bm25_metadata"] == values["cosine_metadata"] == values["bm25_full"] == 0
-    assert full["key-rotation"]["bm25_metadata_alone"] == 0
-
-
 @pytest.mark.parametrize(
     ("query", "expected"),
     [

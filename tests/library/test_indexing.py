@@ -2,7 +2,6 @@
 
 import errno
 import threading
-import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -80,25 +79,14 @@ def make_slowly(drinks, index_dir):
     go_on.set()
 
 
-@pytest.fixture
-def wait_until():
-    def wait(is_so):
-        deadline = time.monotonic() + SECONDS
-        while not is_so() and time.monotonic() < deadline:
-            time.sleep(0.01)
-        assert is_so()
-
-    return wait
-
-
-def test_how_far_it_is_can_be_told(make_slowly, wait_until):
+def test_how_far_it_is_can_be_told(make_slowly, wait_for):
     """By the files that are read, the texts that are embedded and the pace of that."""
     state = []
     with ThreadPoolExecutor(1) as executor:
         indexer = Indexer(executor)
         with pytest.raises(IndexingError):
             indexer.index_of(state, make_slowly)
-        wait_until(lambda: indexer.progress.seconds_left is not None)
+        assert wait_for(lambda: indexer.progress.seconds_left is not None)
         with pytest.raises(IndexingError, match="17% is done; search again in about") as caught:
             indexer.index_of(state, make_slowly)
         make_slowly.go_on.set()
@@ -123,7 +111,7 @@ def test_when_to_search_again_is_said_in_round_figures(seconds, when):
     assert IndexProgress(seconds_left=seconds).when == when
 
 
-def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_until):
+def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_for):
     """Hits by words are marked as provisional; hits from the index are final."""
     with ThreadPoolExecutor(1) as executor:
         library = SkillLibrary.from_roots(
@@ -135,7 +123,7 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
                 with suppress(IndexingError):
                     return library.search("steep green tea", 1)
 
-            wait_until(is_answered)
+            assert wait_for(is_answered)
             found, other = is_answered(), library.search("fly to the moon")
             assert library.progress == IndexProgress()
     assert ([hit.name for hit in found], found.words_only) == (["steep-tea"], True)
@@ -146,7 +134,7 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
     assert ["words_only" in one.to_dict() for one in (found, final)] == [True, False]
 
 
-def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_until, caplog):
+def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_for, caplog):
     def count_words():
         raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -155,7 +143,7 @@ def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_un
         indexer = Indexer(executor)
         with pytest.raises(IndexingError):
             indexer.index_of(state, make_slowly, count_words)
-        wait_until(lambda: "No space left" in caplog.text)
+        assert wait_for(lambda: "No space left" in caplog.text)
         assert indexer.words is None
         make_slowly.go_on.set()
     assert indexer.index_of(state, make_slowly, count_words).search("tea", threshold=0.0).hits

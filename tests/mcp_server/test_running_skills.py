@@ -118,7 +118,7 @@ def test_other_calls_are_answered_while_a_command_runs(make_server, talk, maths,
 
 
 @pytest.mark.slow
-def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path):
+def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp_path, wait_for):
     begun, go_on, mark = (tmp_path / name for name in ("begun", "go-on", "mark"))
     with wire(maths, "--allow-run", "--executor", "local") as host:
 
@@ -127,9 +127,7 @@ def test_a_call_that_is_cancelled_while_it_waits_is_never_begun(wire, maths, tmp
 
         wait = f"touch {begun}; until [ -e {go_on} ]; do sleep 0.05; done"
         host.send("tools/call", call({"command": wait}), 1)
-        deadline = time.monotonic() + 120
-        while not begun.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        assert wait_for(begun.exists)
         host.send("tools/call", call({"command": f"touch {mark}"}), 2)
         time.sleep(0.3)
         host.send("notifications/cancelled", {"requestId": 2})
@@ -227,15 +225,12 @@ def test_the_program_runs_commands_where_it_is_allowed(wire, maths, home):
 
 
 @pytest.mark.slow
-def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_path):
+def test_a_signal_ends_a_server_whose_command_still_runs(wire, maths, home, tmp_path, wait_for):
     mark = tmp_path / "begun"
     with wire(maths, "--allow-run", "--executor", "local") as host:
         arguments = {"name": "python-math", "command": f"touch {mark}; sleep 3600"}
         host.send("tools/call", {"name": "run_skill_script", "arguments": arguments}, 1)
-        deadline = time.monotonic() + 120
-        while not mark.exists() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert mark.exists()
+        assert wait_for(mark.exists)
         host.process.send_signal(signal.SIGTERM)
         assert host.process.wait(120) == 0
     (workspaces,) = home.rglob("workspaces")

@@ -1,6 +1,5 @@
 """Tests of the served library, and the watch over it."""
 
-import time
 from pathlib import Path
 
 import anyio
@@ -12,21 +11,24 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.served_library import watch_library
 
 
-def settle(served):
+@pytest.fixture
+def settle(wait_for):
     """Wait until a library makes no index any more."""
-    deadline = time.monotonic() + 120
-    while served.get().is_indexing and time.monotonic() < deadline:
-        time.sleep(0.01)
-        served.warm()
-    assert not served.get().is_indexing
+
+    def is_settled(served):
+        if is_indexing := served.get().is_indexing:
+            served.warm()
+        return not is_indexing
+
+    return lambda served: wait_for(lambda: is_settled(served))
 
 
-def test_a_library_of_roots_is_opened_once(serve_library, drinks):
+def test_a_library_of_roots_is_opened_once(serve_library, settle, drinks):
     served = serve_library(drinks)
     library = served.get()
     assert served.get() is library
     served.warm()
-    settle(served)
+    assert settle(served)
     assert (served.index_dir / "CURRENT").exists()
 
 
@@ -36,17 +38,19 @@ def test_a_root_may_begin_with_a_tilde(serve_library, home, make_skill):
     assert len(serve_library(Path("~/skills")).get()) == 1
 
 
-def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, drinks, make_skill):
+def test_a_refresh_tells_what_changed_and_makes_it_ready(serve_library, settle, drinks, make_skill):
     served = serve_library(drinks)
     served.warm()
-    settle(served)
+    assert settle(served)
     make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
     assert served.refresh().added == ("drinks:boil-eggs",)
-    settle(served)
+    assert settle(served)
     assert [hit.name for hit in served.get().search("boil eggs", 1)] == ["boil-eggs"]
 
 
-def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, index_dir, make_skill):
+def test_a_refresh_of_an_index_keeps_the_library(
+    serve_library, cli, drinks, index_dir, make_skill, wait_for
+):
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     served = serve_library(index_dir=index_dir)
     library = served.get()
@@ -58,10 +62,7 @@ def test_a_refresh_of_an_index_keeps_the_library(serve_library, cli, drinks, ind
     for number in range(MAX_REFRESHED_FILES + 1):
         make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
     assert len(served.refresh()) == 0
-    deadline = time.monotonic() + 120
-    while not (changes := served.refresh()) and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert len(changes.added) == MAX_REFRESHED_FILES + 1
+    assert len(wait_for(served.refresh).added) == MAX_REFRESHED_FILES + 1
     assert served.get() is library
 
 
@@ -76,10 +77,10 @@ def test_what_is_missing_is_looked_for_each_time(serve_library, index_dir, tmp_p
 
 
 @pytest.mark.slow
-def test_a_watch_refreshes_the_library_and_tells(serve_library, drinks, make_skill):
+def test_a_watch_refreshes_the_library_and_tells(serve_library, settle, drinks, make_skill):
     pytest.importorskip("watchfiles")
     served, thread = serve_library(drinks), LibraryThread()
-    settle(served)
+    assert settle(served)
 
     async def run():
         told = anyio.Event()

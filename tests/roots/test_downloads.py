@@ -289,7 +289,7 @@ def test_a_full_disk_is_not_the_server_s_fault(server):
         fetch(server.page("/a.zip", b"x"), Full())
 
 
-def test_no_thread_and_no_socket_stays(server):
+def test_no_thread_and_no_socket_stays(server, wait_for):
     url = server.page("/a.zip", b"x")
     get(url)
     before = threading.active_count()
@@ -297,7 +297,4 @@ def test_no_thread_and_no_socket_stays(server):
         get(url)
         with pytest.raises(RootError):
             get(server.page("/b.zip", status=404))
-    deadline = time.monotonic() + 120
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert threading.active_count() <= before
+    assert wait_for(lambda: threading.active_count() <= before)

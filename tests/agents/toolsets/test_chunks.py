@@ -138,23 +138,9 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
         skill.core_content = ""
 
 
-def test_a_skill_without_a_version_has_an_empty_one(manager):
-    assert manager.skills["tea"].metadata.version == ""
-
-
 def test_a_skill_that_is_all_chunks_has_no_core(manager):
     manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
     assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
-
-
-def test_an_activated_chunk_is_returned_and_leaves_the_list(manager, variables):
-    assert manager.activate_chunk("data-analyzer", "cleaning") == "Drop empty rows."
-    without = PROMPT.replace("- cleaning: How to clean tables\n", "")
-    assert variables == {"user": "Ada", "skill_docs": without}
-    assert manager.get_skills_prompt() == without
-    skill = manager.skills["data-analyzer"]
-    assert skill.active_chunks == {"cleaning"}
-    assert [each.id for each in skill.available_chunks] == ["charts"]
 
 
 def test_activating_twice_returns_the_content_twice(manager, variables):

@@ -192,11 +192,6 @@ def test_what_a_skill_says_stays_on_its_line():
     assert len(SkillInfo("a", "N" * 300, "", "").shown()["name"]) == 200
 
 
-def test_the_body_is_given_trimmed(environment):
-    result = execute(tool(environment), "test-skill")
-    assert result == ToolResult(success=True, output="# Test\n\nGo.", error=None)
-
-
 @pytest.mark.parametrize("spelled", ["TEST-skill", "test skill"])
 def test_a_skill_is_executed_by_id_or_name(environment, spelled):
     """The description shows names, so a model may well use one."""
@@ -352,17 +347,6 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
     strict = environment.toolset().call("search_skills", query)["result"]
     assert (strict["skills"], strict["perhaps"], strict["note"]) == ([], [], NO_HIT)
     assert environment.toolset().call("skill", {"skill": row["id"]})["result"]["success"]
-
-
-def test_search_keeps_to_n_and_threshold(environment, skills, tmp_path):
-    assert len(environment.search_skills("test skill", threshold=0)) == 2
-    assert len(environment.search_skills("test skill", 1, 0)) == 1
-    assert environment.search_skills("test skill", threshold=1) == []
-    strict = Environment(
-        "strict", skills, index_dir=tmp_path / "index", model="hashing", threshold=1
-    )
-    assert strict.search_skills("test skill") == []
-    assert len(strict.search_skills("test skill", threshold=0)) == 2
 
 
 def test_other_tools_are_offered_beside_it(environment):

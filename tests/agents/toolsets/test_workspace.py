@@ -180,12 +180,6 @@ def test_documents_that_cannot_be_meant_are_refused(workspace, docs):
     assert workspace.session.state == {}
 
 
-def test_one_skill_has_one_key(workspace):
-    for name in ("PYTHON-MATH", "Python-Math", "skills:python-math"):
-        assert call(workspace, "skill_load", skill=name) == "loaded: python-math"
-    assert [key for key in workspace.session.state if ":loaded:" in key] == [LOADED]
-
-
 def test_the_message_of_the_start_is_overview_and_guidance(workspace):
     assert workspace.system_prompt() == (
         "Available skills:\n"
@@ -195,12 +189,6 @@ def test_the_message_of_the_start_is_overview_and_guidance(workspace):
         "\n"
         f"{GUIDANCE}{RUN_GUIDANCE}"
     )
-
-
-def test_the_guidance_names_the_tools_in_their_order():
-    places = [GUIDANCE.index(name) for name in ("skill_load", "skill_select_docs")]
-    assert places == sorted(places)
-    assert "skill_list_docs" in GUIDANCE
 
 
 @pytest.mark.parametrize(("guidance", "tail"), [("", ""), ("Use them.", "\n\nUse them.")])
