@@ -89,7 +89,7 @@ def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[Syst
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
     A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` and values that
-    may contain colons; or ``NAME=@FILE``. What a text does not say is as in the `usual` one. An
+    may contain colons; or ``NAME=@FILE``. Settings it does not name are as in the `usual` one. An
     EvaluationError names the piece, and what is allowed.
     """
     specs: dict[str, SystemSpec] = {}
