@@ -117,7 +117,7 @@ def _entry(skill: SkillFiles, made: Offered, publisher: str) -> JsonObject:
 
 
 def _artifact(skill: SkillFiles) -> tuple[str, str, bytes]:
-    """Return the form of a skill, and the path and bytes of the one file that it is offered as."""
+    """Return the form in which a skill is offered, and the path and bytes of its one file."""
     name = skill.document.name
     if list(skill.files) == [_SKILL_MD]:
         return "skill-md", f"{_FOLDER}/{name}/{_SKILL_MD}", skill.files[_SKILL_MD]
@@ -130,7 +130,7 @@ def _packed(skill: SkillFiles) -> bytes:
     with zipfile.ZipFile(buffer, "w") as archive:
         for path in sorted(skill.files):
             info = zipfile.ZipInfo(path, _OLDEST)
-            info.create_system = 3  # the modes that follow are those of Unix
+            info.create_system = 3  # Unix: the modes below are its modes
             info.external_attr = (0o100755 if path in skill.programs else 0o100644) << 16
             info.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(info, skill.files[path])

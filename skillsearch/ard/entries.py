@@ -18,12 +18,12 @@ from skillsearch.text.safe_text import one_line
 from skillsearch.types import Json, JsonObject
 
 MARKDOWN = 'text/markdown; profile="urn:air:agent-skills"'
-"""The type of an entry whose URL is that of a SKILL.md."""
+"""The type of an entry whose URL leads to a SKILL.md."""
 ARCHIVE = "application/agent-skills+zip"
-"""The type of an entry whose URL is that of a packed folder."""
+"""The type of an entry whose URL leads to a packed folder."""
 REGISTRY = "application/ai-registry+json"
 UNNAMED_PUBLISHER = "agent.localhost"
-"""Stands for a server that no domain names; the draft reserves it for that."""
+"""The publisher of a server without a domain; the draft reserves this name."""
 MIN_QUERIES, MAX_QUERIES = 2, 5
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -58,7 +58,7 @@ class Offer:
 
 
 def publisher_of(host: str) -> str:
-    """Return what names a publisher in identifiers: the domain, if a host has one."""
+    """Return the name of a publisher in identifiers: the domain of a host, if it has one."""
     name = host.lower().rstrip(".")
     return name if _DOMAIN.fullmatch(name) else UNNAMED_PUBLISHER
 
@@ -111,7 +111,7 @@ def registry_entry(publisher: str, url: str) -> JsonObject:
 
 
 def _lines(texts: Iterable[str], most: int) -> list[Json]:
-    """Return the first different texts of which a reader sees something."""
+    """Return the first texts that differ and are not blank to a reader."""
     lines: list[Json] = []
     for line in dict.fromkeys(one_line(text, _MAX_CHARS) for text in texts):
         lines += [line] if line else []

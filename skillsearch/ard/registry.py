@@ -1,4 +1,4 @@
-"""What a registry of Agentic Resource Discovery is asked, and its answers: no I/O, no clock.
+"""Requests to a registry of Agentic Resource Discovery, and its answers: no I/O, no clock.
 
 A `QueryError` says what is wrong with a request.
 """
@@ -24,9 +24,9 @@ MAX_PAGE = 100
 MAX_HITS = 100
 """Entries of all pages of a search together."""
 SEARCH_PAGE, LIST_PAGE = 10, 20
-"""Entries of a page if a client does not say."""
+"""Entries on a page if a client names no number."""
 FEDERATIONS = ("auto", "referrals", "none")
-"""How a client wants other registries asked. We know none, so all mean the same."""
+"""Ways to involve other registries. We know none, so all of them mean the same."""
 TERMS = (
     *("identifier", "displayName", "type", "url", "description", "tags", "capabilities"),
     *("representativeQueries", "version", "updatedAt", "metadata", "trustManifest", "publisher"),
@@ -49,7 +49,7 @@ Filter = Mapping[str, frozenset[str]]
 
 
 class SearchRequest(NamedTuple):
-    """What ``POST /search`` is asked."""
+    """A request of ``POST /search``."""
 
     text: str
     filter: Filter
@@ -59,7 +59,7 @@ class SearchRequest(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """What ``GET /agents`` is asked; a page begins `after` an entry, or at an end of the list."""
+    """A request of ``GET /agents``; a page begins `after` an entry, or at an end of the list."""
 
     names: tuple[str, ...]
     types: frozenset[str]
@@ -73,7 +73,7 @@ class ListRequest(NamedTuple):
 
 
 class Listed(NamedTuple):
-    """What an entry can be listed by without a look at its files."""
+    """The parts of an entry that a list can be filtered by without reading its files."""
 
     identifier: str
     name: str
@@ -108,7 +108,7 @@ def read_search(body: bytes) -> SearchRequest:
 
 
 def search_answer(request: SearchRequest, entries: Iterable[JsonObject]) -> JsonObject:
-    """Return the page of some entries, best first, that a search is answered by."""
+    """Return the page that answers a search, given all entries, best first."""
     fitting = (entry for entry in entries if matches(entry, request.filter))
     end = request.offset + request.size
     page = list(islice(fitting, request.offset, end + 1))
@@ -121,7 +121,7 @@ def search_answer(request: SearchRequest, entries: Iterable[JsonObject]) -> Json
 def result_of(entry: JsonObject, score: float, state: str, source: str) -> JsonObject:
     """Return an entry as a search tells it: with its score in percent, and whether it fits.
 
-    The draft leaves out representative queries there; whoever needs them asks for the entry.
+    As the draft says, representative queries are left out; the entry itself has them.
     """
     brief = {key: value for key, value in entry.items() if key != "representativeQueries"}
     brief["metadata"] = {**object_of(entry["metadata"]), "state": state}
@@ -178,7 +178,7 @@ def list_answer(
 ) -> JsonObject:
     """Return a page of the list: in a stable order, which a page token goes on with.
 
-    `entry` makes that of an identifier; None if it cannot be had, which leaves it out.
+    `entry` makes the entry of an identifier; if that is None, the entry is left out.
     """
 
     def key(row: Listed) -> tuple[str, str]:
@@ -320,7 +320,7 @@ def _is_recent(entry: JsonObject, after: datetime | None) -> bool:
 
 
 def _digest(request: Json) -> str:
-    """Return what ties a page token to what was asked."""
+    """Return a digest of a request, which ties page tokens to it."""
     written = json.dumps(request, sort_keys=True).encode()
     return hashlib.sha256(written).hexdigest()[:16]
 
@@ -330,7 +330,7 @@ def _token(digest: str, *position: str | int) -> str:
 
 
 def _read_token(token: Json, digest: str) -> Sequence[Json]:
-    """Return the position that a page token of ours tells, or raise `QueryError`."""
+    """Return the position in a page token of ours, or raise `QueryError`."""
     try:
         is_short = isinstance(token, str) and len(token) <= _MAX_TOKEN_CHARS
         record = json.loads(base64.b64decode(str(token), b"-_", validate=True)) if is_short else []

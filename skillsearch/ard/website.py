@@ -70,7 +70,7 @@ def _write(
     for path in changed:
         os.close(open_folder(folder, path.split("/")[:-1], make=True))
         with written_beside(folder / path, wanted[path]) as temporary:
-            temporary.chmod(0o644)  # Whoever serves it may be another user.
+            temporary.chmod(0o644)  # The web server may run as another user.
             temporary.replace(folder / path)
     for path in gone:
         *parts, name = path.split("/")
@@ -119,13 +119,13 @@ def _recorded(folder: Path) -> Digests:
 
 
 def _is_ours(path: str) -> bool:
-    """Return whether a path is one that we may have written; whoever made the record may lie."""
+    """Return whether a path is one that we may have written; the record may be forged."""
     top, *inner = path.split("/")
     return top == ".well-known" and bool(inner) and not {"", ".", ".."} & set(inner)
 
 
 def _digest_at(folder: Path, path: str) -> str:
-    """Return the digest of a file, or of nothing if it is missing; what is no file has another."""
+    """Return the digest of a file, "" if it is missing, another text if it cannot be read."""
     try:
         with using(open_file(folder, path.split("/"))) as opened:
             return _digest(read_opened(opened, _MAX_READ)[0])

@@ -74,8 +74,11 @@ def list_command(as_json: bool) -> None:
         ]
         columns = ("name", "alias", "description")
         show_rows(rows, ("name", "root", "description"), is_cut=True, columns=columns)
-    seen = len(list(index.documents(scope_of(settings.selection))))
-    if elsewhere := len(index) - seen:
+    _say_left_out(len(index), len(list(index.documents(scope_of(settings.selection)))), documents)
+
+
+def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> None:
+    if elsewhere := all_skills - seen:
         reason = "of other projects or paths left out; to see all: --all-projects"
         say(f"note: {counted(elsewhere, 'skill')} {reason}")
     if left_out := seen - len(documents):
@@ -167,32 +170,46 @@ def show_command(
         text_chunk = find_chunk(skill, chunk)
         head = {"name": skill.name, "chunk": text_chunk.id, "description": text_chunk.description}
         _show_text(head, text_chunk.content, root, as_json=as_json)
-        return
-    if file is not None:
+    elif file is not None:
         _show_file(skill, file, root, as_json=as_json)
-        return
-    body = parse_chunks(skill.body)
-    if part == "body" and not as_json:
-        _show_body(body, root)
-        return
-    files, truncated = list_files(skill.path.parent)
-    if as_json:
-        record: dict[str, Json] = {
-            **_entry(document, root),
-            **_content(skill, document),
-            "files": list(files),
-            "files_truncated": truncated,
-        }
-        if body.chunks:
-            record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
-        emit_json({**record, "body": body.core} if part == "body" else record)
     else:
-        say("note: the skill has more files than can be listed here" if truncated else "")
-        if part == "files":
-            emit_rows(zip(files), ("file",))
+        body = parse_chunks(skill.body)
+        if as_json:
+            record = _record(skill, document, root, body)
+            emit_json({**record, "body": body.core} if part == "body" else record)
+        elif part == "body":
+            _show_body(body, root)
         else:
-            rows = _skill_rows(skill, document, root, body.chunks)
-            show_rows(rows + [("file", path) for path in files], columns=("key", "value"))
+            rows = None if part else _skill_rows(skill, document, root, body.chunks)
+            _show_with_files(skill, rows)
+
+
+def _record(skill: Skill, document: Document, root: Root, body: ChunkedBody) -> dict[str, Json]:
+    """Return the JSON form of a skill as it is now, but for its body."""
+    files, truncated = list_files(skill.path.parent)
+    record: dict[str, Json] = {
+        **_entry(document, root),
+        "name": skill.name,
+        "description": skill.description,
+        "stale": skill.content_hash != document.content_hash,
+        "frontmatter": dict(skill.metadata.frontmatter),
+        "examples": [example._asdict() for example in document.examples],
+        "files": list(files),
+        "files_truncated": truncated,
+    }
+    if body.chunks:
+        record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
+    return record
+
+
+def _show_with_files(skill: Skill, rows: list[tuple[str, str]] | None) -> None:
+    """Show rows about a skill and its files; without rows the names of the files alone."""
+    files, truncated = list_files(skill.path.parent)
+    say("note: the skill has more files than can be listed here" if truncated else "")
+    if rows is None:
+        emit_rows(zip(files), ("file",))
+    else:
+        show_rows(rows + [("file", path) for path in files], columns=("key", "value"))
 
 
 def _show_body(body: ChunkedBody, root: Root) -> None:
@@ -201,17 +218,6 @@ def _show_body(body: ChunkedBody, root: Root) -> None:
     if body.chunks:
         ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
         say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
-
-
-def _content(skill: Skill, document: Document) -> dict[str, Json]:
-    """Return the JSON form of what the SKILL.md says now, but for its body."""
-    return {
-        "name": skill.name,
-        "description": skill.description,
-        "stale": skill.content_hash != document.content_hash,
-        "frontmatter": dict(skill.metadata.frontmatter),
-        "examples": [example._asdict() for example in document.examples],
-    }
 
 
 def _show_text(record: Mapping[str, Json], text: str, root: Root, *, as_json: bool) -> None:

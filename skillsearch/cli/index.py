@@ -127,23 +127,24 @@ def index_command(
     if settings.backend == "milvus":
         _index_in_milvus(change, as_json=as_json)
         return
+    _index(change, [path.absolute() for path in only], verify=verify, as_json=as_json)
+    _say_note(_outside(settings, roots))
+
+
+def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: bool) -> None:
     from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import report_folders
 
-    folder = IndexFolder(settings.index_dir.absolute())
-    before, generation = held_roots(settings), folder.current()
+    folder = IndexFolder(change.settings.index_dir.absolute())
+    before, generation = held_roots(change.settings), folder.current()
     with progress_bars() as bars:
-        run = IndexOptions(
-            verify=verify,
-            only=[path.absolute() for path in only],
-            device=read_flags()["device"],
-            progress=bars,
-        )
+        device = read_flags()["device"]
+        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
         index, report = SkillIndex.build(change, folder.path, run)
     report = replace(report, diagnostics=index.diagnostics())
     forget_told(folder.path)
-    reports = report_folders(index, Path.cwd(), before) if follows == "hosts" else []
+    reports = report_folders(index, Path.cwd(), before) if change.follows == "hosts" else []
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
     if not as_json:
@@ -152,7 +153,6 @@ def index_command(
     prune_archives(user_folders.cache_dir())
     if report.generation != generation:
         _say_note(_unvetted(index_roots))
-    _say_note(_outside(settings, roots))
 
 
 def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:

@@ -14,11 +14,12 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import is_terminal, say
+from skillsearch.config import Settings
 from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.text.safe_text import counted, visible
-from skillsearch.types import Hit
+from skillsearch.types import Hit, SearchResult
 
 if TYPE_CHECKING:
     import anyio
@@ -66,20 +67,8 @@ def find_command(words: tuple[str, ...], printed: str) -> int:
     settings = read_settings()
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
     index = open_fresh(settings, say)
-    searches = [
-        partial(
-            index.search,
-            n=settings.n,
-            threshold=settings.threshold,
-            selection=settings.selection,
-            explain=True,
-            face="terminal",
-            reader=reader,
-        )
-        for reader in dict.fromkeys(("off", settings.reader))
-    ]
     head = f"{counted(len(index), 'skill')}."
-    chooser = picker.Picker(searches, partial(_read_body, index), head)
+    chooser = picker.Picker(_searches(index, settings), partial(_read_body, index), head)
     try:
         with picker.terminal() as (keys, screen):
             hit = chooser.pick(request_text(words), keys, screen)
@@ -91,6 +80,22 @@ def find_command(words: tuple[str, ...], printed: str) -> int:
     text = _PRINTED[printed](index, hit)
     click.echo(visible(text) if is_terminal() else text)
     return 0
+
+
+def _searches(index: SkillIndex, settings: Settings) -> list[Callable[[str], SearchResult]]:
+    """Return the searches as somebody types: without a reader first, then with the one wanted."""
+    return [
+        partial(
+            index.search,
+            n=settings.n,
+            threshold=settings.threshold,
+            selection=settings.selection,
+            explain=True,
+            face="terminal",
+            reader=reader,
+        )
+        for reader in dict.fromkeys(("off", settings.reader))
+    ]
 
 
 def _read_body(index: SkillIndex, doc_id: str) -> str:

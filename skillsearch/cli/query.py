@@ -306,22 +306,14 @@ def prompt_command(
         'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
     )
     settings = read_settings()
-    index = open_fresh(settings, say)
-    text = request_text(words)
-    how = replace(
-        SearchOptions.of(settings),
-        include_hidden=False,
-        vetted_only=not include_unvetted,
-        face="prompt",
-    )
+    index, text = open_fresh(settings, say), request_text(words)
     library = SkillLibrary.of_index(index, settings.selection)
     offers: Sequence[Document | Hit] = ()
     fits = unvetted = 0
     if every_skill:
         offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
     elif words:
-        learn(index, log_of(settings))
-        (answer,) = answer_queries(index, [text], say, how)
+        answer = _answer(index, text, settings, include_unvetted=include_unvetted)
         offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
         if _record(settings, index, answer, hook_states):
             offers, unvetted = (), 0
@@ -340,8 +332,18 @@ def prompt_command(
         click.echo(prompt)
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
-    if not as_json:
-        say(left_out(unvetted))
+    say("" if as_json else left_out(unvetted))
+
+
+def _answer(
+    index: SkillIndex, text: str, settings: Settings, *, include_unvetted: bool
+) -> SearchResult:
+    """Search for what a model may be offered."""
+    vetted_only, how = not include_unvetted, SearchOptions.of(settings)
+    how = replace(how, include_hidden=False, vetted_only=vetted_only, face="prompt")
+    learn(index, log_of(settings))
+    (answer,) = answer_queries(index, [text], say, how)
+    return answer
 
 
 def _record(

@@ -187,7 +187,7 @@ def run_command(
         library = _library(roots)
         document = library.find(name)
         chosen = select_executor(executor, require_isolation=require_isolation, image=image)
-        folder = _output_dir(output_dir) if globs else Path()
+        kept_in = _output_dir(output_dir) if globs else Path()
         request = types.RunRequest(
             skill=library.handle(document),
             folder=Path(document.path).parent,
@@ -199,17 +199,8 @@ def run_command(
             inputs=input_specs,
             outputs=_output_spec(globs, inline=as_json) if globs else None,
         )
-        collected = run_results.Collected()
-        runner = SkillRunner(
-            chosen,
-            artifacts=collected,
-            host_folders=folders,
-            skill_folder=lambda skill: Path(library.find(skill).path).parent,
-            limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
-        )
-        with closing(runner):
-            result = runner.run(request)
-        written, problems = run_results.keep_files(collected.files, folder, force=force)
+        result, files = _run(request, chosen, library, folders)
+        written, problems = run_results.keep_files(files, kept_in, force=force)
         hints = run_results.find_hints(result, request, chosen.capabilities())
     if as_json:
         emit_json(result.to_dict())
@@ -219,6 +210,25 @@ def run_command(
         say(f"warning: {problem}")
     is_short = bool(globs) and len(written) < len(result.output_files)
     return _exit_code(result, is_short=is_short)
+
+
+def _run(
+    request: types.RunRequest,
+    executor: types.Executor,
+    library: SkillLibrary,
+    folders: Sequence[Path],
+) -> tuple[types.RunResult, dict[str, bytes]]:
+    """Run a command, whose inputs may lie in some folders; also return the files that it left."""
+    collected = run_results.Collected()
+    runner = SkillRunner(
+        executor,
+        artifacts=collected,
+        host_folders=folders,
+        skill_folder=lambda skill: Path(library.find(skill).path).parent,
+        limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
+    )
+    with closing(runner):
+        return runner.run(request), collected.files
 
 
 def _check_words(words: Sequence[str]) -> None:

@@ -319,7 +319,7 @@ def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: s
 
 
 def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, ...]]:
-    """Return the negatives by their kind; those of none, or of a kind of query, together."""
+    """Return negatives by kind; negatives without a kind, or with a kind of query, go together."""
     shared = {query.kind for query in collection.queries}
     shared |= {"", ANSWERABLE, NEGATIVES, FOREIGN, DROPPED_GOLD}
     groups: defaultdict[str, list[JudgedQuery]] = defaultdict(list)

@@ -90,9 +90,9 @@ class Answered(NamedTuple):
 def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[SystemSpec, ...]:
     """Read the systems to compare, each with another name; without texts `DEFAULT_SYSTEMS`.
 
-    A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS`, or of
-    `_OF_A_RUN`, and values that may contain colons; or ``NAME=@FILE``. What a text does not say is
-    as in the `usual` one. An EvaluationError names the piece, and what is allowed.
+    A text is a name in `SYSTEMS`; ``NAME=key:value,...`` with keys of `_SETTINGS` or `_OF_A_RUN`,
+    and values that may contain colons; or ``NAME=@FILE``. Settings it does not name are as in the
+    `usual` one. An EvaluationError names the piece, and what is allowed.
     """
     specs: dict[str, SystemSpec] = {}
     for text in texts or DEFAULT_SYSTEMS:

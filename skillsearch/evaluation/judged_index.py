@@ -10,7 +10,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import json
-import re
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,6 +38,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, usable
+from skillsearch.skills.frontmatter import as_yaml
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
@@ -47,8 +47,6 @@ from skillsearch.types import Progress
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
 """Of a name and of a description, so that both fit into the 64 KiB of a frontmatter."""
-_ESCAPED = re.compile("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON leaves alone, but YAML cannot hold or takes for a line end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +111,7 @@ def _skill_md(document: JudgedDocument) -> bytes:
     """Return a document as a SKILL.md, cut to what that can hold."""
     head = b""
     for key, text in (("name", document.name), ("description", _description(document))):
-        while len(data := _as_yaml(text)) > _MAX_FIELD_BYTES:
+        while len(data := as_yaml(text).encode("utf-8", "replace")) > _MAX_FIELD_BYTES:
             text = text[: len(text) * 9 // 10]
         head += b"%b: %b\n" % (key.encode(), data)
     data = b"---\n%b---\n\n%b\n" % (head, document.body.encode("utf-8", "replace"))
@@ -127,13 +125,6 @@ def _description(document: JudgedDocument) -> str:
         or first_paragraph(document.body, MAX_DESCRIPTION_CHARS)
         or document.name
     )
-
-
-def _as_yaml(text: str) -> bytes:
-    """Return a text as a YAML scalar; every JSON string is one."""
-    plain = json.dumps(text, ensure_ascii=False)
-    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", plain)
-    return escaped.encode("utf-8", "replace")
 
 
 def use_skills(collection: Collection, roots: Sequence[Path], work: Path) -> SkillFolders:

@@ -86,7 +86,7 @@ def _discounted(gains: Sequence[int]) -> float:
 
 
 def parse_minimum(text: str) -> tuple[str, float]:
-    """Read the least mean that a system must reach, such as ``nDCG@10=0.8``.
+    """Read the lowest mean that a system must reach, such as ``nDCG@10=0.8``.
 
     An EvaluationError if the measure is unknown, or the value is not from 0 to 1.
     """

@@ -19,7 +19,7 @@ Answers: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
 PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
 Examples = Literal["none", "given", "packaged", "all"]
-"""Which example requests a system has: those of the collection, those of the package, both."""
+"""Which example requests a system has: of the collection, of the package, or both."""
 ANSWERABLE = "answerable"
 NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 """Where unanswerable queries come from; negatives of a kind of their own go by its name."""
@@ -276,8 +276,8 @@ class Report:
     """Measurements on one collection, the baseline first, with counts of unanswerable queries.
 
     Unless all queries and documents are in one language, the queries of each language are measured
-    by themselves, most first, and those of the ``same language`` as a relevant document apart from
-    the ``cross-language`` ones. `style` is the AUROC that the words of the requests alone reach,
+    by themselves, most first, and queries in the ``same language`` as a relevant document apart
+    from ``cross-language`` ones. `style` is the AUROC that the words of the requests alone reach,
     without any search, by source of unanswerable queries. If the `unit` is ``run``, the systems are
     one system at different times, the oldest first.
     """

@@ -1,8 +1,8 @@
-"""How to edit a skill's description so that it is found for its own requests, and what that costs.
+"""How to edit a description so that requests for its skill find it, and what that costs others.
 
 Each proposal is tried on the whole library without example requests: what is measured is what name,
 description and body are found by. A proposal is made from some requests and measured on others, and
-none is taken that costs a rival one of its own.
+none is taken that costs a rival one of its requests.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ADDED = frozenset(kind for kinds in KINDS for kind in kinds)
 
 @dataclass(frozen=True, slots=True)
 class Figures(Record):
-    """For how many of some requests a skill is the first hit, among the first five, and fits."""
+    """How many requests there are, and for how many a skill is first, among five, and fits."""
 
     requests: int
     first: int
@@ -64,7 +64,7 @@ class Figures(Record):
 
 @dataclass(frozen=True, slots=True)
 class Effect(Record):
-    """What a proposal does to the requests of a skill; `taken` of ours it stood above us before."""
+    """The figures of a skill before and after; a rival had `taken` so many of our requests."""
 
     name: str
     doc_id: str
@@ -93,8 +93,8 @@ class Improvement(Record):
         kinds: What it changes; empty if nothing is proposed.
         made_from: How many requests it is made from.
         is_split: Whether it is measured on other requests than these.
-        own: What it does to the requests that it is measured on.
-        rivals: What it does to the requests of the skills that stand near it.
+        own: Its effect on the requests that it is measured on.
+        rivals: Its effect on the requests of the skills nearest to it.
         tried: How many proposals were tried.
         costly: How many of them would have helped, and cost a rival.
     """
@@ -120,7 +120,7 @@ class Improvement(Record):
 
     @property
     def summary(self) -> str:
-        """What was made, of what, and how it was measured, in words."""
+        """What is proposed and how it was measured, in words."""
         own, made = self.own.before, counted(self.made_from, "request")
         how = f"measured on {self.own.before.requests} others" if self.is_split else _NOT_SPLIT
         if self.is_proposed:
@@ -133,14 +133,14 @@ class Improvement(Record):
 
 
 def mined_requests(body: str) -> list[str]:
-    """Return what a body says that it is for: requests that it lists, and what follows "when"."""
+    """Return the requests that a body lists, and its clauses after "use when" and the like."""
     listed = (plain(text) for text in requests(blocks(body)))
     texts = dict.fromkeys(one_line(text) for text in (*listed, *clauses(body)))
     return [text for text in texts if len(text.split()) >= _LEAST_WORDS]
 
 
 def split(texts: Iterable[str]) -> tuple[list[str], list[str], bool]:
-    """Return what to make proposals from, what to measure them on, and whether these differ.
+    """Return the requests that make proposals, those that measure them, and whether they differ.
 
     Every second request measures, in the order given.
     """
@@ -152,7 +152,7 @@ def split(texts: Iterable[str]) -> tuple[list[str], list[str], bool]:
 
 
 class Attempt(NamedTuple):
-    """A proposal, the index with it, and what becomes of the requests."""
+    """A proposal, the index with it, and the figures and scores of the requests there."""
 
     proposal: Proposal
     searched: SkillIndex
@@ -166,7 +166,7 @@ class Attempt(NamedTuple):
 
 @dataclass(frozen=True)
 class Improver:
-    """Tries descriptions of one skill, whose SKILL.md has some bytes.
+    """Tries descriptions of one skill; `data` are the bytes of its SKILL.md.
 
     `requests_of` gives the requests by which another skill is to be found as before.
     """
@@ -214,7 +214,7 @@ class Improver:
         return nothing
 
     def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
-        """Try all kinds of proposals, and the best and none of them with an exclusion."""
+        """Try all kinds of proposals; then the best one, and none, with an exclusion."""
         tried = self.attempts(map(material.made, KINDS), measured)
         best = min(tried, key=Attempt.rank).proposal.kinds if tried else ()
         added = tuple(kind for kind in best if kind in _ADDED)
@@ -222,7 +222,7 @@ class Improver:
         return tried + self.attempts(more, measured)
 
     def attempts(self, proposals: Iterable[Proposal | None], texts: Sequence[str]) -> list[Attempt]:
-        """Return what becomes of some requests with each proposal that the file can hold."""
+        """Measure each proposal that the file can hold on some requests."""
         attempts = []
         for proposal in filter(None, proposals):
             try:
@@ -250,7 +250,7 @@ class Improver:
         return index.answer(texts, SearchOptions(n=_CUTOFF, threshold=0.0, reader=self.reader))
 
     def _rivals(self, texts: Sequence[str]) -> tuple[Effect, ...]:
-        """Return the skills nearest to some requests as they are, those first that take most."""
+        """Return the skills nearest to some requests; those that take most of them come first."""
         above, near = Counter[str](), Counter[str]()
         for answer in self._answers(self.base, texts):
             own = _hit_of(self.document, answer)
@@ -264,7 +264,7 @@ class Improver:
         )
 
     def _of_rival(self, doc_id: str, index: SkillIndex) -> Figures:
-        """Return what an index makes of the requests of a rival."""
+        """Return the figures of a rival, for its own requests, in an index."""
         document = self._document(doc_id)
         return self.measure(index, document, self.requests_of(document)[:_MOST_OF_RIVAL])[0]
 
@@ -282,7 +282,7 @@ class Improver:
         return Material(*texts, rival, language)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
-        """Return the weights of terms in metadata and body; of unknown ones that of the rarest."""
+        """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""
         lexical, ordered = self.trial.opened.corpus.lexical[-1], sorted(terms)
         known = lexical.weigh(dict.fromkeys(ordered, 1.0)).known_idf()
         return {term: known.get(term, lexical.rarest_idf) for term in ordered}

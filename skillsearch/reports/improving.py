@@ -51,7 +51,7 @@ def _request(line: str) -> str:
 
 @dataclass(frozen=True)
 class Improving:
-    """A skill of an index, as it is on disk now; `why_not` it is the user's to edit."""
+    """A skill of an index, as it is on disk now; `why_not` says why it may not be edited."""
 
     index: SkillIndex
     document: Document
@@ -67,7 +67,7 @@ class Improving:
         return cls(index, document, data, why_not_own(index, document, Path.cwd()))
 
     def refusal(self) -> SkillError:
-        """Return the error that the skill is not the user's to edit."""
+        """Return the error for a skill that the user may not edit."""
         return SkillError(f"{one_line(self.document.name, 80)} is not edited: {self.why_not}.")
 
     def improve(

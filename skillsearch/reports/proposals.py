@@ -1,8 +1,8 @@
-"""New descriptions for a skill, each the old one and words that are there already; pure.
+"""New descriptions for a skill: the old one, and words from texts that exist already; pure.
 
-Nothing is invented: what is added stands in requests for the skill or in its body, and what it is
-said not to be for stands in the description of a rival. No text that commands an agent is taken,
-nor code, addresses or what a reader would not see.
+Nothing is invented. Additions come from requests for the skill or from its body; a "not for" clause
+comes from the description of a rival. Text that commands an agent is never taken, nor code,
+addresses, or anything that a reader would not see.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY, _MOST_OF_RIVAL = 6, 10, 8, 4
 _MOST_WORDS = 4
 _BODY_BLOCKS = 400
 _LEAST_TIMES = 2
-"""How often a phrase stands in a body at least; what is said once is a detail."""
+"""A phrase counts if the body has it at least so often; a single mention is a detail."""
 _WORD = lazy_pattern(r"[^\W_](?:[\w+#'\u2019-]{0,40}[\w+#])?")
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。\uff01\uff1f])|\n+")
 _CLOSED = (".", "!", "?", "。", "\uff01", "\uff1f")
@@ -52,12 +52,12 @@ _LEADS = {
     "ru": ("Для запросов вроде", "Для"),
     "zh": ("适用于这样的请求", "适用于"),
 }
-"""How a sentence begins that lists requests, and one that lists subjects, by language."""
+"""The beginnings of a sentence that lists requests, and of one that lists subjects."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """A skill that takes requests of another: its name, and what it says of itself."""
+    """A skill that takes requests of another: its name and its description."""
 
     name: str
     description: str
@@ -65,7 +65,7 @@ class Rival:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A new description, and of which kinds of changes it is made."""
+    """A new description, and the kinds of changes in it."""
 
     kinds: tuple[str, ...]
     description: str
@@ -73,7 +73,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Material:
-    """What a new description may be made of: the skill's texts, requests for it, and a rival."""
+    """The material of a new description: the skill's texts, requests for it, and a rival."""
 
     name: str
     description: str
@@ -122,7 +122,7 @@ class Material:
         return f"{requests}: " + ", ".join(f'"{item}"' for item in quoted) + "."
 
     def _requests(self) -> list[str]:
-        """Return requests as they are, or of a long one the sentence that says most."""
+        """Return requests as they are; of a long one, the sentence that says most."""
         chosen = []
         for request in self.requests:
             parts = [request] if len(request) <= _REQUEST_CHARS else _SENTENCE_END.split(request)
@@ -140,7 +140,7 @@ class Material:
         return {*document_terms(f"{self.name} {self.description}", self.language)}
 
     def _phrases(self, texts: Iterable[str], most: int, said: Collection[str] = ()) -> list[str]:
-        """Return the phrases whose terms weigh most that nothing has said yet, in their order."""
+        """Return the phrases whose new terms weigh most, in the order of the texts."""
         usable = filter(_is_usable, texts)
         runs = [run for text in usable for run in _runs(text, self.language)]
         cut = [run[at : at + _MOST_WORDS] for run in runs for at in range(0, len(run), _MOST_WORDS)]
@@ -179,7 +179,7 @@ class Material:
 
     @cached_property
     def _exclusion(self) -> str:
-        """Return a clause that sends to the rival what only that is for; empty if none reads so."""
+        """Return a clause that sends the rival's own subjects to it; empty if none is safe."""
         rival = self.rival
         if rival is None or self.language != "en" or not _SLUG.fullmatch(rival.name):
             return ""
@@ -193,13 +193,13 @@ class Material:
 
 
 def language_for(description: str, fallback: str) -> str:
-    """Return the language in which to add to a description: one that has leads."""
+    """Return the language for additions to a description: its own if that has leads."""
     language = language_of(description) or fallback
     return language if language in _LEADS else "en"
 
 
 def _is_usable(text: str) -> bool:
-    """Return whether a text is words for a reader: none hidden, no code, no command, no "not"."""
+    """Return whether a text is plain prose: nothing hidden, no code, command or "not"."""
     if visible(text) != text or _NO_PROSE.search(text) or split_description(f"It. {text}")[1]:
         return False
     return all(command.severity == "note" for command in find_commands(text))
@@ -222,7 +222,7 @@ def _runs(text: str, language: str) -> Iterator[list[str]]:
 
 
 def _shortened(text: str, limit: int) -> str:
-    """Return the first sentences that fit a limit, none twice; else the words that do."""
+    """Return the first sentences that fit a limit, none twice; else the first words."""
     sentences, size = dict[str, None](), 0
     for sentence in _SENTENCE_END.split(text):
         size += (len(sentence) + 1) * (sentence not in sentences)

@@ -38,7 +38,7 @@ _MOST_COMPARED, _MOST_WORDS, _QUOTED_CHARS = 4, 6, 100
 
 @dataclass(frozen=True, slots=True)
 class Contribution(Record):
-    """What a piece of evidence adds to the log-odds of a skill, and to those of the best hit."""
+    """What a piece of evidence adds to the log-odds of a skill, and of the best hit."""
 
     name: str
     meaning: str
@@ -47,7 +47,7 @@ class Contribution(Record):
 
     @property
     def behind(self) -> float:
-        """By how much the best hit has more of it."""
+        """How far the best hit is ahead in it."""
         return self.best - self.own
 
 
@@ -59,15 +59,15 @@ class Standing(Record):
         skill: What is shown for it: itself, or the near-copy that stands for it.
         rank: In the answer; if the skill is not judged, in the ranking.
         score: The probability that it fits; `own_score` if no better hit had cut it down.
-        nominators: What made it a candidate; nothing did, if it is empty.
+        nominators: What made it a candidate; empty if nothing did.
         is_judged: Whether it is among the first of the ranking, which alone may be hits.
         n: How many skills are shown at most.
         best: The skill that comes first, maybe itself; empty if none does.
-        evidence: All that adds to the log-odds of the own score of either, which are the sums;
-            that of which the best has more comes first.
+        evidence: The parts that add up to the log-odds of both own scores. The parts in which the
+            best skill is most ahead come first.
         lacking: Words of the request that its metadata and examples lack; if there is a rival,
-            those that this one has. The rarest come first.
-        in_body: Those of them that its body has.
+            only words that the rival has. The rarest come first.
+        in_body: The lacking words that its body has.
     """
 
     KEYS = {"is_judged": "judged"}  # noqa: RUF012 - as in `Record`
@@ -152,7 +152,7 @@ def _explained(hit: Hit) -> Explanation:
 
 
 def _contributions(position: Position) -> tuple[Contribution, ...]:
-    """Return the evidence of both; of which the best hit has most more comes first."""
+    """Return the evidence of both; parts in which the best hit is most ahead come first."""
     own, best = position.confidence
     parts = (
         Contribution(name, MEANINGS[name], own.get(name, 0.0), best.get(name, 0.0))
@@ -227,7 +227,7 @@ def _check_evidence(standing: Standing) -> Iterator[Check]:
 
 
 def _is_of_all(part: Contribution) -> bool:
-    """Return whether evidence tells of the request alone, and is the same for all skills."""
+    """Return whether evidence depends on the request alone, and is the same for all skills."""
     return part.name == INTERCEPT or (part.name in EVIDENCE and EVIDENCE[part.name].sign == 0)
 
 

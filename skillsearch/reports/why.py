@@ -1,4 +1,4 @@
-"""Why a skill does not come: what keeps it out of answers, or what another has more of."""
+"""Why a skill does not come: what keeps it out of answers, or puts another before it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OUT = {
     "left out": "which was taken out by --remove and stays out; to take it: skillsearch index {}",
     "not indexed": "which is not indexed yet; to do that: skillsearch index",
 }
-"""What keeps a folder where hosts look out of an index, and what helps, by its state."""
+"""Why an index lacks a folder where hosts look, and what helps, by the folder's state."""
 _FOLDED = "scope settings name copies offer trust file examples hosts listing".split()
 """Checks that are told in a line together if a request is given and nothing is wrong with them."""
 
@@ -85,10 +85,10 @@ class Why(Record):
 def explain_skill(
     index: SkillIndex, name: str, options: SearchOptions, *, request: str = "", window: int | None
 ) -> Why:
-    """Find out why what a name means does not come, for any request or for one.
+    """Find out why a skill does not come, for any request or for one.
 
-    The options are those of the search, whose selection has the folder that the question comes
-    from; the `window` of hosts is in tokens.
+    The selection of the options says which folder the question comes from; the `window` of hosts
+    is in tokens.
 
     Raises:
         AmbiguousNameError: If the name means several skills; names their ids.
@@ -119,7 +119,7 @@ def _errors(checks: Sequence[Check]) -> Iterator[Check]:
 
 
 def _find(index: SkillIndex, name: str, selection: Selection) -> Document | None:
-    """Return what a name means where the question comes from, else anywhere; None if nothing."""
+    """Return the skill of a name, seen from the question's folder or else anywhere, or None."""
     with suppress(SkillNotFoundError, SelectionError):
         return index.find(name, scope_of(selection))
     settings = index.opened.settings
@@ -166,7 +166,7 @@ def _sightings(index: SkillIndex, name: str, folder: Path) -> Iterator[tuple[str
 
 
 def _reported(item: Diagnostic, wanted: int) -> Iterator[tuple[str, str]]:
-    """Yield what a report tells of a skill that was skipped: its file, or a folder around it."""
+    """Yield each skill that a report says was skipped, alone or with a folder, and why."""
     path, is_skill = Path(item.path), item.severity == "error"
     if path.is_dir():
         reason = f"{item.code}: {item.message}"
@@ -272,7 +272,7 @@ def _check_name(index: SkillIndex, document: Document, store: DocumentStore) -> 
 
 
 def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -> Check:
-    """Say whether a near-copy stands for the skill in answers, or it for others."""
+    """Say whether a near-copy is shown instead of the skill, or the skill for others."""
     number = store.number_of(document.doc_id)
     family = None if number is None else family_of(store, number, store.shadowed)
     if family is None or number is None:
@@ -301,7 +301,7 @@ def _check_trust(root: Root) -> Check:
 
 
 def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
-    """Read the skill as it is now: whether it can be, what the audit says, and its examples."""
+    """Read the skill as it is now, audit it, and count its example requests."""
     path, root = Path(document.path), Path(document.root)
     try:
         data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
@@ -362,7 +362,7 @@ def _check_hosts(
 def _check_listing(
     host: str, name: str, skills: Sequence[ListedSkill], window: int | None
 ) -> Check:
-    """Say what a host shows of a skill in its listing of some."""
+    """Say how a host's listing of some skills shows one of them."""
     listing, title = list_in(host, skills, window), title_of(host)
     fates = [fate for fate in FATES if name in listing.fates[fate]]
     size = (

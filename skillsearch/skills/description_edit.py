@@ -7,13 +7,18 @@ changed, the edit is refused.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 
 from skillsearch.errors import EditError, ParseError
 from skillsearch.patterns import lazy_pattern
-from skillsearch.skills.frontmatter import Fields, entries, load_yaml, split_frontmatter
+from skillsearch.skills.frontmatter import (
+    Fields,
+    as_yaml,
+    entries,
+    load_yaml,
+    split_frontmatter,
+)
 from skillsearch.skills.metadata import plain_key, regular_metadata
 from skillsearch.skills.parser import read_sections
 
@@ -21,8 +26,6 @@ _LINE = lazy_pattern(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _BOM = "\ufeff"
 _BLOCK = lazy_pattern(r"[^:]+:[ \t]+(?P<fold>[|>])[-+0-9]{0,3}[ \t]*")
 _COMMENT = lazy_pattern(r"[ \t]#.*$")
-_ESCAPED = lazy_pattern("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
-"""Characters that JSON leaves alone, but YAML cannot hold or takes for a line end."""
 _REFUSED = ("frontmatter-", "control-characters")
 """Codes of findings with which nobody can say where the fields begin or end."""
 _MEND = "mend it first: `skillsearch validate` says where"
@@ -103,9 +106,7 @@ def _spellings(written: Sequence[str], description: str) -> Iterator[list[str]]:
         yield [written[0], *(start + line if line.strip() else "" for line in folded.split("\n"))]
     elif written[0].partition(":")[2].strip()[:1] not in ('"', "'"):
         yield [f"{key}: {description}"]
-    quoted = json.dumps(description, ensure_ascii=False)
-    escaped = _ESCAPED.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
-    yield [f"{key}: {escaped}"]
+    yield [f"{key}: {as_yaml(description)}"]
 
 
 def _holds(text: str, description: str, before: Fields, body: str) -> bool:

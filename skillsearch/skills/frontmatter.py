@@ -45,6 +45,8 @@ _WORDS: dict[str, bool | None] = {
     "true": True, "True": True, "TRUE": True,
     "false": False, "False": False, "FALSE": False,
 }  # fmt: skip
+_NOT_IN_YAML = lazy_pattern("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
+"""Characters that JSON leaves alone, but YAML cannot hold or takes for a line end."""
 # 17 digits fit 64 bits, so every JSON library can carry the number.
 _NUMBER = lazy_pattern(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
 
@@ -153,6 +155,12 @@ def load_yaml(text: str, *, first_line: int = 1) -> Loaded:
             code="yaml-too-deep" if problem == _TOO_DEEP else "yaml-invalid",
             line=None if mark is None else first_line + mark.line,
         ) from error
+
+
+def as_yaml(text: str) -> str:
+    """Return a text as a YAML scalar in double quotes; every JSON string is one."""
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _NOT_IN_YAML.sub(lambda match: f"\\u{ord(match[0]):04x}", quoted)
 
 
 def usual_type(text: str) -> str:

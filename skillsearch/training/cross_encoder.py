@@ -50,7 +50,7 @@ class Group(NamedTuple):
     """A request, and texts of skills with the grade of each, an index of `TARGETS`.
 
     Its twins are requests changed so little that the same skills seem to fit, while some do not.
-    They are told apart by the skills that both are read with; `skills` names that of each text.
+    They are told apart by the skills that both are read with. `skills` has the skill of each text.
     """
 
     request: str
@@ -168,7 +168,7 @@ class TorchReader:
         return self.bert.named() | heads
 
     def forward(self, pairs: Sequence[tuple[str, str]]) -> Tensor:
-        """Return the logits of pairs, those of similar length computed together."""
+        """Return the logits of pairs; pairs of similar length are computed together."""
         limit = min(MAX_TOKENS, self._limit)
         encoded = [encode_pair(self._tokenizer, *pair, limit) for pair in pairs]
         device = self.bert.device
@@ -232,7 +232,7 @@ def _contrasts(group: Group, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor
 
 
 def reading_loss(read: Read, groups: Sequence[Group], settings: ReaderSettings) -> float:
-    """Return the loss of what a reader says of some groups."""
+    """Return the loss of a reader on some groups."""
     logits = torch.from_numpy(read(pairs_of(groups))).float()
     return float(group_loss(logits, groups, settings))
 

@@ -47,7 +47,7 @@ JOINED = {
     "inner": ("intermediate.dense",),
     "outer": ("output.dense",),
 }
-"""The matrices of a layer in the graph, each with those of the weights that it joins."""
+"""The matrices of a layer in the graph, each with the weights that it joins."""
 NORM_OF = {"attended": "attention.output.LayerNorm", "outer": "output.LayerNorm"}
 _SMOOTH = ".smooth"  # ends the name of what the input of a matrix is multiplied by
 _FIRST_NORM = "embeddings.LayerNorm"
@@ -94,7 +94,7 @@ def write_apart(model: onnx.ModelProto, out: Path) -> None:
 
 
 def read_graph(path: Path, words: WordTable) -> BertWeights:
-    """Return the weights of a graph that was written here; an EmbedderError for another's."""
+    """Return the weights of a graph that was written here; an EmbedderError for any other."""
     with errors_of("onnx", path):
         graph = onnx.load(path).graph
         constants = {part.name: numpy_helper.to_array(part) for part in graph.initializer}

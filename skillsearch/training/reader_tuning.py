@@ -70,8 +70,7 @@ _STEP_COST = 4  # a step of training takes up to so many times as long as readin
 class ReaderOptions:
     """Options of the tuning of a `reader`, by its spec, on judged `queries`.
 
-    `model` is that of the index that is searched for what it is to read;
-    `keep` writes even a worse reader.
+    `model` is the embedder of the index whose hits it reads; `keep` writes even a worse reader.
     """
 
     roots: tuple[Path, ...]
@@ -101,7 +100,7 @@ class Requests(NamedTuple):
 
     @classmethod
     def gather(cls, path: Path, library: Mapping[str, SkillText], seed: int) -> Self:
-        """Divide judged requests, and those of a collection that nothing answers.
+        """Divide judged requests, and the requests of a collection that nothing answers.
 
         A TrainingError if too few requests are judged.
         """

@@ -41,12 +41,12 @@ class Event(NamedTuple):
         face: Who answered: query, prompt, hook, mcp, agent, show.
         request_id: The keyed hash of the request; of a load, of the request that led to it.
         model: The fingerprint of the embedder of the vector.
-        vector: That of the request, 8 bits a number.
+        vector: The request as a vector, 8 bits a number.
         state: What the answer said: fits, perhaps or none.
         offered: The skills that it offered, or would have, best first.
         is_shadow: Whether nothing was offered, only decided.
         skill: The id of the skill that was loaded, or is pinned.
-        after: The how manieth request before a load led to it; 0 if none is known.
+        after: Of a load, which request back led to it, from 1; 0 if none is known.
         text: The words of the request, if they are kept.
     """
 
@@ -81,7 +81,7 @@ _DEFAULTS = dict.fromkeys(Event._fields) | Event._field_defaults
 
 
 def read_line(line: bytes) -> Event | None:
-    """Return the event of a line; None for what is no event, which is skipped."""
+    """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
         values = {name: _value(name, value) for name, value in record.items()}
@@ -116,7 +116,7 @@ def is_request(line: bytes) -> bool:
 
 
 def packed(vector: NDArray[np.float32]) -> bytes:
-    """Return a vector in 8 bits a number; empty for one that says nothing."""
+    """Return a vector in 8 bits a number; empty for a vector of zeros."""
     most = float(np.abs(vector).max(initial=0.0))
     return np.rint(vector / most * LEVELS).astype(np.int8).tobytes() if most else b""
 

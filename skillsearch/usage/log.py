@@ -41,11 +41,11 @@ if TYPE_CHECKING:
 
 FOLDER, FILE, KEY, LOCK = "usage", "events.jsonl", "key", "lock"
 MAX_BYTES = 4 << 20
-"""Some 5,000 requests; from there on the older half goes, but for pins."""
+"""Room for some 5,000 requests; a larger file loses its older half, except pins."""
 WINDOW_SECONDS = 1800
-"""How long after a request a load may still be due to it."""
+"""How long after a request a load still counts as its result."""
 MOST_BACK = 5
-"""How many requests back it may be that offered what is loaded."""
+"""How many requests back we look for the one that offered the loaded skill."""
 _TAIL_BYTES, _END_BYTES = 1 << 16, 256
 _LOCK_SECONDS = 0.5
 _HASH_BYTES = 12
@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 @contextmanager
 def _never_failing() -> Iterator[None]:
-    """Do without what the disk refuses."""
+    """Log errors of the disk, and go on without the log."""
     try:
         yield
     except OSError as exc:
@@ -65,7 +65,7 @@ def _never_failing() -> Iterator[None]:
 class Origin(NamedTuple):
     """Where a request comes from, which index answers it, and the fingerprint of its embedder.
 
-    By that, requests of a cosine from `alike` on are alike.
+    Two requests are alike if their vectors have a cosine of at least `alike`.
     """
 
     folder: str
@@ -75,7 +75,7 @@ class Origin(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What was read of a file: its stat then, the bytes before its end, its loads and pins."""
+    """What was read of a file: its stat at that time, its last bytes, its loads and pins."""
 
     stat: tuple[int, ...]
     end: bytes
@@ -102,7 +102,7 @@ class UsageLog:
 
     @classmethod
     def read(cls, described: str) -> UsageLog | None:
-        """Return the log of a text that `str` made of one; None for an empty text."""
+        """Return the log that `str` turned into a text; None for an empty text."""
         keeps, _, folder = described.partition(":")
         return cls(Path(folder), has_text=keeps == "text") if folder else None
 
@@ -118,7 +118,7 @@ class UsageLog:
         *,
         is_shadow: bool = False,
     ) -> None:
-        """Keep a request and what it was offered."""
+        """Record a request and the skills that it was offered."""
         with _never_failing():
             event = self._request("asked", origin, answer.query, vector)
             offered = tuple(Offer(hit.doc_id, round(hit.score, 3)) for hit in answer.shown)
@@ -126,10 +126,10 @@ class UsageLog:
             self._append([shown._replace(is_shadow=is_shadow)])
 
     def note_load(self, origin: Origin, skill: str, face: str) -> None:
-        """Keep that a skill was loaded, and which request of its project led to it.
+        """Record that a skill was loaded, and which request of its project led to it.
 
-        That is the last one that offered it within `WINDOW_SECONDS`, up to `MOST_BACK` before, or
-        else the last one. The same skill again after the same request is not kept.
+        That is the last of `MOST_BACK` requests within `WINDOW_SECONDS` that offered the skill, or
+        else the last request. Loading a skill again after the same request is not recorded.
         """
         with _never_failing():
             now = int(time.time())
@@ -139,7 +139,7 @@ class UsageLog:
                 self._append([led])
 
     def _led_to(self, load: Event) -> Event | None:
-        """Return a load with the request that led to it; None if it is known."""
+        """Return a load with the request that led to it; None if it was recorded before."""
         events = [
             event
             for event in self._events(_TAIL_BYTES)
@@ -175,7 +175,7 @@ class UsageLog:
             self._rewrite(lambda old: old if not _is_pin(old, event) else None, [event])
 
     def unpin(self, origin: Origin, request: str, skill: str) -> int:
-        """Take a pin back, and return how many went; a StorageError if that fails."""
+        """Remove a pin, and return how many were removed; a StorageError if that fails."""
         with self._explained:
             if not self.file.exists():
                 return 0
@@ -231,7 +231,7 @@ class UsageLog:
         return NO_USAGE
 
     def _read(self) -> _Read:
-        """Return the loads and pins; what was read before is read again only if it was changed."""
+        """Return the loads and pins, if possible reading only lines added since the last call."""
         status = self.file.stat()
         stat = (status.st_ino, status.st_mtime_ns, status.st_size)
         last = _READ.get(self.file)
@@ -297,7 +297,7 @@ class UsageLog:
         return key
 
     def _append(self, events: Sequence[Event]) -> None:
-        """Add events to the end of the file; if it is too large then, the older half goes."""
+        """Append events to the file; if it gets too large, drop its older half."""
         make_private(self.folder)
         with briefly_locked(self.folder / LOCK, _LOCK_SECONDS):
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -311,14 +311,14 @@ class UsageLog:
                 self._halve()
 
     def _halve(self) -> None:
-        """Drop the older half of the events that are no pins, and all that is no event."""
+        """Drop the older half of the events, except pins, and all lines that are not events."""
         events = self._events()
         pins = [event for event in events if event.kind == "pin"]
         others = [event for event in events if event.kind != "pin"]
         self._replace([*pins, *others[len(others) // 2 :]])
 
     def _rewrite(self, change: Callable[[Event], Event | None], more: Sequence[Event] = ()) -> int:
-        """Change each event, remove those that become None, add more; count what was changed."""
+        """Change or remove (None) each event, and add more; return how many were changed."""
         make_private(self.folder)
         with briefly_locked(self.folder / LOCK, 10 * _LOCK_SECONDS):
             before = self._events()
@@ -331,7 +331,7 @@ class UsageLog:
 
 
 def _plain(text: str) -> str:
-    """Return a request by which it is known again: in any case, with any blanks."""
+    """Return a request in lower case with single blanks, so that it is recognised again."""
     return " ".join(text.casefold().split())
 
 
@@ -342,7 +342,7 @@ def _is_pin(event: Event, pinned: Event) -> bool:
 
 
 def _without(event: Event, skills: frozenset[str]) -> Event | None:
-    """Return an event without some skills; None for what was about one of them alone."""
+    """Return an event without some skills; None if it was about one of them alone."""
     if event.skill in skills:
         return None
     offered = tuple(offer for offer in event.offered if offer.skill not in skills)

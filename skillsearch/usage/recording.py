@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def log_of(settings: Settings) -> UsageLog | None:
-    """Return the log that the settings ask for, if they do."""
+    """Return the log, or None if the settings do not ask for one."""
     if settings.usage == "off":
         return None
     from skillsearch.usage.log import UsageLog
@@ -29,7 +29,7 @@ def log_of(settings: Settings) -> UsageLog | None:
 
 
 def learn(index: SkillIndex, log: UsageLog | None) -> None:
-    """Have an index count for its skills what a log says of them, or nothing."""
+    """Let an index use what a log says of its skills; without a log, nothing."""
     dimensions = index.opened.settings.model.dimensions
     index.usage = log.usage(origin_of(index), dimensions) if log else None
 
@@ -43,7 +43,7 @@ def record(
     *,
     is_shadow: bool = False,
 ) -> None:
-    """Keep an answer that an index just gave, to a question from the folder of a selection."""
+    """Record an answer of an index to a question from the folder of a selection."""
     if log:
         vector = index.analyse(answer.query).vector
         log.note_request(origin_of(index, selection), answer, vector, face, is_shadow=is_shadow)
@@ -52,7 +52,7 @@ def record(
 def record_load(
     log: UsageLog | None, index: SkillIndex, skill: str, face: str, selection: Selection = ()
 ) -> None:
-    """Keep that a skill was loaded, by its id."""
+    """Record that a skill was loaded, by its id."""
     if log:
         log.note_load(origin_of(index, selection), skill, face)
 

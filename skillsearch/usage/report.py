@@ -1,4 +1,4 @@
-"""What a log of usage says of the skills that there are, and of unanswered requests; pure."""
+"""What a log of usage says about the skills of an index, and about unanswered requests; pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 FEW = 3
-"""A skill offered less often was not passed over yet, and two no rivals."""
+"""A skill offered less often does not count as passed over, nor a pair as a collision."""
 MOST_REQUESTS = 2000
-"""The newest unanswered requests, which are compared with each other."""
+"""How many unanswered requests, the newest, are compared with each other."""
 SHOWN_TEXTS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class PassedOver(Record):
-    """A skill that was offered so often, and never loaded."""
+    """A skill that was never loaded, and how often it was offered."""
 
     skill: str
     offered: int
@@ -34,7 +34,7 @@ class PassedOver(Record):
 
 @dataclass(frozen=True, slots=True)
 class Collision(Record):
-    """Two skills that were offered together so often, and how often each was loaded then."""
+    """Two skills, how often they were offered together, and how often each was loaded then."""
 
     skills: tuple[str, str]
     together: int
@@ -56,7 +56,7 @@ class Gap(Record):
 
 @dataclass(frozen=True, slots=True)
 class Shadow(Record):
-    """What the hook would have offered so often, and what was loaded instead, maybe nothing."""
+    """What the hook would have offered, how often, and what was loaded instead, if anything."""
 
     offered: tuple[str, ...]
     loaded: str
@@ -65,7 +65,7 @@ class Shadow(Record):
 
 @dataclass(frozen=True, slots=True)
 class UsageReport(Record):
-    """What is made of the events of a log, the most frequent first."""
+    """A summary of the events of a log, the most frequent first."""
 
     requests: int
     loads: int
@@ -115,7 +115,7 @@ class UsageReport(Record):
 
 
 class _Names(dict[str, str]):
-    """Names by ids; one that is gone keeps its id."""
+    """Names by ids; a skill that is gone goes by its id."""
 
     def __missing__(self, skill: str) -> str:
         return skill
@@ -143,7 +143,7 @@ def _loaded_after(loads: Sequence[Event]) -> dict[_Loaded, list[str]]:
 def _collisions(
     requests: Sequence[Event], loads: Sequence[Event], names: _Names
 ) -> list[Collision]:
-    """Return pairs that are offered together, of which now one was loaded and now the other."""
+    """Return pairs of skills that are offered together and loaded in turns."""
     together: Counter[tuple[str, str]] = Counter()
     chosen: Counter[tuple[tuple[str, str], str]] = Counter()
     seen: set[tuple[tuple[str, str], _Loaded]] = set()
@@ -167,7 +167,7 @@ def _gaps(
     nearest: Callable[[NDArray[np.float32]], Sequence[str]],
     alike: float,
 ) -> list[Gap]:
-    """Group the requests that nothing answered around the most frequent of them."""
+    """Group similar unanswered requests, each group around its most frequent one."""
     unanswered = [event for event in requests if event.state == "none" and event.vector]
     size = len(unanswered[-1].vector) if unanswered else 0
     usable = [event for event in unanswered if len(event.vector) == size][-MOST_REQUESTS:]

@@ -1,4 +1,4 @@
-"""What usage says for a skill: the share of requests like this one that led to it; pure."""
+"""How far usage supports a skill: the share of similar requests that led to it; pure."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 ALIKE, ALIKE_ELSEWHERE = 0.5, 0.9
-"""Requests of a lower cosine say nothing of each other: by a packaged model, and by any other."""
+"""Below this cosine, requests are not alike: of a packaged model, and of any other."""
 HALF_LIFE_DAYS = 60.0
 PRIOR = 2.0
-"""Weight of the doubt: as if so many requests like this one had led nowhere."""
+"""Weight of doubt: as if so many similar requests had led to no skill."""
 PIN_WEIGHT = 4.0
-"""What the user says outright weighs as much as so many loads of today."""
+"""How many loads of today a pin weighs as much as."""
 MOST_EVENTS = 4096
 DAY = 86_400
 

@@ -157,26 +157,14 @@ def eval_command(
         refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
     refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
     _check_pool(pool, len(collections) + example, own=own, drop_gold=drop_gold)
-    if not own:
-        refuse(kinds is not None, "--kinds goes with --self only.")
-        refuse(save_collection, "--save-collection goes with --self only.")
-    refuse(
-        html and not html.absolute().parent.is_dir(),
-        f"The folder of --html {html} does not exist; create it.",
-    )
-    refuse(
-        output.with_header() and confusables,
-        "--header names the columns of figures, and --confusables prints others; use --json.",
-    )
-    if html:
-        require_installed("eval", "--html", "matplotlib", "jinja2")
+    refuse(kinds is not None and not own, "--kinds goes with --self only.")
+    refuse(save_collection and not own, "--save-collection goes with --self only.")
+    _check_output(html, confusables=confusables)
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
     from skillsearch.evaluation.collection import EXAMPLE
-    from skillsearch.evaluation.jobs import evaluate, load_jobs
-    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.jobs import load_jobs
     from skillsearch.evaluation.runs import parse_minimum
-    from skillsearch.evaluation.runs import save_runs as save_run_files
 
     least = list(map(parse_minimum, minima))
     if compare:
@@ -191,8 +179,22 @@ def eval_command(
     else:
         folders = [*map(Path, collections), *[EXAMPLE] * example]
         jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
+    outcomes = _evaluate(jobs, specs, work, drop_gold=drop_gold, confusables=confusables)
+    return _finish(outcomes, least, save_runs, html, as_json=as_json)
+
+
+def _evaluate(
+    jobs: Sequence[Job],
+    specs: Sequence[SystemSpec],
+    work: Path | None,
+    *,
+    drop_gold: bool,
+    confusables: bool,
+) -> Sequence[Outcome]:
+    from skillsearch.evaluation.jobs import evaluate
+
     with output.progress_bars() as progress:
-        outcomes = evaluate(
+        return evaluate(
             jobs,
             specs,
             work=work or cache_dir() / "evaluation",
@@ -200,13 +202,40 @@ def eval_command(
             with_confusions=confusables,
             progress=progress,
         )
-    if save_runs:
-        save_run_files(outcomes, save_runs)
+
+
+def _finish(
+    outcomes: Sequence[Outcome],
+    least: Sequence[tuple[str, float]],
+    runs: Path | None,
+    html: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Save and show what was measured; return 1 if a mean is too low."""
+    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.runs import save_runs
+
+    if runs:
+        save_runs(outcomes, runs)
     _show_outcomes(outcomes, html, as_json=as_json)
     missed = shortfalls(outcomes, least)
     for shortfall in missed:
         output.say(shortfall)
     return int(bool(missed))
+
+
+def _check_output(html: Path | None, *, confusables: bool) -> None:
+    refuse(
+        html and not html.absolute().parent.is_dir(),
+        f"The folder of --html {html} does not exist; create it.",
+    )
+    refuse(
+        output.with_header() and confusables,
+        "--header names the columns of figures, and --confusables prints others; use --json.",
+    )
+    if html:
+        require_installed("eval", "--html", "matplotlib", "jinja2")
 
 
 def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> None:
@@ -360,25 +389,7 @@ def tune_command(
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
     """
-    reader = ""
-    if tunes_reader:
-        from skillsearch.readers.reader import PACKAGED_SPEC
-
-        # Of the reader here, not the setting of the index.
-        flags = read_flags()
-        reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
-        refuse(
-            queries is None, "--reader learns from judged requests: name them with --queries PATH."
-        )
-        refuse(
-            teacher,
-            f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
-        )
-        refuse(
-            reader != PACKAGED_SPEC and not Path(reader).is_dir(),
-            f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, "
-            f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
-        )
+    reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
     request = _request(roots, read_settings())
     make: partial[ReaderOptions] | partial[TuneOptions]
     tuning: Callable[..., Tuned]
@@ -407,6 +418,25 @@ def tune_command(
         output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned, "query --reader" if reader else "index --model")
+
+
+def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
+    """Return what ``--model`` names, which here is a reader, not the setting of the index."""
+    from skillsearch.readers.reader import PACKAGED_SPEC
+
+    flags = read_flags()
+    reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
+    refuse(queries is None, "--reader learns from judged requests: name them with --queries PATH.")
+    refuse(
+        teacher,
+        f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
+    )
+    refuse(
+        reader != PACKAGED_SPEC and not Path(reader).is_dir(),
+        f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, "
+        f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
+    )
+    return reader
 
 
 def _request(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:

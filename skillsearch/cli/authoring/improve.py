@@ -13,7 +13,7 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.index.opening import open_fresh
 
 if TYPE_CHECKING:
-    from skillsearch.reports.improve import Effect
+    from skillsearch.reports.improve import Improvement
 
 _MAX_BYTES = 1 << 20
 
@@ -53,25 +53,23 @@ def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as
     if write and improving.why_not:
         raise improving.refusal()
     improvement = improving.improve(read_requests(data), settings.reader)
+    diff = improving.diff(improvement)
     if not as_json:
-        click.echo(improving.diff(improvement), nl=False)
-        _say_effects(improvement.own, improvement.rivals)
-        say(improvement.summary)
-        say(improving.why_not and f"note: it is not yours to edit: {improving.why_not}")
-    is_written = write and improvement.is_proposed
-    if is_written:
-        is_written = agrees(yes, "Nothing was written. To write it, add --yes.")
+        click.echo(diff, nl=False)
+        _say(improvement, improving.why_not)
+    is_wanted = write and improvement.is_proposed
+    is_written = is_wanted and agrees(yes, "Nothing was written. To write it, add --yes.")
     if is_written:
         improving.write(improvement)
         say(f"written: {improving.document.path}")
     if as_json:
-        emit_json(
-            improvement.to_dict() | {"diff": improving.diff(improvement), "written": is_written}
-        )
-    return 0 if is_written or not (write and improvement.is_proposed) else 1
+        emit_json(improvement.to_dict() | {"diff": diff, "written": is_written})
+    return int(is_wanted and not is_written)
 
 
-def _say_effects(own: Effect, rivals: tuple[Effect, ...]) -> None:
-    for effect in (own, *rivals):
+def _say(improvement: Improvement, why_not: str) -> None:
+    for effect in (improvement.own, *improvement.rivals):
         if effect.before.requests or effect.taken:
             say(effect.summary)
+    say(improvement.summary)
+    say(why_not and f"note: it is not yours to edit: {why_not}")

@@ -294,9 +294,7 @@ def mcp_config_command(
     left alone.
     """
     flags = read_flags()
-    words = _server_options(flags)
-    words += ["--toolset", toolset] if toolset else []
-    words += ["--watch"] * watch + ["--allow-run"] * allow_run
+    words = _server_options(flags, toolset, watch=watch, allow_run=allow_run)
     config = _Config(
         client,
         roots,
@@ -320,15 +318,13 @@ def mcp_config_command(
     server = config.server(settings)
     entry = make(client, server)
     config.warn(settings)
-    on_path = _ON_PATH.format("" if hook else "[mcp]") if project and not url else ""
     if write:
         _change(entry, file, project=project)
-        say(on_path)
-        return
-    click.echo(entry.text, nl=False)
-    say(f"This belongs in {file}, merged with what is there; --write does that.")
-    say(on_path)
-    if not (hook or project) and (adding := add_command(client, server)):
+    else:
+        click.echo(entry.text, nl=False)
+        say(f"This belongs in {file}, merged with what is there; --write does that.")
+    say(_ON_PATH.format("" if hook else "[mcp]") if project and not url else "")
+    if not (write or hook or project) and (adding := add_command(client, server)):
         # Not by `say`, which would change blanks in a path.
         click.echo(f"Or run: {visible(adding)}", err=True)
 
@@ -410,11 +406,14 @@ class _Config:
             say(f"note: {no_index(index_dir.absolute(), settings, has_host_folders=has_folders)}")
 
 
-def _server_options(flags: Flags) -> list[str]:
-    """Return the options of a server that say the same as some flags."""
+def _server_options(
+    flags: Flags, toolset: str | None, *, watch: bool, allow_run: bool
+) -> list[str]:
+    """Return the options of a server that say the same as those of this command."""
     trust = read_settings().trust if flags["trust"] else ()  # its folders are absolute
     words = [word for level in trust for word in ("--trust", level)]
-    return words + selecting_words(flags)
+    words += [*selecting_words(flags), *(("--toolset", toolset) if toolset else ())]
+    return words + ["--watch"] * watch + ["--allow-run"] * allow_run
 
 
 def _named(root: NamedRoot, project: Path | None) -> str:
