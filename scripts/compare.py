@@ -207,7 +207,6 @@ class Asker:
                 (hub / part).mkdir(parents=True)
             (hub / "refs" / "main").write_text("packaged", encoding="utf-8")
             (hub / "snapshots" / "packaged").symlink_to(folder)
-
         self._variables = {
             "PATH": os.defpath,
             "HOME": str(self._home),
@@ -295,22 +294,22 @@ def contrasts(place: Path) -> list[Pair]:
 
 
 def measure(
-    name: str, environment: Environment, job: Job, work: Path, blocks: Iterable[str]
+    name: str, environment: Environment, job: Job, work: Path, halves: Iterable[str]
 ) -> Record:
     """Have a peer index a collection and answer its requests; return quality, cost or both."""
-    skills, collection, blocks = work / "skills", job.collection, set(blocks)
+    skills, collection, halves = work / "skills", job.collection, set(halves)
     shutil.rmtree(skills, ignore_errors=True)
     ids = write_skills(collection, skills)
     asker = Asker(name, environment, skills, work)
     asked = [*collection.queries, *collection.negatives]
     queries = [{"id": one.query_id, "text": one.text} for one in asked]
     found: Record = {}
-    if COST in blocks:
+    if COST in halves:
         found[COST], answered = costs(name, asker, queries)
         found[COST]["install_mb"] = environment.megabytes
     else:
         answered = asker.run("index", queries)
-    if QUALITY in blocks:
+    if QUALITY in halves:
         for row in answered["rows"]:
             pairs = ((ids.get(key), score) for key, score in row["hits"])
             row["hits"] = tuple((key, score) for key, score in pairs if key is not None)

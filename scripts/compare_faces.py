@@ -84,6 +84,7 @@ SERVERS = {
         before=(("remove_source", {"url": GITHUB, "purge": True}),),
     ),
     "skill-retrieval-mcp": Server(("{bin}/skill-mcp", "serve"), "search_skills"),
+    "skills-radar": Server(("{bin}/skills-radar", "serve"), "search_skills"),
     "skill-proof-router": Server(
         ("{bin}/skill-proof-mcp",), "skill_select", more={"roots": ["{skills}"]}
     ),
