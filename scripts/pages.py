@@ -23,6 +23,7 @@ import bench_plots
 import bench_report
 import click
 import compare
+import end_to_end_counts
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
@@ -126,6 +127,12 @@ def peers() -> str:
     return "\n".join(compare.table(report["collections"]["written"]))
 
 
+def end_to_end() -> str:
+    """Return the table of what ``end_to_end.py`` measured."""
+    report = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())
+    return end_to_end_counts.table(report)
+
+
 def quality() -> str:
     """Return a row for each collection and their mean, then for those `BESIDE` it.
 
@@ -178,6 +185,7 @@ PARTS = (
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part(MEASURED, "peers", peers),
+    Part(MEASURED, "end to end", end_to_end),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),
     Part(COMMAND_LINE, "settings", settings_table),
