@@ -28,7 +28,6 @@ import json
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -46,7 +45,7 @@ import bench
 import compare
 import end_to_end_counts as counts
 import real_collections
-from bench_measures import run_command
+from bench_measures import median_of, run_command
 from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
 from end_to_end_model import Model, ask
 from mcp import Client
@@ -57,7 +56,7 @@ from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill
 from skillsearch.cli import hook
 from skillsearch.daemon import client as daemon
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
-from skillsearch.evaluation.collection import load_collection
+from skillsearch.evaluation.collection import digest, load_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 
@@ -173,8 +172,9 @@ class Installed:
     """Of skills, by their folder."""
 
     @classmethod
-    def install(cls, library: Library, folder: Path) -> Installed:
-        """Write the skills and index them."""
+    def install(cls, library: Library, work: Path) -> Installed:
+        """Write the skills below a folder and index them; an index that was there is kept."""
+        folder = work / f"{len(library.skills)}-{digest(library.skills)}"
         skills = folder / "skills"
         shutil.rmtree(skills, ignore_errors=True)
         names = compare.write_skills(Collection("library", library.skills, (), {}), skills)
@@ -228,6 +228,14 @@ class Installed:
         text = text.replace(str(self.folder / "skills"), SHOWN_ROOT)
         return Shown(text, count(text), fates)
 
+    def time_hook(self, task: Task, daemon_pid: int) -> Record:
+        """Return the milliseconds of the hook as a process, with the CPU time of the daemon."""
+        before = cpu_seconds(daemon_pid)
+        command = ("hook", "--client", "text", "--index-dir", self.index_dir)
+        run = run_command(*command, stdin=self.event(task))
+        cpu = run["cpu_s"] + cpu_seconds(daemon_pid) - before
+        return {"cpu_ms": 1000 * cpu, "wall_ms": 1000 * run["wall_s"]}
+
 
 @dataclass(frozen=True)
 class Server:
@@ -265,6 +273,13 @@ class Server:
         fates = self.installed.fates(hit["path"] for hit in (*record["skills"], *record["perhaps"]))
         return Shown(text, self.tokens + call + count(text), fates)
 
+    async def time_search(self, task: Task) -> Record:
+        """Return the milliseconds of a call, with the CPU time of the server."""
+        before, started = cpu_seconds(self.pid), time.perf_counter()
+        await self.client.call_tool("search_skills", {"query": task.text})
+        wall, cpu = time.perf_counter() - started, cpu_seconds(self.pid) - before
+        return {"cpu_ms": 1000 * cpu, "wall_ms": 1000 * wall}
+
 
 Answer = Sequence[tuple[Task, Shown]]
 
@@ -286,18 +301,21 @@ class Way:
         nothing = {kind: answer(tasks) for kind, tasks in library.nothing.items() if tasks}
         return cls(answer(library.tasks), nothing)
 
-    def record(self, model: Model | None, most: int) -> Record:
-        """Return all counts, with what a model chooses for some of the requests."""
+    @classmethod
+    def always(cls, library: Library, shown: Shown) -> Way:
+        """Show the same for every request."""
+        return cls.of(library, lambda _: shown)
+
+    def record(self, choose: Callable[[Answer], Record] | None) -> Record:
+        """Return all counts, with what a model chooses if there is one."""
         record = counts.tally(self.tasks)
         record["nothing"] = {
             kind: counts.tally_nothing([shown for _, shown in answer])
             for kind, answer in self.nothing.items()
         }
-        if model and most:
+        if choose:
             kinds = {"tasks": self.tasks, **self.nothing}
-            record["model"] = {
-                kind: ask(model, evenly(answer, most)) for kind, answer in kinds.items()
-            }
+            record["model"] = {kind: choose(answer) for kind, answer in kinds.items()}
         return record
 
 
@@ -307,8 +325,7 @@ async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
     listed = installed.listed()
     ways = {}
     for host in HOSTS:
-        shown = counts.listing(host, listed, WINDOW, count)
-        ways[host] = Way.of(library, lambda _, shown=shown: shown)  # type: ignore[misc]
+        ways[host] = Way.always(library, counts.listing(host, listed, WINDOW, count))
     ways[HOOK] = Way.of(library, lambda task: installed.hooked(task, count))
     every = {
         *library.tasks,
@@ -340,37 +357,28 @@ async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Rec
         for server, times in zip(servers, taken, strict=True):
             tasks = evenly(server.installed.library.tasks, timed)
             task = tasks[number % len(tasks)]
-            before = cpu_seconds(pid)
-            command = ("hook", "--client", "text", "--index-dir", server.installed.index_dir)
-            run = run_command(*command, stdin=server.installed.event(task))
-            cpu = run["cpu_s"] + cpu_seconds(pid) - before
-            times[HOOK].append({"cpu_ms": 1000 * cpu, "wall_ms": 1000 * run["wall_s"]})
-            before, started = cpu_seconds(server.pid), time.perf_counter()
-            await server.client.call_tool("search_skills", {"query": task.text})
-            wall, cpu = time.perf_counter() - started, cpu_seconds(server.pid) - before
-            times[SEARCH].append({"cpu_ms": 1000 * cpu, "wall_ms": 1000 * wall})
-    return [
-        {
-            way: {
-                key: statistics.median(run[key] for run in runs[WARM_UP:])
-                for key in ("cpu_ms", "wall_ms")
-            }
-            for way, runs in times.items()
-        }
-        for times in taken
-    ]
+            times[HOOK].append(server.installed.time_hook(task, pid))
+            times[SEARCH].append(await server.time_search(task))
+    return [{way: median_of(runs[WARM_UP:]) for way, runs in times.items()} for times in taken]
 
 
 async def measure(
-    libraries: Sequence[Library], work: Path, timed: int, model: Model | None, asked: int
-) -> Record:
-    """Measure all libraries; times come last, when nothing else of ours runs."""
+    libraries: Sequence[Library],
+    work: Path,
+    report: Record,
+    save: Callable[[], None],
+    choose: Callable[[Answer], Record] | None,
+) -> None:
+    """Add each library to a report and save it, and at last the times, when all else is done.
+
+    `choose` has a model choose among what is shown.
+    """
     count = TokenCounter.load()
-    records: list[Record] = []
+    records: list[Record] = report.setdefault("libraries", [])
     async with AsyncExitStack() as stack:
         servers = []
         for library in libraries:
-            installed = Installed.install(library, work / str(len(library.skills)))
+            installed = Installed.install(library, work)
             server = await stack.enter_async_context(Server.start(installed, count))
             servers.append(server)
             ways = await ways_of(server, count)
@@ -381,16 +389,24 @@ async def measure(
                     "tasks": len(library.tasks),
                     "agent": len(library.agent),
                     "nothing": {kind: len(tasks) for kind, tasks in library.nothing.items()},
-                    "ways": {name: way.record(model, asked) for name, way in ways.items()},
+                    "ways": {name: way.record(choose) for name, way in ways.items()},
                 }
             )
-            print(f"{len(library.skills):,} skills: counted", file=sys.stderr)
+            save()
         loads = [os.getloadavg()[0]]
-        for record, times in zip(records, await time_ways(servers, timed), strict=True):
+        for record, times in zip(records, await time_ways(servers, report["timed"]), strict=True):
             for name, each in times.items():
                 record["ways"][name]["time"] = each
-        loads.append(os.getloadavg()[0])
-    return {"load": sorted(loads), "timed": timed, "libraries": records}
+        report["load"] = sorted([*loads, os.getloadavg()[0]])
+        save()
+
+
+def choice_of(most: int) -> Callable[[Answer], Record]:
+    """Return what has the model that the environment names choose, so many times for a kind."""
+    model = Model.from_environment()
+    if model is None:
+        raise SystemExit("--ask needs END_TO_END_URL, the address of a model.")
+    return lambda answer: ask(model, evenly(answer, most))
 
 
 def commit() -> str:
@@ -412,9 +428,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--work", type=Path, help="keep libraries and indexes here")
     parser.add_argument("--results", type=Path)
     args = parser.parse_args(arguments)
-    model = Model.from_environment() if args.ask else None
-    if args.ask and not model:
-        raise SystemExit("--ask needs END_TO_END_URL, the address of a model.")
+    choose = choice_of(args.ask) if args.ask else None
     collections, agent = (
         list(map(load_collection, each)) for each in (args.collections, args.agent)
     )
@@ -425,6 +439,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw(int(size), collections, agent, fillers, ordinary, args.requests)
         for size in args.sizes.split(",")
     ]
+    head = {"machine": bench.machine(), "commit": commit(), "counted_by": COUNTED_BY}
+    report: Record = {**head, "window": WINDOW, "timed": args.timed}
+
+    def save() -> None:
+        if args.results:
+            args.results.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
     with (
         tempfile.TemporaryDirectory() as temporary,
         tempfile.TemporaryDirectory(prefix="ss") as runtime,  # a socket needs a short path
@@ -435,13 +456,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         with patch.dict(os.environ, home):
             run_command("daemon", "start")
             try:
-                measured = asyncio.run(measure(libraries, work, args.timed, model, args.ask))
+                asyncio.run(measure(libraries, work, report, save, choose))
             finally:
                 run_command("daemon", "stop")
-    head = {"machine": bench.machine(), "commit": commit(), "counted_by": COUNTED_BY}
-    report = {**head, "window": WINDOW, **measured}
-    if args.results:
-        args.results.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     print(counts.table(report))
 
 

@@ -162,13 +162,17 @@ def _rows(report: Record) -> Iterator[str]:
             row = (f"{library['skills']:,}", ", ".join(titles), *cells)
             yield f"| {' | '.join(row)} |"
     machine = report["machine"]
-    yield ""
-    yield (
+    said = (
         f"Measured on {machine['date']} at {report['commit']}, on {machine['cpus']} cores where"
-        f" `import numpy` takes {machine['import_numpy_cpu_s']:.2f} CPU seconds; times at a load of"
-        f" {report['load'][0]:.1f} to {report['load'][1]:.1f}, medians of {report['timed']}"
-        " requests a library, ways and libraries in turn."
+        f" `import numpy` takes {machine['import_numpy_cpu_s']:.2f} CPU seconds"
     )
+    if load := report.get("load"):
+        said += (
+            f"; times at a load of {load[0]:.1f} to {load[1]:.1f}, medians of {report['timed']}"
+            " requests a library, ways and libraries in turn"
+        )
+    yield ""
+    yield f"{said}."
 
 
 def _title(name: str) -> str:

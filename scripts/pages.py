@@ -21,6 +21,7 @@ import bench_plots
 import bench_report
 import click
 import compare_tables
+import end_to_end_counts
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
@@ -158,6 +159,12 @@ def peers_tokens() -> str:
     return "\n".join(compare_tables.tokens_table(compared()["written"]))
 
 
+def end_to_end() -> str:
+    """Return the table of what ``end_to_end.py`` measured."""
+    report = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())
+    return end_to_end_counts.table(report)
+
+
 def quality() -> str:
     """Return a row for each collection and their mean, then for those `BESIDE` it.
 
@@ -246,6 +253,7 @@ PARTS = (
     Part(MEASURED, "peers: nothing and pairs", peers_beside),
     Part(MEASURED, "peers: tokens", peers_tokens),
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
+    Part(MEASURED, "end to end", end_to_end),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),
     Part(COMMAND_LINE, "settings", settings_table),

@@ -180,6 +180,12 @@ def test_a_model_that_the_environment_names_is_asked_and_its_choices_are_counted
     assert "secret" not in repr(model)
 
 
+def test_without_an_address_nothing_can_be_asked(import_script):
+    pytest.importorskip("mcp")
+    with pytest.raises(SystemExit, match="--ask needs END_TO_END_URL"):
+        import_script("end_to_end").choice_of(1)
+
+
 def test_an_address_of_another_kind_is_refused(asking, monkeypatch):
     monkeypatch.setenv("END_TO_END_URL", "file:///etc/hostname")
     with pytest.raises(SystemExit, match="begins with http"):
