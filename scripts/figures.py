@@ -30,8 +30,10 @@ TIMEOUT_S, QUICK_TIMEOUT_S = 24 * 3600, 900
 REAL = "real-development"
 FITTED = [*pages.EVERYDAY, *pages.OF_SKILLS, *pages.OF_REQUESTS, *pages.BESIDE]
 FITTED.remove(REAL)
-ACROSS = "chinese russian spanish metatool-cross nvidia-cross one-liners-cross"
-"""Collections that `fit_fusion.py` makes itself, with two more."""
+FOREIGN = ["chinese", "russian", "spanish"]
+FOREIGN += [f"{each}-cross" for each in ("metatool", "nvidia", "one-liners", "salesforce")]
+FOREIGN += ["skill-evals-cross"]
+"""In other languages; `fit_fusion.py` makes them. No model of the package has seen any of these."""
 STEPS = {
     "collections": Step(
         "real_collections.py", "{material}/corpus/real {work}/collections", "{examples} {work}/made"
@@ -41,7 +43,7 @@ STEPS = {
         "--results {results}/quality.json",
         "--queries 150 --threshold 0.65 --reader {model} {work}/collections/" + REAL + " "
         f"{' '.join(f'{{material}}/eval/{name}' for name in FITTED)} "
-        f"--unseen {REAL} {' '.join(FITTED)} {ACROSS} salesforce-cross skill-evals-cross",
+        f"--unseen {' '.join([REAL, *FITTED, *FOREIGN])}",
         "{example} {written} --queries 6",
     ),
     "speed": Step(
@@ -62,7 +64,7 @@ STEPS = {
         "{example} --background {written} --attackers 4 --queries 8 --reader off "
         "--kinds none ordinary stuffing --trust fetched",
     ),
-    "end to end": Step(
+    "end-to-end": Step(
         "end_to_end.py --results {results}/end_to_end.json --work {work}/libraries",
         "{material}/eval/requests-0 {material}/eval/requests-1 --fillers {material}/corpus/real "
         "--agent {material}/eval/requests-agent",
