@@ -179,7 +179,8 @@ class Pages:
         for first, *others in families[:MOST_ROWS]:
             family = index.family(first, others)
             name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
-            rows.append((name, repository_of(first.doc_id), str(family), _names_of(family)))
+            repository = repository_of(first.doc_id)
+            rows.append((name, repository, str(family), _names_of(family, repository)))
         heads = "first skill", "repository", "others", "which, and what differs"
         return _first_of("Families", heads, rows, len(families))
 
@@ -275,12 +276,13 @@ def _day(seconds: float) -> str:
     return datetime.fromtimestamp(min(seconds, LAST_SECOND)).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
-def _names_of(family: Family) -> str:
-    """Return the names of near-copies, the repository of each, and in what it differs."""
-    names = [
-        f"{near.name} in {repository_of(near.doc_id)} ({', '.join(near.differs) or 'the same'})"
-        for near in family.members[:MOST_NAMED]
-    ]
+def _names_of(family: Family, repository: str) -> str:
+    """Return the names of near-copies, where each is unless there too, and in what it differs."""
+    names = []
+    for near in family.members[:MOST_NAMED]:
+        where = repository_of(near.doc_id)
+        place = f" in {where}" if where != repository else ""
+        names.append(f"{near.name}{place} ({', '.join(near.differs) or 'the same'})")
     more = family.size - len(names)
     return ", ".join([*names, f"{more:,} more"] if more else names)
 

@@ -299,8 +299,9 @@ class SkillMap {
     for (const i of this.fewInView()) {
       const [x, y] = this.toScreen(i);
       const below = side / 2 + 9;
-      const name = [...this.data.names[i]].slice(0, LONGEST).join("");
-      this.place(placed, name, x, y + 2 * below < this.height ? y + below : y - below, "skill");
+      const name = [...this.data.names[i]];
+      const text = name.length > LONGEST ? `${name.slice(0, LONGEST).join("")}…` : this.data.names[i];
+      this.place(placed, text, x, y + 2 * below < this.height ? y + below : y - below, "skill");
     }
     while (labels.childElementCount < placed.length) labels.append(element("bdi"));
     [...labels.children].forEach((label, i) => {
