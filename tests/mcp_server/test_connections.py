@@ -278,7 +278,7 @@ def test_a_new_session_ends_the_one_that_was_silent_longest(serve, visit):
 
 
 def test_sessions_that_nobody_uses_end_first(serve, visit):
-    with serve(sessions=3) as address:
+    with serve(sessions=3, seconds=WAIT) as address:
         working = visit(address)
         assert (working.open(), working.ask("ping")) == (200, 200)
         greeting = visit(address)
