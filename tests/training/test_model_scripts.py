@@ -213,7 +213,10 @@ def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatc
     assert build.main([*words, "--check"]) == 1
     further = tmp_path / "further"
     options = ["--seed", "3", "--epochs", "9", "--last-step", "3", "--out", further]
-    run(training, monkeypatch, place, tmp_path / "model", *texts, *options)
+    run(training, monkeypatch, tmp_path / "model", tmp_path / "model", *texts, *options)
     record = json.loads((further / "training.json").read_bytes())
     assert record["begin_sha256"] == sha256_of(tmp_path / "model" / "reader.onnx_data")
     assert (record["steps"], record["settings"]["seed"]) == (3, 3)
+    out = ["--reader", str(further), "--out", str(tmp_path / "built")]
+    assert build.main([place, *out]) == 0
+    assert build.main([str(tmp_path / "model"), *out, "--check"]) == 0

@@ -3,6 +3,8 @@
 import gzip
 import json
 import random
+from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -21,8 +23,8 @@ def graded(import_script):
 
 
 @pytest.fixture
-def drawer(import_script, graded):
-    """Draw of ten skills, of which each is nearest to the next one."""
+def make_drawer(import_script, graded):
+    """Make a drawer of ten skills, of which each is nearest to the next one."""
     texts = [
         SkillText(f"mend-{thing}", f"Helps to mend a {thing}.", f"# {thing}\n\nSee the {thing}.")
         for thing in THINGS
@@ -30,7 +32,12 @@ def drawer(import_script, graded):
     turns = np.arange(10) / 3
     vectors = np.stack([np.cos(turns), np.sin(turns)], axis=1).astype(np.float32)
     skills = graded.Skills(texts, ["en"] * 10, {})
-    return import_script("train_reader").Drawer(skills, vectors, seed=1)
+    return partial(import_script("train_reader").Drawer, skills, vectors, seed=1)
+
+
+@pytest.fixture
+def drawer(make_drawer):
+    return make_drawer()
 
 
 @pytest.fixture
@@ -85,6 +92,20 @@ def test_near_misses_and_some_requests_of_agents_are_left_out(drawer, request_of
     assert texts[-1] == "hard"
     assert "a near miss" not in texts
     assert 40 < len(texts) < 80
+
+
+def test_of_short_requests_without_a_written_twin_a_share_is_read(make_drawer, request_of):
+    """All long ones are; a near twin is not a written one."""
+    requests = [request_of(f"short {number}", {0: 2}) for number in range(100)]
+    requests += [request_of(f"near {number}", {0: 2}) for number in range(100)]
+    near = [request_of("x", {}, kind="x", twin_of=f"near {number}") for number in range(100)]
+    kept = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
+    twin = request_of("a twin", {}, kind="x", writer="twin", twin_of="twin")
+    groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *kept, twin]))
+    counts = Counter(group.request.partition(" ")[0] for group in groups)
+    assert (counts["long"], counts["twin"]) == (1, 1)
+    assert 15 < counts["short"] < 45
+    assert 15 < counts["near"] < 45
 
 
 def test_requests_are_read_with_rows_of_distinct_skills(graded, tmp_path):
