@@ -27,14 +27,20 @@ from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
 from skillsearch.evaluation.assess import means
 from skillsearch.hosts.table import hosts, usual
+from skillsearch.text.languages import LANGUAGE_NAMES
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = "README.md"
 MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
 EVALUATION = "skillsearch/evaluation/README.md"
+COLLECTION = "skillsearch/evaluation/written/README.md"
 QUALITY = CHECKOUT / "scripts" / "quality.json"
 """What ``fit_fusion.py`` measured on collections left out of the fit."""
+WRITTEN = CHECKOUT / "scripts" / "written.tsv"
+"""What ``skillsearch eval --drop-gold`` printed of both editions of the written collection."""
+EDITIONS = (("written", ""), ("first", ", first edition"))
+KINDS = ("twin", "near", "far", "dropped gold")
 EVERYDAY = ("korean", "one-liners", "translated", "metatool", "metatool-multi")
 OF_SKILLS = ("nvidia", "salesforce", "salesforce-variants", "skill-evals", "swe")
 OF_REQUESTS = ("authors-tasks", "authors", "requests-0", "requests-1", "requests-languages")
@@ -235,6 +241,102 @@ def _share(value: float) -> str:
     return f"{100 * value:.1f}"
 
 
+class Written(NamedTuple):
+    """What was measured on the written collection, by edition, system and measure."""
+
+    figures: Mapping[tuple[str, str, str], Sequence[float]]
+
+    @classmethod
+    def read(cls) -> Written:
+        """Read each value, with its interval if there is one."""
+        lines = WRITTEN.read_text(encoding="utf-8").splitlines()
+        rows = (line.split("\t") for line in lines)
+        return cls({(a, b, c): [float(cell) for cell in rest if cell] for a, b, c, *rest in rows})
+
+    @property
+    def systems(self) -> list[str]:
+        """The systems, in order."""
+        return list(dict.fromkeys(system for _, system, _ in self.figures if system != "style"))
+
+    def percent(self, edition: str, system: str, measure: str, at: int = 0) -> str:
+        """Return a share in percent, empty if it was not measured."""
+        values = self.figures.get((edition, system, measure), [])
+        return f"{100 * values[at]:.1f}" if values else ""
+
+    def auroc(self, edition: str, system: str, kind: str) -> str:
+        """Return an AUROC, empty if it was not measured."""
+        values = self.figures.get((edition, system, f"AUROC {kind}"), [])
+        return f"{values[0]:.3f}" if values else ""
+
+    def ranked(self, edition: str, system: str) -> list[str]:
+        """Return how well a system ranks, and to how many it says that a right skill fits."""
+        low, high = (self.percent(edition, system, "nDCG@10", at) for at in (1, 2))
+        parts = (f"{edition}: {part}" for part in ("same language", "cross-language"))
+        shares = [self.percent(edition, system, name) for name in ("nDCG@10", "R@5", "Success@1")]
+        shares.insert(1, f"{low}-{high}")
+        shares.append(", ".join(self.percent(part, system, "nDCG@10") for part in parts))
+        return [*shares, self.percent(edition, system, "kept answerable")]
+
+    def unanswered(self, edition: str, kind: str) -> list[str]:
+        """Return what is said to requests that nothing fits, and how well scores tell them."""
+        states = (f"{state} {kind}" for state in ("false", "perhaps", "none"))
+        said = [self.percent(edition, "hybrid", state) for state in states]
+        aurocs = [self.auroc(edition, system, kind) for system in ("style", *self.systems)]
+        few = f"kept at 5 % false {kind}"
+        return [*said, *aurocs, *(self.percent(edition, system, few) for system in self.systems)]
+
+
+def written_ranked() -> str:
+    """Return how well each system ranks the requests of both editions."""
+    found = Written.read()
+    heads = ["nDCG@10", "95 %", "R@5", "Success@1", "same language, cross-language", "recall"]
+    return _table(
+        ["system", *heads],
+        (
+            [f"{one}{text}", *found.ranked(name, one)]
+            for name, text in EDITIONS
+            for one in found.systems
+        ),
+    )
+
+
+def written_unanswered() -> str:
+    """Return what is said to each kind of requests that nothing fits."""
+    found = Written.read()
+    heads = ["fits", "perhaps", "none", "AUROC of style"]
+    heads += [f"AUROC of {name}" for name in found.systems]
+    heads += [f"{name}: recall at 5 % false" for name in found.systems]
+    rows = (
+        [f"{kind}{text}", *found.unanswered(name, kind)]
+        for name, text in EDITIONS
+        for kind in KINDS
+    )
+    return _table(["kind", *heads], (row for row in rows if any(row[1:])))
+
+
+def written_by_language() -> str:
+    """Return nDCG@10 of each system by the language of the requests."""
+    found = Written.read()
+    rows = []
+    for code, language in LANGUAGE_NAMES.items():
+        cells = [found.percent(f"written: {code}", system, "nDCG@10") for system in found.systems]
+        rows += [[language, *cells]] if any(cells) else []
+    return _table(["requests in", *found.systems], rows)
+
+
+def written_by_kind() -> str:
+    """Return the recall of hybrid search by the kind of the requests."""
+    found = Written.read()
+    kinds = "short plain reworded contrast task error mail typos odd".split()
+    cells = [found.percent("written", "hybrid", f"kept {kind}") for kind in kinds]
+    return _table(["kind", *kinds], [["recall", *cells]])
+
+
+def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
+    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
+
+
 def _figure(value: float | None, measure: str) -> str:
     if value is None:
         return ""
@@ -246,6 +348,10 @@ PARTS = (
     Part(README, "figures", figures),
     Part(README, "quality", quality_in_short),
     Part(EVALUATION, "quality", quality),
+    Part(COLLECTION, "ranked", written_ranked),
+    Part(COLLECTION, "unanswered", written_unanswered),
+    Part(COLLECTION, "by language", written_by_language),
+    Part(COLLECTION, "by kind", written_by_kind),
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part(MEASURED, "peers: quality", partial(peers, "quality")),
