@@ -409,6 +409,18 @@ def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading
         build(root)
 
 
+def test_refresh_takes_up_what_changed(own_index, root, add_skill):
+    add_skill(root / "plants", "plants", "Water the plants on the balcony.")
+    shutil.rmtree(root / "tea-timer")
+    assert "plants" not in names(own_index.search("water the plants", threshold=0.0))
+    assert names(own_index.search("remind me of my tea", 1, 0.0)) == ["tea-timer"]
+    report = own_index.refresh()
+    assert (report.indexed, report.embedded, report.removed) == (5, 1, 1)
+    assert own_index.generation == report.generation
+    assert names(own_index.search("water the plants", 1, 0.0)) == ["plants"]
+    assert "tea-timer" not in names(own_index.search("remind me of my tea", threshold=0.0))
+
+
 def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill):
     writer = SkillIndex.open(own_index.folder)
     for number in range(3):

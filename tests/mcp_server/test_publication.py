@@ -254,6 +254,16 @@ def test_a_refresh_follows_the_library(root, make_skill):
     assert not publisher.refresh()
 
 
+def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
+    library = SkillLibrary.from_roots(root)
+    publisher = Publisher(library)
+    publisher.refresh()
+    (root / "steep-tea" / "SKILL.md").touch()
+    (root / "another-folder").mkdir()
+    library.refresh()
+    assert not publisher.refresh()
+
+
 def test_the_summary_counts_by_reason(root):
     told, unfit = describe(SkillLibrary.from_roots(root))
     assert told == (
