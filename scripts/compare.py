@@ -290,7 +290,8 @@ def contrasts(place: Path) -> list[Pair]:
     """Return the ids of each request of a collection that says to which other it is a contrast."""
     lines = (place / "queries.jsonl").read_text("utf-8").splitlines()
     records = [json.loads(line) for line in lines if line.strip()]
-    return [(one["contrast_to"], one["_id"]) for one in records if one.get("contrast_to")]
+    pairs = ((one.get("contrast_to") or one.get("twin_of"), one["_id"]) for one in records)
+    return [(other, own) for other, own in pairs if other]
 
 
 def measure(

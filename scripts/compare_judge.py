@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +18,7 @@ from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAn
 
 FALSE = 0.05
 """Share of unanswerable requests that may get an answer when thresholds are compared."""
+TWIN = "twin"
 MEASURES = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
 Record = dict[str, Any]
 Pair = tuple[str, str]
@@ -100,19 +101,35 @@ def judge_pairs(
 
 
 def judge_negatives(collection: Collection, answers: Mapping[str, Record]) -> Record:
-    """Return shares of unanswerable requests with an answer, and what a threshold would keep."""
-    if not collection.negatives:
+    """Return shares of unanswerable requests with an answer, and what a threshold would keep.
+
+    They are those of the kind `TWIN` if there are any, else all. Kinds are not equally hard, so
+    the shares of each stand under ``kinds`` too.
+    """
+    kinds: defaultdict[str, list[Record]] = defaultdict(list)
+    for request in collection.negatives:
+        kinds[request.kind].append(answers[request.query_id])
+    if not kinds:
         return {}
-    none = [answers[one.query_id] for one in collection.negatives]
+    none = kinds.get(TWIN) or [answer for each in kinds.values() for answer in each]
     right = [
-        best_right(answers[one.query_id]["hits"], collection.qrels[one.query_id])
-        for one in collection.queries
+        best_right(answers[request.query_id]["hits"], collection.qrels[request.query_id])
+        for request in collection.queries
     ]
-    wrong = [row["hits"][0][1] if row["hits"] else -np.inf for row in none]
-    shares = {
-        key: mean_and_interval([float(row[key]) for row in none]) for key in ("fits", "named")
+    wrong = [answer["hits"][0][1] if answer["hits"] else -np.inf for answer in none]
+    return {
+        **shares_of(none),
+        "kinds": {kind: shares_of(each) for kind, each in kinds.items()},
+        "kept": keep(np.array(right), np.array(wrong)),
     }
-    return {**shares, "kept": keep(np.array(right), np.array(wrong))}
+
+
+def shares_of(answers: Sequence[Record]) -> Record:
+    """Return for how many answers a skill fits, and for how many it does or may."""
+    return {
+        key: mean_and_interval([float(answer[key]) for answer in answers])
+        for key in ("fits", "named")
+    }
 
 
 def best_right(ranking: Ranking, grades: Mapping[str, int]) -> float:

@@ -108,22 +108,23 @@ def languages_table(rows: Rows) -> list[str]:
 
 
 def beside_table(collections: Mapping[str, Rows]) -> list[str]:
-    """Return what systems do with twins, with requests that nothing fits, and with contrast pairs.
+    """Return what systems do with requests that nothing fits, by kind, and with contrast pairs.
 
     The order is that of the first collection.
     """
     written, hard, nothing = (
         collections.get(name, {}) for name in ("written", "requests-hard", "real-nothing")
     )
-    columns = ["twins: fits", "none", "nothing fits: fits", "none"]
-    lines = head(["system", *columns, "contrast pairs", "hard requests: nDCG@10"])
+    texts = ("twins", "near", "far", "real skills")
+    columns = [column for text in texts for column in (f"{text}: fits", "none")]
+    lines = head(["system", *columns, "contrast pairs", "hard ones", "hard requests: nDCG@10"])
     for system, _ in in_order(written or nothing or hard):
+        row, of_hard = written.get(system, {}), hard.get(system, {})
+        kinds = [row, *(row.get("kinds", {}).get(kind, {}) for kind in ("near", "far"))]
         cells = []
-        for rows in (written, nothing):
-            row = rows.get(system, {})
-            cells += [share(row.get("fits")), none(row)]
-        row = hard.get(system, {})
-        cells += [share(row.get("contrast")), ndcg(row)]
+        for shares in (*kinds, nothing.get(system, {})):
+            cells += [share(shares.get("fits")), none(shares)]
+        cells += [share(row.get("contrast")), share(of_hard.get("contrast")), ndcg(of_hard)]
         if any(cells):
             lines.append(line([system, *cells]))
     return lines

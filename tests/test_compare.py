@@ -293,3 +293,20 @@ def test_tests_of_the_night_are_counted_and_named(import_script, tmp_path, test,
     done = import_script("nightly").run("tests", [*map(str, words)], tmp_path / "none", 60)
     assert (done["found"], bool(done["fault"])) == (found, bool(fault))
     assert done["fault"].endswith(fault)
+
+
+def test_twins_are_judged_apart_from_other_requests_that_nothing_fits(judging, collection):
+    kinds = ("twin", "near", "near", "far")
+    negatives = tuple(
+        replace(negative, kind=kind)
+        for negative, kind in zip(collection.negatives, kinds, strict=True)
+    )
+    none = {f"n{number}": answer(fits=number != 2) for number in range(4)}
+    answers = {query.query_id: answer(("a", 0.9)) for query in collection.queries} | none
+    found = judging.judge_negatives(replace(collection, negatives=negatives), answers)
+    assert found["fits"][0] == 1
+    assert {kind: shares["fits"][0] for kind, shares in found["kinds"].items()} == {
+        "twin": 1.0,
+        "near": 0.5,
+        "far": 1.0,
+    }
