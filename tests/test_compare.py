@@ -268,15 +268,15 @@ def test_attackers_who_surely_gain_fail_the_night(import_script, low, is_fault):
 
 def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
     nightly = import_script("nightly")
-    monkeypatch.setattr(nightly, "SCRIPTS", tmp_path)
+    monkeypatch.setattr(nightly.steps, "SCRIPTS", tmp_path)
     (tmp_path / "bad.py").write_text("import sys; sys.exit('the disk is full')")
     (tmp_path / "good.py").write_text(f"print({json.dumps(json.dumps({'errors': 0}))})")
-    bad = nightly.run("mcp", ["bad.py"], tmp_path / "none", 60)
+    bad = nightly.carry_out("mcp", ["bad.py"], tmp_path / "none", 60)
     assert bad["fault"] == "soak_mcp.py ended with 1: the disk is full"
     (tmp_path / "slow.py").write_text("import os, time; os.fork(); time.sleep(60)")
-    slow = nightly.run("mcp", ["slow.py"], tmp_path / "none", 0.5)
+    slow = nightly.carry_out("mcp", ["slow.py"], tmp_path / "none", 0.5)
     assert slow["fault"] == "not done within 0.5 s"
-    good = nightly.run("mcp", ["good.py"], tmp_path / "none", 60)
+    good = nightly.carry_out("mcp", ["good.py"], tmp_path / "none", 60)
     assert (good["fault"], good["found"]) == ("", {"errors": 0.0})
 
 
@@ -290,7 +290,7 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
 def test_tests_of_the_night_are_counted_and_named(import_script, tmp_path, test, found, fault):
     (tmp_path / "test_it.py").write_text(test)
     words = ["-m", "pytest", "-rf", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", tmp_path]
-    done = import_script("nightly").run("tests", [*map(str, words)], tmp_path / "none", 60)
+    done = import_script("nightly").carry_out("tests", [*map(str, words)], tmp_path / "none", 60)
     assert (done["found"], bool(done["fault"])) == (found, bool(fault))
     assert done["fault"].endswith(fault)
 
