@@ -28,7 +28,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,11 +40,10 @@ from pathlib import Path
 from typing import TypeVar
 from unittest.mock import patch
 
-import bench
 import compare
 import end_to_end_counts as counts
 import real_collections
-from bench_measures import median_of, run_command
+from bench_measures import machine, median_of, run_command
 from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
 from end_to_end_model import Model, ask
 from mcp import Client
@@ -53,7 +51,7 @@ from soak_mcp import served
 
 from skillsearch.budget.costs import listed_skills, sources_of_roots
 from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill
-from skillsearch.cli import hook
+from skillsearch.cli.hosts import hook
 from skillsearch.daemon import client as daemon
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.evaluation.collection import digest, load_collection
@@ -409,12 +407,6 @@ def choice_of(most: int) -> Callable[[Answer], Record]:
     return lambda answer: ask(model, evenly(answer, most))
 
 
-def commit() -> str:
-    """Return the commit that is measured."""
-    command = ["git", "-C", str(compare.CHECKOUT), "rev-parse", "--short", "HEAD"]
-    return subprocess.run(command, capture_output=True, text=True, check=False).stdout.strip()
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure, print the table, and write the results."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -439,7 +431,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw(int(size), collections, agent, fillers, ordinary, args.requests)
         for size in args.sizes.split(",")
     ]
-    head = {"machine": bench.machine(), "commit": commit(), "counted_by": COUNTED_BY}
+    head = {"machine": machine(), "counted_by": COUNTED_BY}
     report: Record = {**head, "window": WINDOW, "timed": args.timed}
 
     def save() -> None:

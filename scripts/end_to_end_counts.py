@@ -163,7 +163,7 @@ def _rows(report: Record) -> Iterator[str]:
             yield f"| {' | '.join(row)} |"
     machine = report["machine"]
     said = (
-        f"Measured on {machine['date']} at {report['commit']}, on {machine['cpus']} cores where"
+        f"Measured on {machine['date']} at `{machine['commit']}`, on {machine['cpus']} cores where"
         f" `import numpy` takes {machine['import_numpy_cpu_s']:.2f} CPU seconds"
     )
     if load := report.get("load"):

@@ -53,7 +53,7 @@ STEPS = {
     ),
     "peers": Step(
         "compare.py --json {results}/compare.json --plot {results}/compare.png --work {work}/peers",
-        "",
+        "--collections {written} {material}/eval/requests-hard --nothing {material}/corpus/real",
         "--peers skillsearch rank-bm25 --collections {example}",
     ),
     "attacks": Step(
