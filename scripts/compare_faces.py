@@ -25,6 +25,8 @@ PROTOCOL = "2025-06-18"
 ANSWER_S = 300
 HOOKED = 30
 """Requests that a hook is given, spread over all: each is a process of its own."""
+TRIES = 10
+"""A hook that gives up in time, as it should while the machine is busy, is run again."""
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -249,26 +251,31 @@ def start_of_server(server: Server, place: Place, request: str) -> Record:
 
 
 def run_hook(hook: Hook, place: Place, request: str) -> tuple[str, float]:
-    """Return what a hook adds to a prompt, and the CPU seconds that it took."""
+    """Return what a hook adds to a prompt, and the CPU seconds that it took.
+
+    A hook that adds nothing and complains did not answer: a FaceError if it never does.
+    """
     session = sha256(request.encode()).hexdigest()  # within one, nothing is offered twice
     event = {"hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": request}
     event["cwd"] = place.folders["home"]
-    before = os.times()
-    done = subprocess.run(
-        place.command(hook.command),
-        input=json.dumps(event),
-        capture_output=True,
-        text=True,
-        timeout=ANSWER_S,
-        env={**place.variables, **hook.variables},
-        cwd=place.folders["home"],
-    )
-    after = os.times()
-    cpu = sum(after[2:4]) - sum(before[2:4])
-    if done.returncode:
-        raise FaceError(f"hook: exit status {done.returncode}")
-    said = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
-    return str(said.get("additionalContext", "")), cpu
+    for _ in range(TRIES):
+        before = os.times()
+        done = subprocess.run(
+            place.command(hook.command),
+            input=json.dumps(event),
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+            env={**place.variables, **hook.variables},
+            cwd=place.folders["home"],
+        )
+        cpu = sum(os.times()[2:4]) - sum(before[2:4])
+        if done.returncode:
+            raise FaceError(f"hook: exit status {done.returncode}")
+        if done.stdout.strip() or not done.stderr.strip():
+            said = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+            return str(said.get("additionalContext", "")), cpu
+    raise FaceError(f"hook: {done.stderr.strip()[-160:]}")
 
 
 def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> Record:

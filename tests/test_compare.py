@@ -155,13 +155,23 @@ def test_a_server_that_ends_or_is_silent_is_an_error(faces, place, monkeypatch):
 def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(faces, place):
     code = """
 import json, sys
+from pathlib import Path
 event = json.load(sys.stdin)
+late = Path(event["cwd"], event["prompt"])
+if event["prompt"] == "late" and not late.exists():
+    late.touch()
+    sys.exit(print("no time", file=sys.stderr))
+if event["prompt"] == "never":
+    sys.exit(print("no index", file=sys.stderr))
 if event["prompt"] != "quiet":
     added = {"additionalContext": event["prompt"] + " " + event["cwd"]}
     print(json.dumps({"hookSpecificOutput": added}))
 """
     hook = faces.Hook(("-c", code.replace("{", "{{").replace("}", "}}")))
-    assert faces.run_hook(hook, place, "tea")[0] == f"tea {place.folders['home']}"
+    for prompt in ("tea", "late"):
+        assert faces.run_hook(hook, place, prompt)[0] == f"{prompt} {place.folders['home']}"
+    with pytest.raises(faces.FaceError, match="no index"):
+        faces.run_hook(hook, place, "never")
     found = faces.tokens_of_hook(hook, place, ["tea", "quiet"], len)
     assert found["hook"] == len("tea ~") / 2
 
