@@ -338,7 +338,8 @@ def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Record, R
             found |= {key: statistics.median(run[key] for run in runs) for key in runs[0]}
     with said_in(found, "hook_failed"):
         if name in HOOKS:
-            times = [run_hook(HOOKS[name], asker.place, text)[1] for text in texts]
+            hook = HOOKS[name]
+            times = [run_hook(hook, asker.place, text, hook.first)[1] for text in texts]
             found["hook_cpu_s"] = statistics.median(times)
     return found, warm
 

@@ -49,10 +49,11 @@ class Server(NamedTuple):
 
 
 class Hook(NamedTuple):
-    """A command that reads a prompt event, and variables that it is given."""
+    """A command that reads a prompt event; variables for a first answer; what ends it all."""
 
     command: tuple[str, ...]
-    variables: Mapping[str, str] = {}
+    first: Mapping[str, str] = {}
+    end: tuple[str, ...] = ()
 
 
 class Place(NamedTuple):
@@ -95,6 +96,7 @@ HOOKS = {
     "skillsearch": Hook(
         ("{bin}/skillsearch", "hook", "--client", "claude-code", "--index-dir", "{home}/index"),
         {"SKILLSEARCH_DAEMON": "off"},
+        ("{bin}/skillsearch", "daemon", "stop"),
     ),
     "lockkeeper": Hook(("{bin}/lockkeeper", "route-hook", "--runtime", "claude")),
 }
@@ -250,7 +252,9 @@ def start_of_server(server: Server, place: Place, request: str) -> Record:
         return {"server_cpu_s": greeted, "first_answer_cpu_s": session.cpu_s()}
 
 
-def run_hook(hook: Hook, place: Place, request: str) -> tuple[str, float]:
+def run_hook(
+    hook: Hook, place: Place, request: str, variables: Mapping[str, str] = {}
+) -> tuple[str, float]:
     """Return what a hook adds to a prompt, and the CPU seconds that it took.
 
     A hook that adds nothing and complains did not answer: a FaceError if it never does.
@@ -266,7 +270,7 @@ def run_hook(hook: Hook, place: Place, request: str) -> tuple[str, float]:
             capture_output=True,
             text=True,
             timeout=ANSWER_S,
-            env={**place.variables, **hook.variables},
+            env={**place.variables, **variables},
             cwd=place.folders["home"],
         )
         cpu = sum(os.times()[2:4]) - sum(before[2:4])
@@ -282,4 +286,6 @@ def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Cou
     """Return the mean tokens that a hook adds to a prompt, 0 where it is silent."""
     some = requests[:: -(-len(requests) // HOOKED)]
     added = [count(place.neutral(run_hook(hook, place, text)[0])) for text in some]
+    if hook.end:
+        subprocess.run(place.command(hook.end), capture_output=True, env={**place.variables})
     return {"hook": statistics.fmean(added)}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from compare_tables import OURS
 from numpy.typing import NDArray
 
 from skillsearch.evaluation.assess import assess
@@ -27,11 +28,11 @@ Pair = tuple[str, str]
 def judge(
     collection: Collection, found: Mapping[str, Record], pairs: Iterable[Pair] = ()
 ) -> dict[str, Record]:
-    """Return how good the answers of each system are; means and intervals, against the first.
+    """Return how good the answers of each system are: means, intervals, chance against ours.
 
     Args:
         collection: What was asked.
-        found: The answers of each system by the id of the request.
+        found: The answers of each system by the id of the request, ours first if they are there.
         pairs: Ids of requests that differ in one thing, so that other skills are right.
     """
     ids = [one.query_id for one in collection.queries]
@@ -40,7 +41,8 @@ def judge(
         for name, answers in found.items()
     ]
     report = assess(collection, systems, examples=0)
-    chances = {one.system: one for one in report.comparisons if one.measure == "nDCG@10"}
+    against_ours = [one for one in report.comparisons if one.baseline == OURS]
+    chances = {one.system: one for one in against_ours if one.measure == MEASURES["ndcg"]}
     judged: dict[str, Record] = {}
     for system in report.systems:
         answers, per_query = found[system.name], system.per_query

@@ -249,6 +249,8 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging
     assert ours["languages"]["fr"]["ndcg"] == pytest.approx(1 / np.log2(3))
     assert judged["blind"]["ndcg"][0] == judged["blind"]["kept"][0] == 0
     assert judged["blind"]["p_holm"] <= 1
+    others = judging.judge(collection, dict.fromkeys(["blind", "other"], found["blind"]))
+    assert "p_holm" not in others["other"]
 
 
 def test_a_mutant_differs_in_one_place_and_numbers_of_docstrings_and_modules_stay(import_script):
