@@ -47,6 +47,7 @@ from bench_measures import machine, median_of, run_command
 from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
 from end_to_end_model import Model, ask
 from mcp import Client
+from mcp_types import CallToolResult
 from soak_mcp import served
 
 from skillsearch.budget.costs import listed_skills, sources_of_roots
@@ -65,6 +66,8 @@ JUDGED = 0.8
 """Share of a library that are judged skills, at most."""
 PATIENCE_S = 60.0
 """How long an answer of the hook that is counted may take; one that is timed has its usual time."""
+READY_S = 1800.0
+"""How long a server may read its skills; on a busy machine minutes."""
 WARM_UP = 2
 _LOCATION = re.compile(r"<location>\n(.*)\n</location>")
 
@@ -235,6 +238,12 @@ class Installed:
         return {"cpu_ms": 1000 * cpu, "wall_ms": 1000 * run["wall_s"]}
 
 
+def is_whole(answer: CallToolResult) -> bool:
+    """Return whether a server answered by all that its index will have."""
+    record = answer.structured_content or {}
+    return not (answer.is_error or "words_only" in record or "problem" in record)
+
+
 @dataclass(frozen=True)
 class Server:
     """A running MCP server of a library, and the tokens that it costs before any call."""
@@ -257,7 +266,17 @@ class Server:
                 ]
                 tokens = count(client.instructions or "")
                 tokens += sum(count(json.dumps(each)) for each in definitions)
-                yield cls(installed, client, pid, tokens)
+                server = cls(installed, client, pid, tokens)
+                await server.wait()
+                yield server
+
+    async def wait(self) -> None:
+        """Wait until the server has compared its index with the skills."""
+        ends = time.monotonic() + READY_S
+        while not is_whole(await self.client.call_tool("search_skills", {"query": "ready"})):
+            if time.monotonic() > ends:
+                raise SystemExit(f"The server is not ready after {READY_S:.0f} s.")
+            await asyncio.sleep(1)
 
     async def search(self, task: Task, count: counts.Counter) -> Shown:
         """Return what a search with the text of a task costs and shows."""
@@ -265,7 +284,7 @@ class Server:
         answer = await self.client.call_tool("search_skills", arguments)
         record = answer.structured_content or {}
         text = "\n".join(getattr(part, "text", "") for part in answer.content)
-        if answer.is_error or "words_only" in record or "problem" in record:
+        if not is_whole(answer):
             raise SystemExit(f"The server says: {text}")
         call = count(json.dumps({"name": "search_skills", "arguments": arguments}))
         fates = self.installed.fates(hit["path"] for hit in (*record["skills"], *record["perhaps"]))
@@ -339,9 +358,9 @@ async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of the threads that a process has now."""
-    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(file.read_text("ascii").split()[0]) for file in files) / 1e9
+    """Return the CPU time of a process with the threads that it had, in ticks of the kernel."""
+    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Record]]:

@@ -142,8 +142,8 @@ HEADS = (
     "nothing fits: tokens",
     "nothing fits: skills",
     "twins: skills",
-    "CPU, wall",
 )
+TIME = "CPU, wall"
 
 
 def table(report: Record) -> str:
@@ -152,21 +152,23 @@ def table(report: Record) -> str:
 
 
 def _rows(report: Record) -> Iterator[str]:
-    yield f"| {' | '.join(HEADS)} |"
-    yield "|---" * len(HEADS) + "|"
+    load = report.get("load")
+    heads = (*HEADS, TIME) if load else HEADS
+    yield f"| {' | '.join(heads)} |"
+    yield "|---" * len(heads) + "|"
     for library in report["libraries"]:
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, way in library["ways"].items():
             alike.setdefault(_cells(way), []).append(_title(name))
         for cells, titles in alike.items():
-            row = (f"{library['skills']:,}", ", ".join(titles), *cells)
+            row = (f"{library['skills']:,}", ", ".join(titles), *cells[: len(heads) - 2])
             yield f"| {' | '.join(row)} |"
     machine = report["machine"]
     said = (
         f"Measured on {machine['date']} at `{machine['commit']}`, on {machine['cpus']} cores where"
         f" `import numpy` takes {machine['import_numpy_cpu_s']:.2f} CPU seconds"
     )
-    if load := report.get("load"):
+    if load:
         said += (
             f"; times at a load of {load[0]:.1f} to {load[1]:.1f}, medians of {report['timed']}"
             " requests a library, ways and libraries in turn"
