@@ -107,23 +107,28 @@ def languages_table(rows: Rows) -> list[str]:
     return lines
 
 
+BESIDE: Sequence[tuple[str, str, Callable[[Record], str]]] = (
+    ("written", "twins: fits", lambda row: share(row.get("fits"))),
+    ("written", "none", none),
+    ("real-nothing", "nothing fits: fits", lambda row: share(row.get("fits"))),
+    ("real-nothing", "none", none),
+    ("requests-hard", "contrast pairs", lambda row: share(row.get("contrast"))),
+    ("requests-hard", "hard requests: nDCG@10", ndcg),
+)
+"""Columns of what is measured beside the ranking, and the collection of each."""
+
+
 def beside_table(collections: Mapping[str, Rows]) -> list[str]:
     """Return what systems do with twins, with requests that nothing fits, and with contrast pairs.
 
-    The order is that of the first collection.
+    The order is that of the first of these collections that was measured; of others there are no
+    columns.
     """
-    written, hard, nothing = (
-        collections.get(name, {}) for name in ("written", "requests-hard", "real-nothing")
-    )
-    columns = ["twins: fits", "none", "nothing fits: fits", "none"]
-    lines = head(["system", *columns, "contrast pairs", "hard requests: nDCG@10"])
-    for system, _ in in_order(written or nothing or hard):
-        cells = []
-        for rows in (written, nothing):
-            row = rows.get(system, {})
-            cells += [share(row.get("fits")), none(row)]
-        row = hard.get(system, {})
-        cells += [share(row.get("contrast")), ndcg(row)]
+    columns = [column for column in BESIDE if column[0] in collections]
+    lines = head(["system", *(name for _, name, _ in columns)])
+    first = collections[columns[0][0]] if columns else {}
+    for system, _ in in_order(first):
+        cells = [make(collections[name].get(system, {})) for name, _, make in columns]
         if any(cells):
             lines.append(line([system, *cells]))
     return lines
@@ -143,7 +148,7 @@ def when(rows: Rows, half: str) -> str:
     """Say when, at which commit and where a half of the rows was measured; most rows first."""
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for system, row in in_order(rows):
-        runs[run_of(row.get("measured", {}).get(half))].append(system)
+        runs[run_of(row.get("measured", {}).get(half), half)].append(system)
     missing = runs.pop("", [])
     order = sorted(runs.items(), key=lambda one: -len(one[1]))
     parts = [f"{', '.join(names)} on {run}" for run, names in order[1:]]
@@ -151,14 +156,16 @@ def when(rows: Rows, half: str) -> str:
     return "; ".join([f"Measured on {order[0][0]}" if order else "Not measured", *parts]) + "."
 
 
-def run_of(measured: Record | None) -> str:
-    """Say when, at which commit and on what machine a run was, as far as it is known."""
+def run_of(measured: Record | None, half: str) -> str:
+    """Say when and at which commit a run was, and for costs on what machine, if it is known."""
     if not measured:
         return ""
-    text = f"{measured['date']} at `{measured['commit']}`, {measured['cpus']} cores"
-    if "import_numpy_cpu_s" in measured:
-        numpy = f"`import numpy` in {measured['import_numpy_cpu_s']:.2g} CPU s"
-        text += f", Python {measured['python']}, {numpy}"
+    text = f"{measured['date']} at `{measured['commit']}`"
+    if half == "cost":
+        text += f", {measured['cpus']} cores"
+        if "import_numpy_cpu_s" in measured:
+            numpy = f"`import numpy` in {measured['import_numpy_cpu_s']:.2g} CPU s"
+            text += f", Python {measured['python']}, {numpy}"
     return text
 
 
