@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,7 +55,8 @@ def draw(report: Record, path: Path) -> None:
             for one, key in zip(axes, PANELS, strict=True):
                 panel(one, key, measured)
             axes[0].set_ylabel(f"nDCG@10, {requests} requests, {skills} skills")
-            figure.legend(handles=legend(), loc="outside upper left", ncols=3, frameon=False)
+            handles = legend({row["kind"] for row in measured.values()})
+            figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False)
             figure.draw_without_rendering()
             name_systems(axes[1], measured)
             figure.savefig(place, dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
@@ -75,11 +76,12 @@ def panel(axes: Axes, key: str, rows: Mapping[str, Record]) -> None:
     axes.xaxis.set_minor_formatter(FuncFormatter(minor_label))
 
 
-def legend() -> list[Line2D]:
-    """Return what colour and filling mean."""
+def legend(kinds: Set[str]) -> list[Line2D]:
+    """Return what colour and filling mean, of the kinds that are drawn."""
     return [
         Line2D([], [], color=colour, marker="o", linestyle="", fillstyle=fill, mew=1.6, label=label)
-        for colour, fill, label in KINDS.values()
+        for kind, (colour, fill, label) in KINDS.items()
+        if kind in kinds
     ]
 
 

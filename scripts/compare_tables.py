@@ -107,24 +107,43 @@ def languages_table(rows: Rows) -> list[str]:
     return lines
 
 
+def fits(row: Record) -> str:
+    """Return for how many unanswerable requests a skill fits."""
+    return share(row.get("fits"))
+
+
+def of_kind(kind: str, make: Callable[[Record], str]) -> Callable[[Record], str]:
+    """Return what formats a figure of one kind of unanswerable requests."""
+    return lambda row: make(row.get("kinds", {}).get(kind, {}))
+
+
+BESIDE: Sequence[tuple[str, str, Callable[[Record], str]]] = (
+    ("written", "twins: fits", fits),
+    ("written", "none", none),
+    ("written", "near: fits", of_kind("near", fits)),
+    ("written", "none", of_kind("near", none)),
+    ("written", "far: fits", of_kind("far", fits)),
+    ("written", "none", of_kind("far", none)),
+    ("real-nothing", "real skills: fits", fits),
+    ("real-nothing", "none", none),
+    ("written", "contrast pairs", lambda row: share(row.get("contrast"))),
+    ("requests-hard", "hard ones", lambda row: share(row.get("contrast"))),
+    ("requests-hard", "hard requests: nDCG@10", ndcg),
+)
+"""Columns of what is measured beside the ranking, and the collection of each."""
+
+
 def beside_table(collections: Mapping[str, Rows]) -> list[str]:
     """Return what systems do with requests that nothing fits, by kind, and with contrast pairs.
 
-    The order is that of the first collection.
+    The order is that of the first of these collections that was measured; of others there are no
+    columns.
     """
-    written, hard, nothing = (
-        collections.get(name, {}) for name in ("written", "requests-hard", "real-nothing")
-    )
-    texts = ("twins", "near", "far", "real skills")
-    columns = [column for text in texts for column in (f"{text}: fits", "none")]
-    lines = head(["system", *columns, "contrast pairs", "hard ones", "hard requests: nDCG@10"])
-    for system, _ in in_order(written or nothing or hard):
-        row, of_hard = written.get(system, {}), hard.get(system, {})
-        kinds = [row, *(row.get("kinds", {}).get(kind, {}) for kind in ("near", "far"))]
-        cells = []
-        for shares in (*kinds, nothing.get(system, {})):
-            cells += [share(shares.get("fits")), none(shares)]
-        cells += [share(row.get("contrast")), share(of_hard.get("contrast")), ndcg(of_hard)]
+    columns = [column for column in BESIDE if column[0] in collections]
+    lines = head(["system", *(name for _, name, _ in columns)])
+    first = collections[columns[0][0]] if columns else {}
+    for system, _ in in_order(first):
+        cells = [make(collections[name].get(system, {})) for name, _, make in columns]
         if any(cells):
             lines.append(line([system, *cells]))
     return lines
@@ -144,7 +163,7 @@ def when(rows: Rows, half: str) -> str:
     """Say when, at which commit and where a half of the rows was measured; most rows first."""
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for system, row in in_order(rows):
-        runs[run_of(row.get("measured", {}).get(half))].append(system)
+        runs[run_of(row.get("measured", {}).get(half), half)].append(system)
     missing = runs.pop("", [])
     order = sorted(runs.items(), key=lambda one: -len(one[1]))
     parts = [f"{', '.join(names)} on {run}" for run, names in order[1:]]
@@ -152,14 +171,16 @@ def when(rows: Rows, half: str) -> str:
     return "; ".join([f"Measured on {order[0][0]}" if order else "Not measured", *parts]) + "."
 
 
-def run_of(measured: Record | None) -> str:
-    """Say when, at which commit and on what machine a run was, as far as it is known."""
+def run_of(measured: Record | None, half: str) -> str:
+    """Say when and at which commit a run was, and for costs on what machine, if it is known."""
     if not measured:
         return ""
-    text = f"{measured['date']} at `{measured['commit']}`, {measured['cpus']} cores"
-    if "import_numpy_cpu_s" in measured:
-        numpy = f"`import numpy` in {measured['import_numpy_cpu_s']:.2g} CPU s"
-        text += f", Python {measured['python']}, {numpy}"
+    text = f"{measured['date']} at `{measured['commit']}`"
+    if half == "cost":
+        text += f", {measured['cpus']} cores"
+        if "import_numpy_cpu_s" in measured:
+            numpy = f"`import numpy` in {measured['import_numpy_cpu_s']:.2g} CPU s"
+            text += f", Python {measured['python']}, {numpy}"
     return text
 
 
