@@ -92,7 +92,8 @@ TAUGHT = {
 """Weights of the kinds of query that teach how much each piece of evidence says, the same for each
 collection. Where the right skills are dropped, siblings that nobody judged often fit."""
 MIX = {**TAUGHT, "twin": 0.05, "nothing": 0.3, "foreign": 0.05}
-"""Likewise for the scale and the intercept: the requests that a score is a probability for."""
+"""The same for the scale and the intercept: shares of the requests that a score is a probability
+for, whichever collections have them."""
 MIXED = {**MIX, "foreign": 0.6}
 """Likewise for evidence that joins a scale that is given."""
 MIXED_EXAMPLES = {**MIXED, "twin": 0.15}
@@ -346,6 +347,19 @@ def sample_weights(samples: Sequence[Sample], mix: Mapping[str, float]) -> Matri
     return np.array(weights) / sum(weights) * 2000.0
 
 
+def shared_weights(samples: Sequence[Sample], mix: Mapping[str, float]) -> Matrix:
+    """Weigh samples likewise, but each kind by its share of the mix, in however few collections.
+
+    Else requests that nothing fits, which one collection has, would hardly count for the scale.
+    """
+    weights = sample_weights(samples, mix)
+    kinds = np.array([sample.kind for sample in samples])
+    for kind in {*kinds.tolist()}:
+        weights[kinds == kind] /= len({s.collection for s in samples if s.kind == kind})
+    shares: Matrix = weights / weights.sum()
+    return shares * 2000.0
+
+
 def fit_logistic(
     rows: Matrix,
     outcomes: Matrix,
@@ -513,7 +527,7 @@ def _fit_hits(
         taught *= np.where(is_judged[rows], 1.0, READ_UNJUDGED)
     found = fit_logistic(values, outcomes, taught, names, held)
     odds = values @ np.array([found[name] for name in names]) + found[INTERCEPT]
-    slope, shift = fit_scale(odds, outcomes, sample_weights(some, MIX)[rows] * first)
+    slope, shift = fit_scale(odds, outcomes, shared_weights(some, MIX)[rows] * first)
     scaled = {name: slope * value for name, value in found.items()}
     scaled[INTERCEPT] += shift
     return {**scaled, **held}

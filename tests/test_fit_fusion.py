@@ -221,6 +221,15 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
+def test_a_kind_that_one_collection_has_counts_for_the_scale_as_the_mix_says(fusion, make_sample):
+    sample = make_sample(np.zeros((1, len(FEATURES))), [0])
+    others = [replace(sample, collection=name) for name in "abab"]
+    nothing = [replace(sample, collection="a", kind="nothing")] * 3
+    weights = fusion.shared_weights([*others, *nothing], {"judged": 1.0, "nothing": 0.5})
+    assert weights[:4] == pytest.approx([2000 / 1.5 / 4] * 4)
+    assert weights[4:] == pytest.approx([2000 / 3 / 3] * 3)
+
+
 def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     random = np.random.default_rng(12)
     odds = random.normal(0, 2, 20_000)
