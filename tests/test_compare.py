@@ -212,7 +212,7 @@ def test_a_page_says_when_each_half_was_measured_and_what_was_not(import_script)
     assert said == "Measured on 2026-11-30 at `abc`; not yet: bm25s, other."
     assert tables.run_of(run, "cost") == "2026-11-30 at `abc`, 2 cores"
     beside = tables.beside_table({"requests-hard": {"bm25s": {"contrast": (0.5, 0.4, 0.6)}}})
-    assert beside[0] == "| system | contrast pairs | hard requests: nDCG@10 |"
+    assert beside[0] == "| system | hard ones | hard requests: nDCG@10 |"
     assert beside[2] == "| bm25s | 50.0 (40-60) |  |"
     lines = tables.table(rows, tables.QUALITY)
     assert [line.split(" | ")[:2] for line in lines[2:]] == [
