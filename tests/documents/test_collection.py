@@ -16,8 +16,8 @@ from skillsearch.evaluation.collection import load_collection
 
 COLLECTION = load_collection(Path(__file__).parent)
 DOCUMENTS = ("000", "001", "002", "003", "004")
-RIGHT = {"000": 6, "001": 4, "002": 9, "003": 11, "004": 7}
-"""For how many requests of a document the first skill is a right one, as measured: 37 of 46."""
+RIGHT = {"000": 6, "001": 4, "002": 9, "003": 11, "004": 6}
+"""For how many requests of a document the first skill is a right one, as measured: 36 of 46."""
 LANGUAGES = {"zh", "en"}
 
 
