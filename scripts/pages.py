@@ -208,7 +208,9 @@ def figures() -> str:
     real = measured["real-development"]
     report = json.loads(bench_report.RESULTS.read_bytes())
     middle = report["sizes"][len(report["sizes"]) // 2]
-    cold, warm = middle["cold_query"]["on"], middle["warm_query"]["reader"]["off"]
+    cold = middle["cold_query"]["on"]
+    library = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())["libraries"][1]
+    hook, listing = library["ways"]["hook"], library["ways"]["claude-code"]
     mb = {
         part: sum((MODEL / name).stat().st_size for name in names) / 1e6
         for part, names in {"embed": EMBEDDER, "read": READER}.items()
@@ -228,7 +230,11 @@ def figures() -> str:
             f"first answer of a new process, {middle['skills']:,} skills",
             f"{bench_report.digits(cold['cpu_s'])} CPU s, {cold['rss_mb']:.0f} MB",
         ),
-        ("each further answer", f"{bench_report.digits(warm['wall_ms'])} ms, without the reader"),
+        (
+            f"a turn with {library['skills']:,} skills by the hook, which has the right one for"
+            f" {100 * hook['right']['whole']:.0f} %",
+            f"{hook['tokens']:,.0f} tokens; all names in Claude Code: {listing['tokens']:,.0f}",
+        ),
         (
             "models, in the package: no torch, no hub, no network",
             f"{mb['embed']:.0f} MB to embed, {mb['read']:.0f} MB to read",
