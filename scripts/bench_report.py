@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import markdown_tables
+
 SCRIPTS = Path(__file__).resolve().parent
 RESULTS = SCRIPTS / "bench.json"
 PLOT = SCRIPTS / "growth.png"
@@ -143,10 +145,9 @@ def example_costs(examples: Record) -> str:
 def table(report: Record, *, is_short: bool = False) -> str:
     """Return the figures as a table in Markdown, a column for each size."""
     sizes = report["sizes"]
-    heads = (column(row) for row in sizes)
-    lines = [("skills", *heads), ("---",) * (len(sizes) + 1)]
-    lines += [(row.name, *map(row.cell, sizes)) for row in ROWS if row.is_short or not is_short]
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines).replace(" --- ", "---")
+    heads = ["skills", *map(column, sizes)]
+    rows = ((row.name, *map(row.cell, sizes)) for row in ROWS if row.is_short or not is_short)
+    return "".join(f"{line}\n" for line in markdown_tables.table(heads, rows))
 
 
 def column(row: Record) -> str:

@@ -37,7 +37,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench_measures import commit, machine
+from bench_measures import machine
 from compare_faces import (
     HOOKS,
     SERVERS,
@@ -378,7 +378,7 @@ def compare(tasks: Sequence[Job], names: Sequence[str], course: Course) -> Recor
     """Install each peer and measure it on each collection; what fails is said in its row."""
     rows: dict[str, dict[str, Record]] = {one.collection.name: {} for one in tasks}
     packages: dict[str, list[str]] = {}
-    here = {"commit": commit(), **machine()}
+    here = machine()
     for name in names:
         started = time.perf_counter()
         environment, failed = None, ""

@@ -11,14 +11,12 @@ import numpy as np
 from compare_tables import OURS
 from numpy.typing import NDArray
 
-from skillsearch.evaluation.assess import assess
+from skillsearch.evaluation.assess import assess, recall_at_false
 from skillsearch.evaluation.collection import query_languages
 from skillsearch.evaluation.comparison import RESAMPLES, interval
 from skillsearch.evaluation.states import DEPTH
 from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAnswers
 
-FALSE = 0.05
-"""Share of unanswerable requests that may get an answer when thresholds are compared."""
 TWIN = "twin"
 MEASURES = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
 Record = dict[str, Any]
@@ -144,13 +142,10 @@ def keep(right: NDArray[np.float64], wrong: NDArray[np.float64]) -> tuple[float,
 
     For the interval both are drawn again, so that it has the chance in the threshold too.
     """
-
-    def share(ours: NDArray[np.float64], theirs: NDArray[np.float64]) -> float:
-        threshold = np.sort(theirs)[::-1][int(FALSE * len(theirs))]
-        return float((ours > threshold).mean())
-
     rng = np.random.default_rng(0)
-    samples = ((rng.choice(some, len(some)) for some in (right, wrong)) for _ in range(RESAMPLES))
-    again = [share(*sample) for sample in samples]
+    samples = (
+        (rng.choice(right, len(right)), rng.choice(wrong, len(wrong))) for _ in range(RESAMPLES)
+    )
+    again = [recall_at_false(ours, theirs) for ours, theirs in samples]
     low, high = np.quantile(again, (0.025, 0.975))
-    return share(right, wrong), float(low), float(high)
+    return recall_at_false(right, wrong), float(low), float(high)

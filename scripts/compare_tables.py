@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import markdown_tables
+
 Record = dict[str, Any]
 Rows = Mapping[str, Record]
 OURS = "skillsearch"
@@ -80,14 +82,18 @@ TOKENS: Mapping[str, Callable[[Record], str]] = {
 
 def table(rows: Rows, columns: Mapping[str, Callable[[Record], str]]) -> list[str]:
     """Return the lines of a table, a row for each system; without figures, why there are none."""
-    lines = head(["system", *columns])
+    lines = []
     for system, row in in_order(rows):
         cells = [make(row) for make in columns.values()]
         if not any(cells) and "failed" in row:
             cells[0] = row["failed"]
-        if any(cells):
-            lines.append(line([system, *cells]))
-    return lines
+        lines.append([system, *cells])
+    return with_figures(["system", *columns], lines)
+
+
+def with_figures(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of the rows that have more than a name."""
+    return markdown_tables.table(heads, (row for row in rows if any(row[1:])))
 
 
 def tokens_table(rows: Rows) -> list[str]:
@@ -98,13 +104,13 @@ def tokens_table(rows: Rows) -> list[str]:
 def languages_table(rows: Rows) -> list[str]:
     """Return nDCG@10 and R@5 of each system by the language of requests, as two percentages."""
     spoken: Record = next((row["languages"] for row in rows.values() if "languages" in row), {})
-    lines = head(["system", *(f"{name} ({of['requests']})" for name, of in spoken.items())])
+    heads = ["system", *(f"{name} ({of['requests']})" for name, of in spoken.items())]
+    lines = []
     for system, row in in_order(rows):
         found = [row.get("languages", {}).get(name) for name in spoken]
         cells = [f"{100 * of['ndcg']:.0f}, {100 * of['recall']:.0f}" if of else "" for of in found]
-        if any(cells):
-            lines.append(line([system, *cells]))
-    return lines
+        lines.append([system, *cells])
+    return with_figures(heads, lines)
 
 
 def fits(row: Record) -> str:
@@ -140,23 +146,12 @@ def beside_table(collections: Mapping[str, Rows]) -> list[str]:
     columns.
     """
     columns = [column for column in BESIDE if column[0] in collections]
-    lines = head(["system", *(name for _, name, _ in columns)])
     first = collections[columns[0][0]] if columns else {}
-    for system, _ in in_order(first):
-        cells = [make(collections[name].get(system, {})) for name, _, make in columns]
-        if any(cells):
-            lines.append(line([system, *cells]))
-    return lines
-
-
-def head(names: Sequence[str]) -> list[str]:
-    """Return the first two lines of a table."""
-    return [line(names), "|---" * len(names) + "|"]
-
-
-def line(cells: Iterable[str]) -> str:
-    """Return a row of a table."""
-    return f"| {' | '.join(cells)} |"
+    rows = (
+        [system, *(make(collections[name].get(system, {})) for name, _, make in columns)]
+        for system, _ in in_order(first)
+    )
+    return with_figures(["system", *(name for _, name, _ in columns)], rows)
 
 
 def when(rows: Rows, half: str) -> str:

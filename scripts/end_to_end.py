@@ -43,7 +43,8 @@ from unittest.mock import patch
 import compare
 import end_to_end_counts as counts
 import real_collections
-from bench_measures import machine, median_of, run_command
+from bench_measures import machine, median_of, run_command, save_report
+from compare_faces import cpu_of
 from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
 from end_to_end_model import Model, ask
 from mcp import Client
@@ -231,10 +232,10 @@ class Installed:
 
     def time_hook(self, task: Task, daemon_pid: int) -> Record:
         """Return the milliseconds of the hook as a process, with the CPU time of the daemon."""
-        before = cpu_seconds(daemon_pid)
+        before = cpu_of(daemon_pid)
         command = ("hook", "--client", "text", "--index-dir", self.index_dir)
         run = run_command(*command, stdin=self.event(task))
-        cpu = run["cpu_s"] + cpu_seconds(daemon_pid) - before
+        cpu = run["cpu_s"] + cpu_of(daemon_pid) - before
         return {"cpu_ms": 1000 * cpu, "wall_ms": 1000 * run["wall_s"]}
 
 
@@ -292,9 +293,9 @@ class Server:
 
     async def time_search(self, task: Task) -> Record:
         """Return the milliseconds of a call, with the CPU time of the server."""
-        before, started = cpu_seconds(self.pid), time.perf_counter()
+        before, started = cpu_of(self.pid), time.perf_counter()
         await self.client.call_tool("search_skills", {"query": task.text})
-        wall, cpu = time.perf_counter() - started, cpu_seconds(self.pid) - before
+        wall, cpu = time.perf_counter() - started, cpu_of(self.pid) - before
         return {"cpu_ms": 1000 * cpu, "wall_ms": 1000 * wall}
 
 
@@ -355,12 +356,6 @@ async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
         ways[AGENT] = Way([(task, answers[task]) for task in library.agent], {})
     ways[ORACLE] = Way.of(library, lambda task: counts.oracle(task, library.descriptions, count))
     return ways
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of a process with the threads that it had, in ticks of the kernel."""
-    fields = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Record]]:
@@ -455,7 +450,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     def save() -> None:
         if args.results:
-            args.results.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+            save_report(report, args.results)
 
     with (
         tempfile.TemporaryDirectory() as temporary,

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import markdown_tables
+
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.budget.hosts import FATES, Fate, ListedSkill, fate_of, fit_in
 from skillsearch.hosts.table import title_of, with_key
@@ -154,15 +156,14 @@ def table(report: Record) -> str:
 def _rows(report: Record) -> Iterator[str]:
     load = report.get("load")
     heads = (*HEADS, TIME) if load else HEADS
-    yield f"| {' | '.join(heads)} |"
-    yield "|---" * len(heads) + "|"
+    yield from markdown_tables.table(heads)
     for library in report["libraries"]:
         alike: dict[tuple[str, ...], list[str]] = {}
         for name, way in library["ways"].items():
             alike.setdefault(_cells(way), []).append(_title(name))
         for cells, titles in alike.items():
             row = (f"{library['skills']:,}", ", ".join(titles), *cells[: len(heads) - 2])
-            yield f"| {' | '.join(row)} |"
+            yield markdown_tables.line(row)
     machine = report["machine"]
     said = (
         f"Measured on {machine['date']} at `{machine['commit']}`, on {machine['cpus']} cores where"

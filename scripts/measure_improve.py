@@ -22,6 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import markdown_tables
+
 from skillsearch.errors import SkillSearchError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import RememberingEmbedder, write_skills
@@ -143,8 +145,8 @@ def _row(improvement: Improvement) -> dict[str, object]:
 
 def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the table of the rows, a line for each collection and one for all."""
-    yield "| collection | skills | with room | first | five | fits | any | blind: raised, lowered |"
-    yield "|---|---|---|---|---|---|---|---|"
+    figures = ["first", "five", "fits", "any", "blind: raised, lowered"]
+    yield from markdown_tables.table(["collection", "skills", "with room", *figures])
     names = list(dict.fromkeys(str(row["collection"]) for row in rows))
     for name in (*names, "all"):
         some = [row for row in rows if name in (row["collection"], "all")]
@@ -164,7 +166,7 @@ def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
         shown = [counts[f"chosen {figure}"] for figure in ("first", "five", "fits", "any")]
         blind = f"{counts['blind any']}, {counts['blind lowered']}"
         cells = (name, len(some), len(room), *shown, blind)
-        yield "| " + " | ".join(map(str, cells)) + " |"
+        yield markdown_tables.line(map(str, cells))
 
 
 def main() -> None:

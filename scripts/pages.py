@@ -22,6 +22,7 @@ import bench_report
 import click
 import compare_tables
 import end_to_end_counts
+import markdown_tables
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
@@ -82,14 +83,14 @@ class Part(NamedTuple):
 
 def hosts_table() -> str:
     """Return a row for each host: where it looks, whose skill wins, what we can do for it."""
-    rows = ["| host | skills of the user | of a project | first | plugins | server | hook |"]
-    rows.append("|---|---|---|---|---|---|---|")
+    heads = ["host", "skills of the user", "of a project", "first", "plugins", "server", "hook"]
+    rows = []
     for name, row in hosts().items():
         cells = [f"{row['title']} (`{name}`)", _paths(row["skills"]), _paths(row["project"])]
         cells += [row.get("first", ""), "yes" if "plugins" in row else ""]
         cells += ["yes" if key in row else "" for key in ("servers", "hook")]
-        rows.append(f"| {' | '.join(cells)} |")
-    return "\n".join(rows)
+        rows.append(cells)
+    return _table(heads, rows)
 
 
 def _paths(templates: Sequence[str]) -> str:
@@ -99,28 +100,28 @@ def _paths(templates: Sequence[str]) -> str:
 
 def settings_table() -> str:
     """Return a row for each setting: its name and its text."""
-    rows = [f"| `{name}` | {text_of(name)} |" for name in SETTINGS]
-    return "\n".join(["| setting | what it says |", "|---|---|", *rows])
+    rows = ((f"`{name}`", text_of(name)) for name in SETTINGS)
+    return _table(["setting", "what it says"], rows)
 
 
 def commands_table() -> str:
     """Return a row for each command: how it is typed, and the first sentence of its help."""
     context = click.Context(app)
-    rows = ["| command | what it does |", "|---|---|"]
+    rows = []
     for name in app.list_commands(context):
         command = app.get_command(context, name)
         assert command is not None
         pieces = command.collect_usage_pieces(click.Context(command, info_name=name))
         typed = " ".join(["skillsearch", name, *pieces[1:]]).replace("|", r"\|")
         sentence = " ".join((command.help or "").partition("\n\n")[0].split())
-        rows.append(f"| `{typed}` | {sentence} |")
-    return "\n".join(rows)
+        rows.append((f"`{typed}`", sentence))
+    return _table(["command", "what it does"], rows)
 
 
 def exit_codes_table() -> str:
     """Return a row for each exit code."""
-    rows = [f"| {code} | {text} |" for code, text in EXIT_MEANINGS.items()]
-    return "\n".join(["| exit code | meaning |", "|---|---|", *rows])
+    rows = ((str(code), text) for code, text in EXIT_MEANINGS.items())
+    return _table(["exit code", "meaning"], rows)
 
 
 def speed(*, is_short: bool) -> str:
@@ -183,28 +184,28 @@ def quality() -> str:
     rows |= {name: measured[name] for name in BESIDE}
     others = [row for name, row in measured.items() if name not in rows]
     rows[f"in other languages: {len(others)}"] = means(others)
-    lines = [f"| collection | {' | '.join(COLUMNS)} |", "|---" * (len(COLUMNS) + 1) + "|"]
-    for name, row in rows.items():
-        cells = (_figure(row.get(measure), measure) for measure in COLUMNS.values())
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+    cells = (
+        [name, *(_figure(row.get(measure), measure) for measure in COLUMNS.values())]
+        for name, row in rows.items()
+    )
+    return _table(["collection", *COLUMNS], cells)
 
 
 def quality_in_short() -> str:
     """Return a row for each kind of collection, with the means of its collections."""
     measured = json.loads(QUALITY.read_bytes())["collections"]
-    lines = ["| judged collections | hybrid | BM25 alone | dense alone |", "|---|---|---|---|"]
+    rows = []
     for text, names in IN_SHORT.items():
         row = means(measured[name] for name in names)
         cells = (_figure(row[measure], measure) for measure in ("read", "bm25", "dense"))
-        lines.append(f"| {text} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append([text, *cells])
+    return _table(["judged collections", "hybrid", "BM25 alone", "dense alone"], rows)
 
 
 def figures() -> str:
     """Return what a reader of the first screen asks, a row for each, with its figure."""
     measured = json.loads(QUALITY.read_bytes())["collections"]
-    kinds = [means(measured[name] for name in names) for names in IN_SHORT.values()]
+    ten = means(measured[name] for name in (*EVERYDAY, *OF_SKILLS))
     real = measured["real-development"]
     report = json.loads(bench_report.RESULTS.read_bytes())
     middle = report["sizes"][len(report["sizes"]) // 2]
@@ -218,10 +219,13 @@ def figures() -> str:
     rows = (
         (
             "nDCG@10, mean of ten judged collections that the fit never saw",
-            f"{_share(kinds[0]['read'])}; BM25 alone {_share(kinds[0]['bm25'])},"
-            f" embeddings alone {_share(kinds[0]['dense'])}",
+            f"{_share(ten['read'])}; BM25 alone {_share(ten['bm25'])},"
+            f" embeddings alone {_share(ten['dense'])}",
         ),
-        ("the same for requests in 17 languages, over English skills", _share(kinds[3]["read"])),
+        (
+            "the same for requests in 17 languages, over English skills",
+            _share(measured["requests-languages"]["read"]),
+        ),
         (
             "requests over 2,866 real skills that none fits: answered all the same",
             f"{100 * real['nothing answered']:.0f} %",
@@ -240,7 +244,7 @@ def figures() -> str:
             f"{mb['embed']:.0f} MB to embed, {mb['read']:.0f} MB to read",
         ),
     )
-    return "\n".join(["| | |", "|---|---|", *(f"| {text} | {value} |" for text, value in rows)])
+    return _table(["", ""], rows)
 
 
 def _share(value: float) -> str:
@@ -317,7 +321,7 @@ def written_unanswered() -> str:
         for name, text in EDITIONS
         for kind in KINDS
     )
-    return _table(["kind", *heads], (row for row in rows if any(row[1:])))
+    return "\n".join(compare_tables.with_figures(["kind", *heads], rows))
 
 
 def written_by_language() -> str:
@@ -339,8 +343,7 @@ def written_by_kind() -> str:
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(cells)} |" for cells in (heads, *rows)]
-    return "\n".join([lines[0], "|---" * len(heads) + "|", *lines[1:]])
+    return "\n".join(markdown_tables.table(heads, rows))
 
 
 def _figure(value: float | None, measure: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import markdown_tables
 import numpy as np
 from numpy.typing import NDArray
 
@@ -157,8 +158,8 @@ def report(name: str, samples: Sequence[Sample], options: argparse.Namespace) ->
     if options.weight is not None:
         calibration = with_weight(calibration, options.weight)
     plain = [measures(ranking(each, None, calibration, 0.0), each.grades) for each in samples]
-    without = " | ".join(f"{100 * value:.1f}" for value in np.mean(plain, axis=0))
-    yield f"| {name} | without usage | | {without} | {without} |"
+    without = [f"{100 * value:.1f}" for value in np.mean(plain, axis=0)]
+    yield markdown_tables.line([name, "without usage", "", *without, *without])
     for times in TIMES:
         for right in RIGHT:
             changes = replay(samples, right, times, options.seeds, calibration, options.most)
@@ -169,7 +170,7 @@ def report(name: str, samples: Sequence[Sample], options: argparse.Namespace) ->
                 for rows in changes.values()
                 for column in rows.T
             ]
-            yield f"| {name} | {times} | {right:.0%} | {' | '.join(cells)} |"
+            yield markdown_tables.line([name, str(times), f"{right:.0%}", *cells])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -183,8 +184,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--most", type=float, default=MOST_USAGE, help="most that usage says")
     options = parser.parse_args(arguments)
     columns = [f"{part} {measure}" for part in ("repeated", "new") for measure in MEASURES]
-    print(f"| collection | loads of each | right | {' | '.join(columns)} |")
-    print("|---" * (3 + len(columns)) + "|")
+    heads = ["collection", "loads of each", "right", *columns]
+    print("\n".join(markdown_tables.table(heads)))
     for folder in options.collections:
         samples = samples_of(folder, options.work, options.queries)
         print("\n".join(report(folder.name, samples, options)), flush=True)

@@ -379,9 +379,14 @@ class Family(Record):
     @property
     def names(self) -> str:
         """The names of the first members, and in what they differ."""
-        names = [f"{near.shown} ({', '.join(near.differs) or 'the same'})" for near in self.members]
-        more = self.size - len(names[:MOST_NAMED])
-        return ", ".join([*names[:MOST_NAMED], f"{more:,} more"] if more else names)
+        return self.names_by(lambda near: near.shown)
+
+    def names_by(self, shown: Callable[[Relative], str]) -> str:
+        """Return the names of the first members as a function shows them, and how they differ."""
+        first = self.members[:MOST_NAMED]
+        names = [f"{shown(near)} ({', '.join(near.differs) or 'the same'})" for near in first]
+        more = self.size - len(names)
+        return ", ".join([*names, f"{more:,} more"] if more else names)
 
     def __str__(self) -> str:
         copies = "1 near-copy" if self.size == 1 else f"{self.size:,} near-copies"

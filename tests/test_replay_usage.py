@@ -1,9 +1,5 @@
 """Tests of the script that replays usage."""
 
-import importlib.util
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,17 +9,11 @@ from skillsearch.usage.events import Event, packed
 from skillsearch.usage.support import Usage
 
 REQUEST = "lemons, tea or coffee"
-SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "replay_usage.py"
 
 
-@pytest.fixture(scope="module")
-def replay():
-    """Import the script."""
-    spec = importlib.util.spec_from_file_location("replay_usage", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["replay_usage"] = module
-    spec.loader.exec_module(module)
-    return module
+@pytest.fixture
+def replay(import_script):
+    return import_script("replay_usage")
 
 
 @pytest.fixture

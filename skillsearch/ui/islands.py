@@ -149,8 +149,8 @@ def _words_apart(
         return (named[term] + inside) * log(odds)
 
     common = [term for term, count in named.items() if count > 1 and here[term] >= _COMMON * size]
-    best = sorted((-weight(term), term) for term in common if weight(term) > 0)
-    return tuple(_spelling(skills, term) for _, term in best[:_MOST_WORDS])
+    best = sorted((-weight(term), term) for term in common)[:_MOST_WORDS]
+    return tuple(_spelling(skills, term) for negated, term in best if negated < 0)
 
 
 def _spelling(skills: Iterable[Named], term: str) -> str:

@@ -33,7 +33,7 @@ from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import LAST_SECOND, MOST_NAMED, Family, Hit, Selection, SkillFile
+from skillsearch.types import LAST_SECOND, Family, Hit, Relative, Selection, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 
@@ -277,14 +277,13 @@ def _day(seconds: float) -> str:
 
 
 def _names_of(family: Family, repository: str) -> str:
-    """Return the names of near-copies, where each is unless there too, and in what it differs."""
-    names = []
-    for near in family.members[:MOST_NAMED]:
+    """Return the names of near-copies, with the repository of those from another one."""
+
+    def shown(near: Relative) -> str:
         where = repository_of(near.doc_id)
-        place = f" in {where}" if where != repository else ""
-        names.append(f"{near.name}{place} ({', '.join(near.differs) or 'the same'})")
-    more = family.size - len(names)
-    return ", ".join([*names, f"{more:,} more"] if more else names)
+        return near.name if where == repository else f"{near.name} in {where}"
+
+    return family.names_by(shown)
 
 
 def _health(folder: Path) -> Shown:
