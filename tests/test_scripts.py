@@ -193,7 +193,7 @@ def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
     import_script("replay_usage").main([str(collection), *options])
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + 1 + 6
-    assert rows[2] == "| collection | without usage | | 100.0 | 100.0 | 100.0 | 100.0 |"
+    assert rows[2] == "| collection | without usage |  | 100.0 | 100.0 | 100.0 | 100.0 |"
 
 
 @runs("end_to_end")
