@@ -336,7 +336,10 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
     dense, searcher = Index.restore(saved), lexical.searcher()
 
     def search(text):
-        query = lexical.parse_query(" ".join(words_of(text)), fields)
+        try:
+            query = lexical.parse_query(" ".join(words_of(text)), fields)
+        except ValueError:  # no word is left; it drops the long ones, such as a line in Japanese
+            query = tantivy.Query.empty_query()
         by_words = searcher.search(query, 5 * BEST).hits
         lists = [[searcher.doc(place)["at"][0] for _, place in by_words]]
         lists += [dense.search(np.asarray(embed_request(text), np.float32), 5 * BEST).keys]
