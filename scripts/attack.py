@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import attack_tables
 from attack_adaptive import adaptive
 from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
 from attack_probes import PROBES, Effect
@@ -46,7 +47,6 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.errors import EvaluationError, SkillSearchError
 from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.comparison import interval
-from skillsearch.evaluation.report import percent, points
 from skillsearch.evaluation.types import Collection
 
 NONE, ORDINARY, ADAPTIVE, CLONES = "none", "ordinary", "adaptive", "clones"
@@ -224,38 +224,9 @@ def toll_row(toll: Toll) -> Record:
 
 def show(report: Mapping[str, Any]) -> None:
     """Print the tables as Markdown."""
-    if report["attacks"]:
-        print("| kind | trust | in first five | gain (points) | first | nDCG@10 of honest skills |")
-        print("|---|---|---|---|---|---|")
-    for row in report["attacks"]:
-        gain = _change(row["gain"], row["gain_interval"]) if "gain" in row else ""
-        shares = (percent(row[key]) for key in ("first_five", "first", "ndcg"))
-        five, first, ndcg = shares
-        print(f"| {row['kind']} | {row['trust']} | {five} | {gain} | {first} | {ndcg} |")
-    if report["probes"]:
-        print("\n| honest skills | trust | requests | before | after | change (points) |")
-        print("|---|---|---|---|---|---|")
-    for row in report["probes"]:
-        change = _change(row["change"], row["change_interval"])
-        ends = f"{percent(row['before'])} | {percent(row['after'])}"
-        print(f"| {row['measure']} | {row['trust']} | {row['requests']} | {ends} | {change} |")
-
-    if report["victims"]:
-        print("\n| victims of | attackers in | requests | in first five | first | victims lost |")
-        print("|---|---|---|---|---|---|")
-    for row in report["victims"]:
-        fives, firsts = (
-            " → ".join(percent(row[f"{key}_{when}"]) for when in ("before", "after"))
-            for key in ("five", "first")
-        )
-        lost = f"{len(row['lost'])} of {row['victims']}"
-        print(
-            f"| {row['kind']} | {row['place']} | {row['requests']} | {fives} | {firsts} | {lost} |"
-        )
-
-
-def _change(mean: float, ends: tuple[float, float]) -> str:
-    return f"{points(mean)} ({points(ends[0])} to {points(ends[1])})"
+    for name, make in attack_tables.TABLES.items():
+        if rows := report[name]:
+            print("\n".join(["", *make(rows)]))
 
 
 def run(args: argparse.Namespace, work: Path) -> Record:

@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import attack_tables
 import bench_plots
 import bench_report
 import click
@@ -170,6 +171,18 @@ def end_to_end() -> str:
     """Return the table of what ``end_to_end.py`` measured."""
     report = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())
     return end_to_end_counts.table(report)
+
+
+def attacks(part: str) -> str:
+    """Return a table of what ``attack.py`` measured, and of how many skills."""
+    report = json.loads((CHECKOUT / "scripts" / "attack.json").read_bytes())
+    settings, machine = report["settings"], report["machine"]
+    said = (
+        f"{settings['honest']:,} honest skills, {settings['attackers']} attackers, "
+        f"{settings['measured']} measured requests, reader {settings['reader']}; "
+        f"on {machine['date']} at `{machine['commit']}`."
+    )
+    return "\n".join([*attack_tables.TABLES[part](report[part]), "", said])
 
 
 def quality() -> str:
@@ -369,6 +382,7 @@ PARTS = (
     Part(MEASURED, "peers: tokens", peers_tokens),
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(MEASURED, "end to end", end_to_end),
+    *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),
     Part(COMMAND_LINE, "settings", settings_table),

@@ -45,7 +45,7 @@ BY_HAND = Calibration(
     },
     threshold=0.3,
 )
-FREE = ("length", "words_alone")
+FREE = tuple(name for name, row in EVIDENCE.items() if row.sign == 0)
 """Evidence that moves the intercept alone."""
 WEIGHT = st.floats(0, 50)
 

@@ -134,6 +134,32 @@ def test_without_a_vector_the_words_of_the_metadata_say_all(corpus):
     assert features["bm25_metadata_alone"] == alone["bm25_metadata_alone"]
 
 
+@pytest.mark.parametrize(
+    ("language", "others"),
+    [
+        ("en", {"kessel": 1, "hervidor": 1}),
+        ("de", {"tea-timer": 1, "hervidor": 1}),
+        ("es", {"tea-timer": 1, "kessel": 1}),
+        ("uk", {"tea-timer": 1, "kessel": 1, "hervidor": 1}),
+        ("", {}),
+    ],
+)
+def test_the_languages_of_request_and_skill_by_hand(tmp_path, build, add_skill, language, others):
+    """One that is not known is no other."""
+    root = tmp_path / "many"
+    add_skill(root / "a", "tea-timer", "Times the tea and tells you when it is ready to drink.")
+    add_skill(root / "b", "kessel", "Kocht das Wasser für den Tee und sagt, wann es heiß ist.")
+    add_skill(root / "c", "hervidor", "Hierve el agua para el té y dice cuándo está lista.")
+    add_skill(root / "d", "xyz", "xyz")
+    corpus = build(root).opened.corpus
+    abroad = {"kessel", "hervidor"}
+    for name in ("tea-timer", "kessel", "hervidor", "xyz"):
+        query = replace(form(f"tea tee té xyz {name}"), language=language)
+        evidence, _ = gather(corpus, query, name)
+        assert evidence["other_language"] == others.get(name, 0)
+        assert evidence["not_english"] == (name in abroad)
+
+
 @given(st.lists(st.floats(0, 60) | st.sampled_from([3.0, 4.0, 4.5]), max_size=12))
 def test_a_lead_is_over_the_best_of_the_others(sums):
     """Or none, if there are no others; at most three."""

@@ -135,6 +135,40 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
     assert reader.asked == [(QUERY, expected)]
 
 
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("How do I water the plants with the bucket?", {"bucket"}),
+        (
+            "Wie gieße ich die Pflanzen mit der Axt, und was brauche ich?",
+            {"bucket", "giesskanne"},
+        ),
+        ("¿Cómo riego las plantas con el hacha y qué necesito?", {"bucket"}),
+        ("plants", {"bucket", "giesskanne"}),
+    ],
+)
+def test_a_skill_in_a_third_language_is_not_read(tmp_path, build, add_skill, query, read):
+    """In English, or in the language of the request if that is known."""
+    add_skill(tmp_path / "s" / "a", "bucket", "Water the plants with it, and clean what is dirty.")
+    about = "Gießt die Pflanzen (plants, plantas) und sagt, wann sie wieder Wasser brauchen."
+    add_skill(tmp_path / "s" / "b", "giesskanne", about)
+    reader = WordReader({"bucket": 1.0, "giesskanne": -1.0})
+    found = ask(build(tmp_path / "s"), reading_by(reader), calibrated(0.6), query)
+    (_, texts), *_ = reader.asked
+    assert {name for name in ("bucket", "giesskanne") for text in texts if name in text} == read
+    scores = {"bucket": probability(1.0), "giesskanne": probability(-1.0)}
+    expected = [(name, scores[name] if name in read else 0.6) for name in scores]
+    assert [(hit.name, pytest.approx(hit.score)) for hit in found] == expected
+
+
+def test_no_reader_is_loaded_for_skills_that_it_cannot_read(tmp_path, build, add_skill):
+    about = "Gießt die Pflanzen (plants) und sagt, wann sie wieder Wasser brauchen."
+    add_skill(tmp_path / "s" / "b", "giesskanne", about)
+    reading = Reading("always", lambda: pytest.fail("it was loaded"))
+    (hit,) = ask(build(tmp_path / "s"), reading, calibrated(0.6), "How do I water the plants?")
+    assert hit.score == pytest.approx(0.6)
+
+
 def test_what_is_read_is_ordered_by_the_logits(tools):
     order = names(ask(tools, NOT_READ, calibrated(0.1)))
     logits = dict(zip(order, (-2.0, 3.0), strict=False))

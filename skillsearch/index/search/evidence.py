@@ -15,6 +15,7 @@ from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
 from skillsearch.records import dataclass
+from skillsearch.text.tokenizer import term_hash
 
 # The log-odds of a reader: evidence of hits that it has read, and a ranking feature among these.
 READER = "reader"
@@ -119,6 +120,22 @@ def _words_alone(hits: Hits) -> Values:
     return np.full(len(hits.documents), float(not hits.query.has_vector))
 
 
+def _not_english(hits: Hits) -> Values:
+    """Return 1 for skills in another language than English, 0 if it is not known."""
+    return _is_in_other(hits, "en")
+
+
+def _other_language(hits: Hits) -> Values:
+    """Return 1 for skills in another language than the query, 0 if either is not known."""
+    return _is_in_other(hits, hits.query.language)
+
+
+def _is_in_other(hits: Hits, language: str) -> Values:
+    known = term_hash(""), term_hash(language)
+    languages = hits.corpus.documents.languages[hits.documents]
+    return np.where(np.isin(languages, known), 0.0, float(bool(language)))
+
+
 def _usage(hits: Hits) -> Values:
     """Return what requests like this one say for the family of each hit."""
     store, sums = hits.corpus.documents, dict[int, float]()
@@ -171,6 +188,9 @@ _TABLE = (
     # Weight and limit by scripts/replay_usage.py.
     Evidence("usage", "loads after requests like this one", 1, _usage, held=10.0),
     Evidence("length", "length of the request", 0, _length),
+    # Few words are in common then, and a right skill is less alike.
+    Evidence("other_language", "another language than the request", 0, _other_language),
+    Evidence("not_english", "another language than English", 0, _not_english),
     Evidence("words_alone", "a request without a vector", 0, _words_alone, held=4.336),
 )
 EVIDENCE = {evidence.name: evidence for evidence in _TABLE}

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 Read = TypeVar("Read")
 
 # Bump when a part changes in form or meaning; an index of another version is rebuilt.
-FORMAT_VERSION = 15
+FORMAT_VERSION = 16
 # Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes.
 LOCK_TIMEOUT = 600.0
 _MANIFEST = "manifest.json"

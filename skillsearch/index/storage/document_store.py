@@ -87,6 +87,7 @@ class DocumentStore(Iterable[Document]):
     excludes = Column(np.bool_, lambda document: bool(document.excluded))
     bounded = Column(np.bool_, lambda document: bool(document.paths))
     exampled = Column(np.bool_, lambda document: bool(document.examples))
+    languages = Column(np.uint64, lambda document: term_hash(document.language))
     # Hashes of the alias of the root, and of the id.
     roots = Column(np.uint64, lambda document: term_hash(document.alias))
     ids = Column(np.uint64, lambda document: term_hash(document.doc_id))
