@@ -237,7 +237,7 @@ def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch,
     monkeypatch.setattr(sys, "argv", command)
     script.main()
     shown = capsys.readouterr().out
-    actual = [line.split("|")[1].strip() for line in shown.splitlines()[2:4]]
+    actual = [line.split("|")[1].strip() for line in shown.splitlines()[3:5]]
     assert actual == ["ordinary", "stuffing"]
     report = json.loads(file.read_text(encoding="utf-8"))
     ordinary, stuffing = report["attacks"]
