@@ -172,14 +172,14 @@ def run_command(
     if list_executors:
         run_results.show_executors(as_json=as_json)
         return 0
-    kept = _Kept(globs, output_dir, force)
-    skill = _check_usage(name, misplaced, words, kept, executor, image)
+    outputs = _Outputs(globs, output_dir, force)
+    skill = _check_usage(name, misplaced, words, outputs, executor, image)
     with _failures():
         input_specs, folders = _read_inputs(inputs)
         library = _library(roots)
         document = library.find(skill)
         chosen = select_executor(executor, require_isolation=require_isolation, image=image)
-        kept.make_folder()
+        outputs.make_folder()
         request = types.RunRequest(
             skill=library.handle(document),
             folder=Path(document.path).parent,
@@ -189,14 +189,14 @@ def run_command(
             stdin=read_stdin() if takes_stdin else "",
             timeout=timeout,
             inputs=input_specs,
-            outputs=kept.spec(inline=as_json),
+            outputs=outputs.spec(inline=as_json),
         )
-        outcome = _run(request, chosen, library, folders, kept)
+        outcome = _run(request, chosen, library, folders, outputs)
     return _show(outcome, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
+class _Outputs:
     """Which files of a run --output keeps, and where; none without a glob."""
 
     globs: tuple[str, ...]
@@ -261,7 +261,7 @@ def _check_usage(
     name: str | None,
     misplaced: Sequence[str],
     words: Sequence[str],
-    kept: _Kept,
+    outputs: _Outputs,
     executor: str,
     image: str | None,
 ) -> str:
@@ -273,7 +273,7 @@ def _check_usage(
         image is not None and executor not in executor_names("image"),
         f"--image is for --executor {_WITH_IMAGE}.",
     )
-    kept.check()
+    outputs.check()
     return name
 
 
@@ -282,7 +282,7 @@ def _run(
     executor: types.Executor,
     library: SkillLibrary,
     folders: Sequence[Path],
-    kept: _Kept,
+    outputs: _Outputs,
 ) -> _Outcome:
     """Run a command, whose inputs may lie in some folders, and keep the files that it left."""
     collected = run_results.Collected()
@@ -295,9 +295,9 @@ def _run(
     )
     with closing(runner):
         result = runner.run(request)
-    written, problems = kept.keep(collected.files)
+    written, problems = outputs.keep(collected.files)
     hints = run_results.find_hints(result, request, executor.capabilities())
-    return _Outcome(result, written if kept.globs else None, problems, hints)
+    return _Outcome(result, written if outputs.globs else None, problems, hints)
 
 
 def _show(outcome: _Outcome, *, as_json: bool) -> int:
