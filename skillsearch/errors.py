@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
     Explanation = TypeVar("Explanation")
 
+BUG = "This is a bug in skillsearch"
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Numbers of system errors for which only more space helps."""
 _CURES = {
@@ -288,6 +289,12 @@ def machine_problem(error: BaseException | None) -> str:
             return f"A library cannot be loaded: {error}; {_cure(MemoryError())}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return ""
+
+
+def unexpected(error: Exception, hint: str = "") -> str:
+    """Return what to say of an error that nobody foresaw: what the machine refused, or a bug."""
+    bug = f"{BUG}, please report it: {type(error).__name__}: {error}{hint}"
+    return machine_problem(error) or bug
 
 
 def is_missing(error: OSError) -> bool:

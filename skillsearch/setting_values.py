@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from skillsearch.patterns import lazy_pattern
 from skillsearch.text.safe_text import one_line
@@ -37,7 +36,7 @@ _ROOT_IN_LIST = lazy_pattern(
 _WORD = lazy_pattern(r"[^\s,]+")
 _DEVICE = lazy_pattern(r"auto|cpu|cuda(?::[0-9]{1,3})?|mps")
 _SWITCHES = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
-Parser = Callable[[object, Path], Any]
+Parser = Callable[[object, Path], object]
 """Returns a setting, given its value and the folder that relative paths start from.
 
 Its errors complete the sentence "KEY = VALUE ...".

@@ -73,6 +73,14 @@ the skills of projects that hold none of them, unless `EVERYWHERE` is its third 
 SCOPE = "scope"
 EVERYWHERE = "everywhere"
 
+OverviewFormat = Literal["xml", "markdown", "json"]
+OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
+"""Formats of an overview. xml is what the Agent Skills specification's own library writes."""
+
+SKILL_MD = "SKILL.md"
+SKILL_MD_NAMES = (SKILL_MD, SKILL_MD.lower())
+"""The file that makes a folder a skill: as the specification names it, and as its library does."""
+
 STRICT_METADATA = (
     *("description-missing", "description-not-text", "field-nested", "frontmatter-"),
     *("name-missing", "yaml-salvaged", "yaml-unquoted-colon"),

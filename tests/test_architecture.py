@@ -399,6 +399,23 @@ OURS = {
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
+def is_command(function):
+    """Return whether a function is a command of the command line."""
+    return any("click.command" in ast.unparse(by) for by in function.decorator_list)
+
+
+def test_a_command_only_parses_calls_and_prints():
+    """What takes it more than 25 lines, its docstring apart, belongs to a function of its own."""
+
+    def lengthy(name):
+        functions = [node for node in nodes_of(name) if isinstance(node, FUNCTION)]
+        bodies = {node.name: node.body[1:] for node in functions if is_command(node)}
+        lines = {key: body[-1].end_lineno - body[0].lineno + 1 for key, body in bodies.items()}
+        return {key: count for key, count in lines.items() if count > 25}
+
+    assert offenders(lengthy) == {}
+
+
 def public_functions(node):
     """Return the public functions and methods of a module or class, and of the classes in it.
 
@@ -407,8 +424,7 @@ def public_functions(node):
     found = []
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, FUNCTION):
-            is_command = any("click.command" in ast.unparse(by) for by in inner.decorator_list)
-            found += [] if is_command or inner.name.startswith("_") else [inner]
+            found += [] if is_command(inner) or inner.name.startswith("_") else [inner]
         elif not (isinstance(inner, ast.ClassDef) and inner.name.startswith("_")):
             found += public_functions(inner)
     return found

@@ -60,7 +60,7 @@ ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no 
     "daemon": "cli/test_daemon.py",
     "usage": "usage/test_recording.py",
     "hook_mode": "usage/test_shadow.py",
-    "device": "index/test_device.py",
+    "device": "embedders/test_device.py",
     "backend": "remote/test_cli_remote.py",
     "uri": "remote/test_cli_remote.py",
     "collection": "remote/test_cli_remote.py",

@@ -12,21 +12,18 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING
 
 from skillsearch.json_values import choice_of, text_of
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import SHOWN_NAME_CHARS, TRUSTS, Hit, Json
+from skillsearch.types import OVERVIEW_FORMATS, SHOWN_NAME_CHARS, TRUSTS, Hit, Json, OverviewFormat
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
     from skillsearch.library.skill_library import SkillLibrary
 
-OverviewFormat = Literal["xml", "markdown", "json"]
-"""Formats of an overview. xml is what the Agent Skills specification's own library writes."""
-OVERVIEW_FORMATS: tuple[OverviewFormat, ...] = get_args(OverviewFormat)
 
 MAX_PATH_CHARS = 4096
 MAX_SHOWN_FILES = 50

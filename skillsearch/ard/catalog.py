@@ -21,13 +21,12 @@ from skillsearch.roots.sources import WELL_KNOWN, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS, SCHEMA
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types import SKILL_MD, Json, JsonObject
 
 CATALOGS = ("/.well-known/ai-catalog.json", "/.well-known/ard.json")
 """Where registries look for a catalog: before the draft 0.91, and since."""
 SPEC_VERSION = "1.0"
 
-_SKILL_MD = "SKILL.md"
 _FOLDER = WELL_KNOWN.rpartition("/")[0]
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an archive, so that the same files make the same bytes."""
@@ -119,8 +118,8 @@ def _entry(skill: SkillFiles, made: Offered, publisher: str) -> JsonObject:
 def _artifact(skill: SkillFiles) -> tuple[str, str, bytes]:
     """Return the form in which a skill is offered, and the path and bytes of its one file."""
     name = skill.document.name
-    if list(skill.files) == [_SKILL_MD]:
-        return "skill-md", f"{_FOLDER}/{name}/{_SKILL_MD}", skill.files[_SKILL_MD]
+    if list(skill.files) == [SKILL_MD]:
+        return "skill-md", f"{_FOLDER}/{name}/{SKILL_MD}", skill.files[SKILL_MD]
     return "archive", f"{_FOLDER}/{name}.zip", _packed(skill)
 
 

@@ -165,11 +165,7 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
         raise _interrupted(ctx) from error
     if LOGGER.isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
-    raise Failure(
-        errors.machine_problem(error)
-        or f"This is a bug in skillsearch, please report it: {type(error).__name__}: {error} "
-        "(-v shows where it happened)"
-    ) from error
+    raise Failure(errors.unexpected(error, " (-v shows where it happened)")) from error
 
 
 def _nearest_commands(word: str) -> list[str]:

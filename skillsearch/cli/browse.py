@@ -152,9 +152,7 @@ def show_command(
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
     as it is now. An unknown name exits with 1 and suggests similar ones.
     """
-    parts = {f"--{part}": part, "--file": file, "--chunk": chunk}
-    used = [option for option, value in parts.items() if value is not None]
-    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
+    _check_parts({f"--{part}": part, "--file": file, "--chunk": chunk})
     settings = read_settings()
     index = open_fresh(settings, say)
     document = index.find(name, scope_of(settings.selection))
@@ -163,20 +161,17 @@ def show_command(
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)
     record_load(log_of(settings), index, document.doc_id, "show", settings.selection)
-    # `list` parses no skill: the parser and its YAML are imported only here.
-    from skillsearch.skills.chunks import find_chunk, parse_chunks
+    # `list` parses no skill: the parser and its YAML are imported only to show one.
+    from skillsearch.skills.chunks import parse_chunks
 
     if chunk is not None:
-        text_chunk = find_chunk(skill, chunk)
-        head = {"name": skill.name, "chunk": text_chunk.id, "description": text_chunk.description}
-        _show_text(head, text_chunk.content, root, as_json=as_json)
+        _show_chunk(skill, chunk, root, as_json=as_json)
     elif file is not None:
         _show_file(skill, file, root, as_json=as_json)
     else:
         body = parse_chunks(skill.body)
         if as_json:
-            record = _record(skill, document, root, body)
-            emit_json({**record, "body": body.core} if part == "body" else record)
+            emit_json(_record(skill, document, root, body, with_body=part == "body"))
         elif part == "body":
             _show_body(body, root)
         else:
@@ -184,8 +179,16 @@ def show_command(
             _show_with_files(skill, rows)
 
 
-def _record(skill: Skill, document: Document, root: Root, body: ChunkedBody) -> dict[str, Json]:
-    """Return the JSON form of a skill as it is now, but for its body."""
+def _check_parts(parts: Mapping[str, str | None]) -> None:
+    """Refuse options that each ask for another part of a skill."""
+    used = [option for option, value in parts.items() if value is not None]
+    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
+
+
+def _record(
+    skill: Skill, document: Document, root: Root, body: ChunkedBody, *, with_body: bool
+) -> dict[str, Json]:
+    """Return the JSON form of a skill as it is now."""
     files, truncated = list_files(skill.path.parent)
     record: dict[str, Json] = {
         **_entry(document, root),
@@ -199,6 +202,8 @@ def _record(skill: Skill, document: Document, root: Root, body: ChunkedBody) -> 
     }
     if body.chunks:
         record["chunks"] = [{"id": c.id, "description": c.description} for c in body.chunks]
+    if with_body:
+        record["body"] = body.core
     return record
 
 
@@ -218,6 +223,14 @@ def _show_body(body: ChunkedBody, root: Root) -> None:
     if body.chunks:
         ids = ", ".join(text_chunk.id for text_chunk in body.chunks)
         say(f"note: the chunks {ids} are left out (--chunk ID prints one, --file SKILL.md all)")
+
+
+def _show_chunk(skill: Skill, chunk_id: str, root: Root, *, as_json: bool) -> None:
+    from skillsearch.skills.chunks import find_chunk
+
+    chunk = find_chunk(skill, chunk_id)
+    head = {"name": skill.name, "chunk": chunk.id, "description": chunk.description}
+    _show_text(head, chunk.content, root, as_json=as_json)
 
 
 def _show_text(record: Mapping[str, Json], text: str, root: Root, *, as_json: bool) -> None:

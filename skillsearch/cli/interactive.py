@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -135,8 +136,6 @@ def ui_command(port: int, reports: Path | None, opens: bool) -> int:
     settings = read_settings()
     count = len(open_index(settings))
     import secrets
-    import tempfile
-    import webbrowser
 
     from skillsearch.mcp_server.connections import serve_app
     from skillsearch.mcp_server.listening import listen, run_server
@@ -148,16 +147,27 @@ def ui_command(port: int, reports: Path | None, opens: bool) -> int:
     url = f"{listener.origin}/{secret}/"
 
     async def serve(stop: anyio.Event) -> None:
-        # What a browser is started with is there for all users to read: this file is not.
-        with tempfile.NamedTemporaryFile("w", prefix="skillsearch-", suffix=".html") as page:
-            page.write(f'<meta http-equiv="refresh" content="0; url={url}">')
-            page.flush()
-            if opens:
-                webbrowser.open(Path(page.name).as_uri())
+        with _opened(url) if opens else nullcontext():
             await serve_app(make_app(pages, secret), listener, stop)
 
     say(f"{counted(count, 'skill')} at {url}")
     return run_server(serve)
+
+
+@contextmanager
+def _opened(url: str) -> Iterator[None]:
+    """Open a secret address in the browser, by a file that is there as long as it is served.
+
+    What a browser is started with is there for all users to read; the file is not.
+    """
+    import tempfile
+    import webbrowser
+
+    with tempfile.NamedTemporaryFile("w", prefix="skillsearch-", suffix=".html") as page:
+        page.write(f'<meta http-equiv="refresh" content="0; url={url}">')
+        page.flush()
+        webbrowser.open(Path(page.name).as_uri())
+        yield
 
 
 @click.command("completion")

@@ -283,7 +283,9 @@ def roots(*, must_exist: bool = False) -> Callable[[Function], Function]:
             # A path must mean the same from any folder, even if the one before a .. goes.
             path = path.resolve() if ".." in path.parts else path
             if must_exist and not path.is_dir() and not (path.is_file() and is_bundle(path)):
-                raise click.BadParameter(f"There is no folder or archive {str(path)!r}.")
+                raise click.BadParameter(
+                    f"There is no folder or archive {str(path)!r}; name one that exists."
+                )
             read_roots.append(path)
         for root in read_roots if not context.params.get("remove", False) else ():
             if isinstance(root, Path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 import click
 
@@ -22,11 +22,18 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import SYSTEMS, Hit, SearchResult, System
+from skillsearch.types import (
+    OVERVIEW_FORMATS,
+    SYSTEMS,
+    Hit,
+    JsonObject,
+    OverviewFormat,
+    SearchResult,
+    System,
+)
 from skillsearch.usage.recording import learn, log_of, record, record_load
 
 if TYPE_CHECKING:
-    from skillsearch.agents.prompt import OverviewFormat
     from skillsearch.index.documents import Document
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
@@ -37,10 +44,11 @@ Answer = tuple[SearchResult, tuple[str, ...], tuple[str, ...]]
 """A result, names that the query may misspell, and notes on the index for the user."""
 _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
-FORMATS = ("xml", "markdown", "json")
-"""Formats of an overview; repeated here to keep the imports of ``query`` light."""
 _LOW_THRESHOLD = 0.1
 _COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
+_WHAT_TO_PROMPT = (
+    'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
+)
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
@@ -273,7 +281,7 @@ def _hit_rows(result: SearchResult) -> Iterator[tuple[object, ...]]:
 @click.option(
     "--format",
     "overview_format",
-    type=click.Choice(FORMATS),
+    type=click.Choice(OVERVIEW_FORMATS),
     default="xml",
     help="Format of the overview.",
 )
@@ -301,38 +309,52 @@ def prompt_command(
     from skillsearch.agents import prompt as prompts
     from skillsearch.library.skill_library import SkillLibrary
 
-    refuse(
-        (every_skill and words) or not any((words, every_skill, names)),
-        'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
-    )
+    refuse((every_skill and words) or not any((words, every_skill, names)), _WHAT_TO_PROMPT)
     settings = read_settings()
     index, text = open_fresh(settings, say), request_text(words)
     library = SkillLibrary.of_index(index, settings.selection)
-    offers: Sequence[Document | Hit] = ()
-    fits = unvetted = 0
+    offer = _Offer()
     if every_skill:
-        offers, unvetted = _every_offer(library, include_unvetted=include_unvetted)
+        offer = _Offer.of_all(library, include_unvetted=include_unvetted)
     elif words:
-        answer = _answer(index, text, settings, include_unvetted=include_unvetted)
-        offers, fits, unvetted = answer.shown, len(answer.hits), answer.unvetted
-        if _record(settings, index, answer, hook_states):
-            offers, unvetted = (), 0
-    skills = [prompts.offered(library, offer) for offer in offers]
+        offer = _offer(index, text, settings, hook_states, include_unvetted=include_unvetted)
+    skills = [prompts.offered(library, skill) for skill in offer.skills]
     bodies = _bodies(library, names, required=required)
-    for name in names:
-        skill = library.find(name).doc_id
-        record_load(log_of(settings), index, skill, "prompt", settings.selection)
+    _record_loads(settings, index, library, names)
     overview = prompts.render_overview(skills, overview_format) if skills or not bodies else ""
     prompt = "\n\n".join(filter(None, [overview, *bodies]))
     if as_json:
         head = {"query": text, "skills": [skill.name for skill in skills], "prompt": prompt}
-        more = {"offers": prompts.render_offers(library, offers), "fits": fits}
-        emit_json({**head, **more, "unvetted": unvetted})
+        emit_json({**head, **offer.to_dict(library)})
     elif prompt:
         click.echo(prompt)
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
-    say("" if as_json else left_out(unvetted))
+    say("" if as_json else left_out(offer.unvetted))
+
+
+class _Offer(NamedTuple):
+    """The skills that a prompt offers, how many of them fit, and how many others are unvetted."""
+
+    skills: Sequence[Document | Hit] = ()
+    fits: int = 0
+    unvetted: int = 0
+
+    @classmethod
+    def of_all(cls, library: SkillLibrary, *, include_unvetted: bool) -> _Offer:
+        """Return the skills to offer whatever the request."""
+        documents = library.list()
+        if include_unvetted:
+            return cls(documents)
+        vetted = [each for each in documents if library.root_of(each).trust == "vetted"]
+        return cls(vetted, unvetted=len(documents) - len(vetted))
+
+    def to_dict(self, library: SkillLibrary) -> JsonObject:
+        """Return the JSON form."""
+        from skillsearch.agents import prompt as prompts
+
+        offers = prompts.render_offers(library, self.skills)
+        return {"offers": offers, "fits": self.fits, "unvetted": self.unvetted}
 
 
 def _answer(
@@ -346,27 +368,32 @@ def _answer(
     return answer
 
 
-def _record(
-    settings: Settings, index: SkillIndex, answer: SearchResult, hook_states: str | None
-) -> bool:
-    """Keep an answer, one for the hook only in some states; return whether it stays hidden."""
+def _offer(
+    index: SkillIndex,
+    text: str,
+    settings: Settings,
+    hook_states: str | None,
+    *,
+    include_unvetted: bool,
+) -> _Offer:
+    """Search for what a prompt may offer; keep the answer, one for the hook only in some states."""
+    answer = _answer(index, text, settings, include_unvetted=include_unvetted)
     log, is_hook = log_of(settings), hook_states is not None
     is_shadow = is_hook and settings.hook_mode == "shadow"
     if hook_states is None or answer.state in hook_states.split(","):
         face = "hook" if is_hook else "prompt"
         record(log, index, answer, face, settings.selection, is_shadow=is_shadow)
-    return is_shadow
+    if is_shadow:
+        return _Offer(fits=len(answer.hits))
+    return _Offer(answer.shown, len(answer.hits), answer.unvetted)
 
 
-def _every_offer(
-    library: SkillLibrary, *, include_unvetted: bool
-) -> tuple[Sequence[Document], int]:
-    """Return the skills to offer whatever the request, and how many are left out as unvetted."""
-    documents = library.list()
-    if include_unvetted:
-        return documents, 0
-    vetted = [each for each in documents if library.root_of(each).trust == "vetted"]
-    return vetted, len(documents) - len(vetted)
+def _record_loads(
+    settings: Settings, index: SkillIndex, library: SkillLibrary, names: Sequence[str]
+) -> None:
+    for name in names:
+        skill = library.find(name).doc_id
+        record_load(log_of(settings), index, skill, "prompt", settings.selection)
 
 
 def _bodies(library: SkillLibrary, names: Sequence[str], *, required: bool) -> list[str]:

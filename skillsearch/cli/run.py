@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -171,23 +172,14 @@ def run_command(
     if list_executors:
         run_results.show_executors(as_json=as_json)
         return 0
-    if name is None or misplaced or not words:
-        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    _check_words(words)
-    refuse(
-        image is not None and executor not in executor_names("image"),
-        f"--image is for --executor {_WITH_IMAGE}.",
-    )
-    refuse(
-        not globs and (output_dir or force),
-        "--output-dir and --force are for what --output GLOB keeps.",
-    )
+    outputs = _Outputs(globs, output_dir, force)
+    skill = _check_usage(name, misplaced, words, outputs, executor, image)
     with _failures():
         input_specs, folders = _read_inputs(inputs)
         library = _library(roots)
-        document = library.find(name)
+        document = library.find(skill)
         chosen = select_executor(executor, require_isolation=require_isolation, image=image)
-        kept_in = _output_dir(output_dir) if globs else Path()
+        outputs.make_folder()
         request = types.RunRequest(
             skill=library.handle(document),
             folder=Path(document.path).parent,
@@ -197,19 +189,92 @@ def run_command(
             stdin=read_stdin() if takes_stdin else "",
             timeout=timeout,
             inputs=input_specs,
-            outputs=_output_spec(globs, inline=as_json) if globs else None,
+            outputs=outputs.spec(inline=as_json),
         )
-        result, files = _run(request, chosen, library, folders)
-        written, problems = run_results.keep_files(files, kept_in, force=force)
-        hints = run_results.find_hints(result, request, chosen.capabilities())
-    if as_json:
-        emit_json(result.to_dict())
-    else:
-        run_results.show_result(result, written if globs else None, hints)
-    for problem in problems:
-        say(f"warning: {problem}")
-    is_short = bool(globs) and len(written) < len(result.output_files)
-    return _exit_code(result, is_short=is_short)
+        outcome = _run(request, chosen, library, folders, outputs)
+    return _show(outcome, as_json=as_json)
+
+
+@dataclass(frozen=True, slots=True)
+class _Outputs:
+    """Which files of a run --output keeps, and where; none without a glob."""
+
+    globs: tuple[str, ...]
+    folder: Path | None
+    force: bool
+
+    def check(self) -> None:
+        """Refuse what says how to keep files if none are kept."""
+        refuse(
+            not self.globs and (self.folder or self.force),
+            "--output-dir and --force are for what --output GLOB keeps.",
+        )
+
+    def spec(self, *, inline: bool) -> types.OutputSpec | None:
+        """Return which files to keep: as much as possible, hidden ones only if a glob has the dot.
+
+        Hidden files configure shells and git.
+        """
+        if not self.globs:
+            return None
+        return types.OutputSpec(
+            self.globs,
+            inline=inline,
+            save=True,
+            hidden=False,
+            max_files=types.CEILINGS["max_files"],
+            max_file_bytes=types.CEILINGS["max_file_bytes"],
+            max_total_bytes=types.CEILINGS["max_total_bytes"],
+        )
+
+    def make_folder(self) -> None:
+        """Check that files can be kept in the folder, before the command takes its time."""
+        if not self.globs:
+            return
+        folder = self.folder or Path()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            problem = "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
+        except OSError as exc:
+            problem = exc.strerror or str(exc)
+        if problem:
+            raise click.BadParameter(
+                f"Nothing can be kept in {str(folder)!r}: {problem}. Name another folder.",
+                param_hint="--output-dir",
+            )
+
+    def keep(self, files: Mapping[str, bytes]) -> tuple[list[Path], list[str]]:
+        """Write the files that a run left; return where, and why some could not be."""
+        return run_results.keep_files(files, self.folder or Path(), force=self.force)
+
+
+class _Outcome(NamedTuple):
+    """What came of a run: its result, which files were kept, and what else to say."""
+
+    result: types.RunResult
+    written: list[Path] | None
+    problems: list[str]
+    hints: list[str]
+
+
+def _check_usage(
+    name: str | None,
+    misplaced: Sequence[str],
+    words: Sequence[str],
+    outputs: _Outputs,
+    executor: str,
+    image: str | None,
+) -> str:
+    """Return the name of the skill to run; refuse what cannot be meant."""
+    if name is None or misplaced or not words:
+        raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
+    _check_words(words)
+    refuse(
+        image is not None and executor not in executor_names("image"),
+        f"--image is for --executor {_WITH_IMAGE}.",
+    )
+    outputs.check()
+    return name
 
 
 def _run(
@@ -217,8 +282,9 @@ def _run(
     executor: types.Executor,
     library: SkillLibrary,
     folders: Sequence[Path],
-) -> tuple[types.RunResult, dict[str, bytes]]:
-    """Run a command, whose inputs may lie in some folders; also return the files that it left."""
+    outputs: _Outputs,
+) -> _Outcome:
+    """Run a command, whose inputs may lie in some folders, and keep the files that it left."""
     collected = run_results.Collected()
     runner = SkillRunner(
         executor,
@@ -228,7 +294,27 @@ def _run(
         limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
     )
     with closing(runner):
-        return runner.run(request), collected.files
+        result = runner.run(request)
+    written, problems = outputs.keep(collected.files)
+    hints = run_results.find_hints(result, request, executor.capabilities())
+    return _Outcome(result, written if outputs.globs else None, problems, hints)
+
+
+def _show(outcome: _Outcome, *, as_json: bool) -> int:
+    """Show what came of a run, and return its exit code."""
+    result, written, problems, hints = outcome
+    if as_json:
+        emit_json(result.to_dict())
+    else:
+        run_results.show_result(result, written, hints)
+    for problem in problems:
+        say(f"warning: {problem}")
+    if result.timed_out:
+        return TIMED_OUT
+    if result.exit_code < 0:
+        return NOT_STARTED
+    is_short = written is not None and len(written) < len(result.output_files)
+    return result.exit_code or FAILED * is_short
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -237,30 +323,6 @@ def _check_words(words: Sequence[str]) -> None:
         f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
         " out the quotes, or let a shell read it: -- bash -c '...'",
     )
-
-
-def _output_spec(globs: tuple[str, ...], *, inline: bool) -> types.OutputSpec:
-    """Return which files to keep: as much as possible, hidden ones only if a glob has the dot.
-
-    Hidden files configure shells and git.
-    """
-    return types.OutputSpec(
-        globs,
-        inline=inline,
-        save=True,
-        hidden=False,
-        max_files=types.CEILINGS["max_files"],
-        max_file_bytes=types.CEILINGS["max_file_bytes"],
-        max_total_bytes=types.CEILINGS["max_total_bytes"],
-    )
-
-
-def _exit_code(result: types.RunResult, *, is_short: bool) -> int:
-    if result.timed_out:
-        return TIMED_OUT
-    if result.exit_code < 0:
-        return NOT_STARTED
-    return result.exit_code or FAILED * is_short
 
 
 @contextmanager
@@ -322,22 +384,6 @@ def _library(roots: Sequence[str]) -> SkillLibrary:
             " --root that holds a skill with its SKILL.md."
         )
     return library
-
-
-def _output_dir(folder: Path | None) -> Path:
-    """Check that outputs can be kept in a folder, before the command takes its time."""
-    folder = folder or Path()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        problem = "" if os.access(folder, os.W_OK | os.X_OK) else "it is not writable"
-    except OSError as exc:
-        problem = exc.strerror or str(exc)
-    if problem:
-        raise click.BadParameter(
-            f"Nothing can be kept in {str(folder)!r}: {problem}. Name another folder.",
-            param_hint="--output-dir",
-        )
-    return folder
 
 
 def read_stdin() -> str:

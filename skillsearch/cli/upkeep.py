@@ -26,6 +26,7 @@ from skillsearch.types import JsonObject, Root
 from skillsearch.user_folders import cache_dir, default_index_dir
 
 if TYPE_CHECKING:
+    from skillsearch.agents.toolsets.environments import ServerEnvironment
     from skillsearch.reports.cache import CacheEntry
     from skillsearch.reports.health import Status
 
@@ -245,18 +246,13 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
     refuse(action == "switch" and name is None, "switch needs the NAME.")
     refuse(action == "list" and name, "list takes no NAME; show does.")
     environment, settings = ServerEnvironment(), read_settings()
-    folder, names = settings.environments, environment.list_environments()
-    if name is not None:
-        environment.switch_environment(name)
-    elif names:
-        environment.load_from_config()
-    else:
-        say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
+    names = environment.list_environments()
+    _enter(environment, name, settings.environments, is_empty=not names)
     if action == "switch":
         _switch(environment.name, settings)
-    record: JsonObject = {"folder": str(folder), "active": environment.name}
-    record["environments"] = names
-    rows: list[tuple[str, ...]] = [(n, "in use" * (n == environment.name)) for n in names]
+    folder, active = settings.environments, environment.name
+    record: JsonObject = {"folder": str(folder), "active": active, "environments": names}
+    rows: list[tuple[str, ...]] = [(n, "in use" * (n == active)) for n in names]
     columns: tuple[str, ...] = ("name", "state")
     if action == "show":
         skills = [skill.shown() for skill in environment.list_skills()] if names else []
@@ -266,6 +262,18 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
         output.emit_json(record)
     else:
         output.show_rows(rows, columns, is_cut=action == "show", columns=columns)
+
+
+def _enter(
+    environment: ServerEnvironment, name: str | None, folder: Path, *, is_empty: bool
+) -> None:
+    """Enter the named environment, or else the one in use; say so if there is none."""
+    if name is not None:
+        environment.switch_environment(name)
+    elif is_empty:
+        say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
+    else:
+        environment.load_from_config()
 
 
 def _switch(name: str, settings: Settings) -> None:

@@ -75,7 +75,7 @@ class ModelConfig:
             tokens, pooling = int(ours["max_tokens"]), str(ours["pooling"])
             return cls(str(ours["name"]), tokens, pooling, dict(ours.get("sha256", {})))
         except (KeyError, TypeError, ValueError) as exc:
-            raise EmbedderError(f"{manifest} lacks a usable value: {exc!r}") from exc
+            raise EmbedderError(f"{manifest} lacks a usable value: {exc!r}; reinstall it") from exc
 
     def verify(self, path: Path) -> str:
         """Return the sha256 of a file, after comparing it with the one it must have, if any."""
@@ -164,7 +164,9 @@ def weight_files(model: Path) -> list[Path]:
         raise EmbedderError(problem)
     for path in (file.resolve() for file in files):
         if not any(path.is_relative_to(home) for home in homes):
-            raise EmbedderError(f"{model} keeps weights outside its folder: {path}")
+            raise EmbedderError(
+                f"{model} keeps weights outside its folder: {path}; move them into it"
+            )
     return files
 
 
@@ -192,7 +194,9 @@ def require_safetensors(folder: Path) -> None:
     if unsafe is not None:
         raise EmbedderError(f"{unsafe} is a pickle, which can run code; save it as .safetensors")
     if not safe:
-        raise EmbedderError(f"{folder} has no weights in .safetensors form")
+        raise EmbedderError(
+            f"{folder} has no weights in .safetensors form; save them so, or name another model"
+        )
 
 
 def _pooling(folder: Path) -> str:
@@ -215,5 +219,6 @@ def _read_json(path: Path, default: Any) -> Any:
     except (OSError, ValueError, RecursionError) as exc:
         raise EmbedderError(f"{path} cannot be read as JSON: {exc}") from exc
     if not isinstance(value, type(default)):
-        raise EmbedderError(f"{path} holds {type(value).__name__}, not {type(default).__name__}")
+        kinds = f"{type(value).__name__}, not {type(default).__name__}"
+        raise EmbedderError(f"{path} holds {kinds}; reinstall the model")
     return value

@@ -107,7 +107,9 @@ def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Ro
     outputs = [node.name for node in session.get_outputs()]
     output = next((name for name in OUTPUTS if name in outputs), None)
     if output is None or not set(inputs) <= set(KNOWN_INPUTS):
-        raise EmbedderError(f"{path} is not a text encoder we know: {inputs} to {outputs}")
+        raise EmbedderError(
+            f"{path} is not a text encoder we know: {inputs} to {outputs}; name another model"
+        )
     if output != POOLED_OUTPUT and pooling not in ("mean", "cls"):
         raise EmbedderError(f"{path} needs {pooling!r} after it; load it as st:{path.parent}")
 

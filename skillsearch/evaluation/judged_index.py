@@ -42,7 +42,7 @@ from skillsearch.skills.frontmatter import as_yaml
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
-from skillsearch.types import Progress
+from skillsearch.types import SKILL_MD, Progress
 
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10
@@ -71,7 +71,7 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
     name = file_name(collection.pool or collection.name)
     folder = work.absolute() / f"{name}-{digest(documents)}"
     skills = folder / _SKILLS
-    files = [Path(f"{number:05}", "SKILL.md") for number in range(len(documents))]
+    files = [Path(f"{number:05}", SKILL_MD) for number in range(len(documents))]
 
     def is_complete() -> bool:
         return all((skills / file).is_file() for file in files)

@@ -64,7 +64,8 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
             temporary.replace(path)
     except (OSError, ValueError) as exc:
         reason = getattr(exc, "strerror", None) or exc
-        raise EvaluationError(f"{path} cannot be written: {reason}.") from exc
+        problem = f"{path} cannot be written: {reason}; correct that, or name another folder."
+        raise EvaluationError(problem) from exc
 
 
 def file_name(text: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 from xml.etree import ElementTree
 
 import numpy as np
@@ -148,8 +148,8 @@ def plot_top_scores(system: SystemReport, *, prefix: str) -> str | None:
     if not groups:
         return None
     low, high = _score_range(system.abstention, list(chain(*groups.values())))
-    grid = {"nrows": len(groups), "sharex": True, "squeeze": False}
-    with _figure(0.7 + 0.85 * len(groups), **grid) as (figure, rows):
+    height = 0.7 + 0.85 * len(groups)
+    with _figure(height, nrows=len(groups), sharex=True, squeeze=False) as (figure, rows):
         for axes, (name, scores) in zip(rows.flat, groups.items(), strict=True):
             colour = _COLOURS[0] if name == ANSWERABLE else _COLOURS[1]
             axes.hist(scores, bins=25, range=(low, high), color=colour, edgecolor="white")
@@ -238,8 +238,17 @@ def _percent(figures: Iterable[tuple[SystemReport, str]]) -> Iterator[NDArray[np
     return iter(100 * np.array(rows).T)
 
 
+class _Grid(TypedDict, total=False):
+    """How axes are laid out, as matplotlib names it."""
+
+    nrows: int
+    sharex: bool
+    squeeze: bool
+    height_ratios: Sequence[float]
+
+
 @contextmanager
-def _figure(height: float, **grid: Any) -> Iterator[tuple[Figure, Any]]:
+def _figure(height: float, **grid: Unpack[_Grid]) -> Iterator[tuple[Figure, Any]]:
     """Give a figure so many inches high with its empty axes, and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
     # At the import it lists the fonts, as does fontconfig, and both cache their list.

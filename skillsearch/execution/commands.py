@@ -103,7 +103,9 @@ class CommandPolicy:
                 " into stdin."
             )
         if "\0" in text:
-            raise CommandRefusedError("The command holds a NUL, which no program can be given.")
+            raise CommandRefusedError(
+                "The command holds a NUL, which no program can be given; leave it out."
+            )
         if not self.allowed and not self.denied:
             return shell_argv(command) if isinstance(command, str) else command
         words = split_words(command) if isinstance(command, str) else command
@@ -123,7 +125,9 @@ class CommandPolicy:
         names = {PurePath(program).name, (target or PurePath(program)).name}
         is_listed = self._is_allowed(words, target, skill)
         if self._is_denied(words, names):
-            raise CommandRefusedError(f"The command {shown(program)} is denied.")
+            raise CommandRefusedError(
+                f"The command {shown(program)} is denied; use another program."
+            )
         if self.allowed and not is_listed:
             raise CommandRefusedError(
                 f"The command {shown(program)} is not allowed; allowed are: "

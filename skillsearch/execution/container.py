@@ -68,7 +68,8 @@ class ContainerExecutor:
     ) -> None:
         """Choose engine (the first with the image), image, and folder of skills (`SKILLS_ROOT`)."""
         if engine is not None and Path(engine).name not in ENGINES:
-            raise ExecutorError(f"The engine {engine!r} is not one of: {', '.join(ENGINES)}.")
+            known = ", ".join(ENGINES)
+            raise ExecutorError(f"The engine {engine!r} is not one of: {known}; name one of them.")
         if re.fullmatch(r"[A-Za-z0-9][^\s\0]*", image) is None:
             raise ExecutorError(f"{image!r} is not an image; name one such as {IMAGE!r}.")
         self._engines = ENGINES if engine is None else (engine,)
@@ -201,7 +202,10 @@ def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
 def _mount(source: Path, target: str) -> tuple[str, ...]:
     """Return the option that shows a folder; its value is a line of CSV."""
     if not str(source).isprintable():
-        raise ExecutorError(f"The path {str(source)!r} cannot be passed to a container engine.")
+        raise ExecutorError(
+            f"The path {str(source)!r} cannot be passed to a container engine; give the folder a "
+            "name that can be printed."
+        )
     field = f"source={source}"
     if set(field) & set(',"'):
         field = '"' + field.replace('"', '""') + '"'

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution import files
-from skillsearch.execution.types import LINKS, Parts, StagedSkill, Tree
+from skillsearch.execution.types import LINKS, FileState, Parts, StagedSkill, Tree, path_below
 from skillsearch.execution.workspace import Workspace
 from skillsearch.files.openat import FOLDER_FLAGS, RACY_NS, is_racy, open_folder, using
 from skillsearch.files.paths import shown
@@ -127,11 +127,9 @@ def list_tree(folder: int, budget: files.Budget, root: str = "") -> Tree:
 
     Of a skill, `VERSION_CONTROL` and entries at the top named as `LINKS` are left out.
     """
-    tree = Tree(root, time.time_ns())
-    _add_folder(tree, budget, folder, ())
-    tree.files = {parts: tree.files[parts] for parts in sorted(tree.files, key=_on_disk)}
-    tree.notes.sort()
-    return tree
+    listing = _Listing(root, budget)
+    listing.add_folder(folder, ())
+    return listing.tree()
 
 
 def digest_tree(
@@ -171,57 +169,79 @@ def _hashed(chunks: Iterator[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
         yield chunk
 
 
-def _add_folder(tree: Tree, budget: files.Budget, fd: int, above: Parts) -> None:
-    """Add an open folder and everything below it."""
-    budget.check("depth", len(above), tree.path(above))
-    _add_state(tree, above, os.fstat(fd))
-    inner: list[Parts] = []
-    with os.scandir(fd) as entries:
-        for entry in entries:
-            parts = (*above, entry.name)
-            is_left_out = not tree.root and entry.name in VERSION_CONTROL
-            if not is_left_out and _is_folder(tree, budget, fd, parts):
-                inner.append(parts)
-    for parts in inner:
+class _Listing:
+    """A folder being listed."""
+
+    def __init__(self, root: str, budget: files.Budget) -> None:
+        self._root, self._budget = root, budget
+        self._begun_ns, self._newest_ns = time.time_ns(), 0
+        self._files: dict[Parts, bool] = {}
+        self._folders: list[Parts] = []
+        self._state: dict[Parts, FileState] = {}
+        self._notes: list[str] = []
+
+    def tree(self) -> Tree:
+        """Return what was listed."""
+        by_bytes = {parts: self._files[parts] for parts in sorted(self._files, key=_on_disk)}
+        return Tree(
+            self._root,
+            self._begun_ns,
+            self._newest_ns,
+            files=by_bytes,
+            folders=tuple(self._folders),
+            state=self._state,
+            notes=tuple(sorted(self._notes)),
+        )
+
+    def add_folder(self, fd: int, above: Parts) -> None:
+        """Add an open folder and everything below it."""
+        self._budget.check("depth", len(above), path_below(self._root, above))
+        self._add_state(above, os.fstat(fd))
+        inner: list[Parts] = []
+        with os.scandir(fd) as entries:
+            for entry in entries:
+                parts = (*above, entry.name)
+                is_left_out = not self._root and entry.name in VERSION_CONTROL
+                if not is_left_out and self._is_folder(fd, parts):
+                    inner.append(parts)
+        for parts in inner:
+            try:
+                folder = os.open(parts[-1], FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
+            except OSError as exc:
+                self._notes.append(_left_out(path_below(self._root, parts), exc))
+                continue
+            with using(folder):
+                self._folders.append(parts)
+                self.add_folder(folder, parts)
+
+    def _is_folder(self, folder: int, parts: Parts) -> bool:
+        """Add an entry of an open folder, and return whether it is a folder to be entered."""
         try:
-            folder = os.open(parts[-1], FOLDER_FLAGS | os.O_NOFOLLOW, dir_fd=fd)
+            status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
+            target = os.readlink(parts[-1], dir_fd=folder) if stat.S_ISLNK(status.st_mode) else ""
         except OSError as exc:
-            tree.notes.append(_left_out(tree.path(parts), exc))
-            continue
-        with using(folder):
-            tree.folders.append(parts)
-            _add_folder(tree, budget, folder, parts)
+            if exc.errno not in _GONE:
+                raise
+            return False
+        self._add_state(parts, status, target)
+        path = path_below(self._root, parts)
+        if path in LINKS:
+            if target != LINKS[path]:
+                self._notes.append(f"{shown(path)} gives way to a folder of the workspace.")
+            return False
+        self._budget.entries += 1
+        self._budget.check("entries", self._budget.entries, path)
+        if stat.S_ISREG(status.st_mode):
+            self._files[parts] = bool(status.st_mode & 0o111)
+        elif not stat.S_ISDIR(status.st_mode):
+            error = OSError(errno.ELOOP if target else errno.ENXIO, "")
+            self._notes.append(_left_out(path, error))
+        return stat.S_ISDIR(status.st_mode)
 
-
-def _is_folder(tree: Tree, budget: files.Budget, folder: int, parts: Parts) -> bool:
-    """Add an entry of an open folder, and return whether it is a folder to be entered."""
-    try:
-        status = os.stat(parts[-1], dir_fd=folder, follow_symlinks=False)
-        target = os.readlink(parts[-1], dir_fd=folder) if stat.S_ISLNK(status.st_mode) else ""
-    except OSError as exc:
-        if exc.errno not in _GONE:
-            raise
-        return False
-    _add_state(tree, parts, status, target)
-    path = tree.path(parts)
-    if path in LINKS:
-        if target != LINKS[path]:
-            tree.notes.append(f"{shown(path)} gives way to a folder of the workspace.")
-        return False
-    budget.entries += 1
-    budget.check("entries", budget.entries, path)
-    if stat.S_ISREG(status.st_mode):
-        tree.files[parts] = bool(status.st_mode & 0o111)
-    elif not stat.S_ISDIR(status.st_mode):
-        error = OSError(errno.ELOOP if target else errno.ENXIO, "")
-        tree.notes.append(_left_out(path, error))
-    return stat.S_ISDIR(status.st_mode)
-
-
-def _add_state(tree: Tree, parts: Parts, status: os.stat_result, target: str = "") -> None:
-    times = status.st_mtime_ns, status.st_ctime_ns
-    tree.state[parts] = (status.st_mode, status.st_ino, status.st_size, *times, target)
-    tree.newest_ns = max(tree.newest_ns, status.st_ctime_ns)
+    def _add_state(self, parts: Parts, status: os.stat_result, target: str = "") -> None:
+        times = status.st_mtime_ns, status.st_ctime_ns
+        self._state[parts] = (status.st_mode, status.st_ino, status.st_size, *times, target)
+        self._newest_ns = max(self._newest_ns, status.st_ctime_ns)
 
 
 def _on_disk(parts: Parts) -> bytes:

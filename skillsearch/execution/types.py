@@ -135,21 +135,30 @@ class StagedInput(Record):
         }
 
 
-@dataclass(slots=True)
+FileState = tuple[int | str, ...]
+"""What the system says of a file or folder; another one tells that it changed."""
+
+
+def path_below(root: str, parts: Parts) -> str:
+    """Return the path of an entry below a root, which may be empty, for messages."""
+    return "/".join((root, *parts) if root else parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Tree:
     """The contents of a folder; an equal ``state`` says that nothing changed, unless it is racy."""
 
     root: str  # begins their paths in messages, unless it is empty
     seen_ns: int  # when they were listed; the latest of them changed at ``newest_ns``
     newest_ns: int = 0
-    files: dict[Parts, bool] = field(default_factory=dict)  # sorted by bytes; is it executable?
-    folders: list[Parts] = field(default_factory=list)  # parents first
-    state: dict[Parts, tuple[int | str, ...]] = field(default_factory=dict)
-    notes: list[str] = field(default_factory=list)  # what is left out, one sentence each
+    files: Mapping[Parts, bool] = field(default_factory=dict)  # sorted by bytes; is it executable?
+    folders: tuple[Parts, ...] = ()  # parents first
+    state: Mapping[Parts, FileState] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what is left out, one sentence each
 
     def path(self, parts: Parts) -> str:
         """Return the path of an entry for messages."""
-        return "/".join((self.root, *parts) if self.root else parts)
+        return path_below(self.root, parts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,8 @@ class Workspace:
         with using(top):
             if not os.path.samestat(os.fstat(top), self._status):
                 raise WorkspaceError(
-                    f"The workspace {shown(self.path)} was replaced by another folder."
+                    f"The workspace {shown(self.path)} was replaced by another folder; move that "
+                    "away, and run the command once more."
                 )
             return open_folder(top, parts, make=make)
 

@@ -66,9 +66,10 @@ def server_entry(client: str, server: Sequence[str] | str | None) -> Entry:
 
     ConfigError is raised if the host would not get the arguments as they are.
     """
-    kind = "reaches" if isinstance(server, str) else "starts"
-    value = None if server is None else _filled(HOSTS[client][kind], _given(client, server))
-    return _entry(client, (HOSTS[client]["servers"], NAME), value)
+    row = HOSTS[client]
+    form = row["reaches"] if isinstance(server, str) else row["starts"]
+    value = None if server is None else _filled(form, _given(client, server))
+    return _entry(client, (row["servers"], NAME), value)
 
 
 def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
@@ -91,7 +92,8 @@ def _entry(client: str, path: Steps, value: Json) -> Entry:
 def add_command(client: str, server: Sequence[str] | str) -> str:
     """Return the host's own command that adds our server, or nothing if it has none."""
     entry = json.dumps({"name": NAME, **object_of(server_entry(client, server).value)})
-    words = HOSTS[client].get("add_url" if isinstance(server, str) else "add", [])
+    row = HOSTS[client]
+    words = row.get("add_url", []) if isinstance(server, str) else row.get("add", [])
     return shlex.join(texts_of(_filled(words, {**_given(client, server), "{json}": [entry]})))
 
 

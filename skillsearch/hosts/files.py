@@ -21,6 +21,7 @@ from skillsearch.files.private import make_private
 from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of, read_json
+from skillsearch.hosts.table import Files
 from skillsearch.text.safe_text import visible
 from skillsearch.types import JsonObject
 
@@ -35,14 +36,16 @@ def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path
 
     A ConfigError if the host has no such file in a project.
     """
-    places = HOSTS[client] | (HOSTS[client]["hook"] if hook else {})
-    if project and "shared" not in places:
+    row = HOSTS[client]
+    own: Files = row["hook"] if hook else row  # a hook without files of its own is in the others
+    shared = own.get("shared", row.get("shared"))
+    if project and shared is None:
         raise ConfigError(f"{client} has no file in a project; leave out --project.")
-    variable, folder, name, *mac = places["user"]
+    variable, folder, name, *mac = own.get("user", row["user"])
     base = host_folders().get(variable) or folder
     user = Path(mac[0] if mac and sys.platform == "darwin" else base).expanduser() / name
-    path = Path(places["shared"] if project else user).absolute()
-    twin = path.with_suffix(places.get("twin", path.suffix))
+    path = Path(shared if project and shared else user).absolute()
+    twin = path.with_suffix(own.get("twin", row.get("twin", path.suffix)))
     return twin if twin.exists() else path
 
 

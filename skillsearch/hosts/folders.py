@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, library_folder, with_key
@@ -129,7 +130,7 @@ def _of_plugins(project: Path | None) -> Iterator[HostFolder]:
 
 
 @cache
-def _readers(key: str) -> dict[str, tuple[str, ...]]:
+def _readers(key: Literal["skills", "project"]) -> dict[str, tuple[str, ...]]:
     """Return the folders of the table under a key, and the hosts that look into each."""
     readers: dict[str, list[str]] = {}
     for name, row in with_key(key).items():

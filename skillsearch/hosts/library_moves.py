@@ -124,7 +124,7 @@ def move_away(journal: Journal, folder: Path, name: str) -> Move:
     A SkillError if it is gone, a StorageError if it cannot be moved; then it is where it was.
     """
     if not os.path.lexists(folder):
-        raise SkillError(f"{folder} is not there any more.")
+        raise SkillError(f"{folder} is not there any more; see what is: skillsearch list")
     number = max(journal.moves, default=0) + 1
     target = library_folder() / folder.name
     if os.path.lexists(target):

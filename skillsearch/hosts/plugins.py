@@ -18,7 +18,7 @@ from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.patterns import lazy_pattern
 from skillsearch.text.jsonc import parse_jsonc
-from skillsearch.types import Json, JsonObject
+from skillsearch.types import SKILL_MD, Json, JsonObject
 from skillsearch.user_folders import home_dir
 
 _MAX_BYTES = 16 << 20
@@ -154,7 +154,7 @@ def _skills(folder: Path, more: Json = None) -> tuple[Path, ...]:
     named = [folder / path for path in paths if path]
     unique = {os.path.realpath(path): None for path in named if path.is_dir()}
     inside = [path for path in map(Path, unique) if path != real and path.is_relative_to(real)]
-    return tuple(inside) or ((real,) if (real / "SKILL.md").is_file() else ())
+    return tuple(inside) or ((real,) if (real / SKILL_MD).is_file() else ())
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -7,17 +7,70 @@ import re
 import tomllib
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
 from skillsearch.environ import host_folders
 from skillsearch.hosts.scan import TEXT
 from skillsearch.patterns import lazy_pattern
 from skillsearch.user_folders import data_dir
 
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from skillsearch.types import JsonObject
+
 _FOLDER = lazy_pattern(r"\{(\w+):([^}]*)\}")
 
-Rows = dict[str, dict[str, Any]]
-"""What is known of each host, by its name; the file says what the keys mean."""
+
+class Files(TypedDict):
+    """The files of a host that hold its servers or hooks."""
+
+    user: NotRequired[list[str]]
+    shared: NotRequired[str]
+    twin: NotRequired[str]
+
+
+class Hook(Files):
+    """What a host runs at every prompt."""
+
+    event: str
+    runs: JsonObject
+
+
+class Switch(TypedDict):
+    """How a host is told to list a skill no more."""
+
+    tables: list[str]
+    value: str
+
+
+class Row(Files):
+    """What is known of a host; the comments of the file say what the keys mean."""
+
+    title: str
+    skills: list[str]
+    project: list[str]
+    first: NotRequired[str]
+    plugins: NotRequired[list[str]]
+    fields: NotRequired[list[str]]
+    switch: NotRequired[Switch]
+    listing: NotRequired[Mapping[str, Any]]
+    program: NotRequired[str]
+    form: NotRequired[str]
+    servers: NotRequired[str]
+    starts: NotRequired[JsonObject]
+    reaches: NotRequired[JsonObject]
+    add: NotRequired[list[str]]
+    add_url: NotRequired[list[str]]
+    trusted: NotRequired[str]
+    expands: NotRequired[str]
+    hook: NotRequired[Hook]
+    writes: NotRequired[list[str]]
+    list: NotRequired[str]
+
+
+Rows = dict[str, Row]
+"""The hosts by their names."""
 
 
 @cache

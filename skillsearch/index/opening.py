@@ -176,6 +176,13 @@ class Freshness:
         """Whether the executor works on the index, or has and nobody has looked since."""
         return self._job is not None
 
+    def _end_job(self) -> None:
+        """Take up what came of the work of the executor, if it is done."""
+        if self._job and self._job.done():
+            error, self._job = self._job.exception(), None
+            failure = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
+            self.problem = failure or self._gone
+
     def look(self, max_age: float | None = MAX_AGE, folders: Iterable[str] = ()) -> str:
         """Bring the index up to date by the rule, unless the last look is younger than `max_age`.
 
@@ -184,10 +191,7 @@ class Freshness:
         searched. Returns messages for the user, a line each: what changed, and why the index stays
         as it was; empty for nothing.
         """
-        if self._job and self._job.done():
-            error, self._job = self._job.exception(), None
-            failure = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
-            self.problem = failure or self._gone
+        self._end_job()
         event, stamp = "", _stamp(self.index.folder)
         try:
             if stamp != self._stamp:

@@ -25,7 +25,7 @@ from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.safe_text import all_visible, counted, one_line, visible
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.types import Json
+from skillsearch.types import SKILL_MD, Json
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
@@ -117,7 +117,7 @@ def ask_for(wanted: Iterable[Wanted]) -> str:
 
 def instructions(command: Sequence[str], options: Sequence[str] = ()) -> str:
     """Return what our skill for agents says, with what starts skillsearch here, and its options."""
-    path = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills" / "SKILL.md"
+    path = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills" / SKILL_MD
     body = read_skill(path, doc_id="", root=path.parent).body
     return _OURS.sub(lambda match: shlex.join([*command, match[1], *options]), body)
 

@@ -32,7 +32,7 @@ from skillsearch.library.indexing import Indexer, WordIndex
 from skillsearch.skills.discovery import EMPTY, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import Diagnostic, Progress, Root
+from skillsearch.types import SKILL_MD, Diagnostic, Progress, Root
 from skillsearch.user_folders import index_dir_for
 
 _REGISTERED = "registered"
@@ -267,7 +267,7 @@ class ScannedSource:
                 "move parts of it to references/.",
                 code="file-too-large",
             )
-        nowhere = Path(_REGISTERED, "unnamed", "SKILL.md")
+        nowhere = Path(_REGISTERED, "unnamed", SKILL_MD)
         skill, _ = parse_skill(data, doc_id="", path=nowhere, root=nowhere.parent.parent)
         roots = self._request.roots
         if self._private is None:
@@ -279,7 +279,7 @@ class ScannedSource:
             self._index_dir = base / "index"
         folder = self._private / self._folder_for(skill.name)
         folder.mkdir(exist_ok=True)
-        path = folder / "SKILL.md"
+        path = folder / SKILL_MD
         path.write_bytes(data)
         self._read(*roots)
         return next(document for document in self.documents if document.path == str(path))

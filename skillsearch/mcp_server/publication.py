@@ -26,9 +26,8 @@ from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
 from skillsearch.text.safe_text import all_visible, counted
-from skillsearch.types import Diagnostic, FileStat, Json
+from skillsearch.types import SKILL_MD, Diagnostic, FileStat, Json
 
-SKILL_MD = "SKILL.md"
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024  # the largest skill that every host accepts
 MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
@@ -278,7 +277,9 @@ class Publisher:
             if sizes:
                 base = split_uri(uri)
                 return sorted((make_uri((*base, name)), name, sizes[name]) for name in sizes)
-        raise SkillError(f"{shown(uri)} is not a directory of a served skill.")
+        raise SkillError(
+            f"{shown(uri)} is not a directory of a served skill; list the resources to see them."
+        )
 
     def look(self, skill: Published) -> Looked | Finding:
         """Read SKILL.md and list all files, it first, or return why it cannot be published."""

@@ -33,13 +33,13 @@ from skillsearch.ard.entries import (
     publisher_of,
     registry_entry,
 )
-from skillsearch.errors import IndexingError, QueryError, SkillError, SkillSearchError
+from skillsearch.errors import BUG, IndexingError, QueryError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
 from skillsearch.json_values import text_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import INDEXING_SECONDS, MAX_QUERY_BYTES, PATIENCE
 from skillsearch.mcp_server.listening import Listener
-from skillsearch.mcp_server.publication import SKILL_MD, Frontmatter, Published, Publisher
+from skillsearch.mcp_server.publication import Frontmatter, Published, Publisher
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import SCHEME
 from skillsearch.setting_values import is_url
@@ -47,7 +47,7 @@ from skillsearch.skills.example_requests import EvalFiles, ExampleBook
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.metadata import regular_metadata
 from skillsearch.text.safe_text import shorten
-from skillsearch.types import JsonObject
+from skillsearch.types import SKILL_MD, JsonObject
 
 _FILES = "/skills/"
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)
@@ -247,7 +247,7 @@ async def _refuse(_request: Request, exc: Exception) -> Response:
 
 
 async def _fail(_request: Request, _exc: Exception) -> Response:
-    return _error(500, "INTERNAL_ERROR", "This is a bug in skillsearch; its log says more.")
+    return _error(500, "INTERNAL_ERROR", f"{BUG}; its log says more.")
 
 
 def _json(record: JsonObject) -> Response:

@@ -21,14 +21,15 @@ from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Manifest, Publisher
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
+from skillsearch.roots.well_known import SCHEMA
 from skillsearch.text.safe_text import one_line
+from skillsearch.types import JsonObject
 
 IDENTIFIER = "io.modelcontextprotocol/skills"
 PAGE_SIZE = 100
 INDEX_URI = "skill://index.json"
 """Read by older hosts instead of ``skills/list``; no root has this authority."""
 
-_INDEX_SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 _INDEX = mt.Resource(
     uri=INDEX_URI,
     name="index.json",
@@ -43,7 +44,6 @@ TEMPLATE = mt.ResourceTemplate(
 )
 
 _T = TypeVar("_T")
-_Record = dict[str, Any]
 _Page = mt.PaginatedRequestParams
 
 
@@ -61,7 +61,11 @@ class SkillResources:
         self._thread = thread
         self._served = served
         self._ttl_ms = ttl_ms
-        self._envelope = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
+        self._envelope: JsonObject = {
+            "resultType": "complete",
+            "ttlMs": ttl_ms,
+            "cacheScope": "private",
+        }
 
     def add_to(self, server: Server[Any]) -> None:
         """Make a server answer requests for resources and skills."""
@@ -125,33 +129,33 @@ class SkillResources:
             contents = mt.BlobResourceContents(uri=uri, blob=blob, mime_type=mime_type)
         return mt.ReadResourceResult(contents=[contents], ttl_ms=self._ttl_ms)
 
-    async def _list_skills(self, ctx: Context, params: _Page) -> _Record:
+    async def _list_skills(self, ctx: Context, params: _Page) -> JsonObject:
         after = read_cursor(params.cursor)
         manifests, last = await self.ask(lambda p: p.page(after, PAGE_SIZE))
         return {**self._envelope, "skills": list(map(_record, manifests)), **next_cursor(last)}
 
-    async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> _Record:
+    async def _get_skill(self, ctx: Context, params: mt.ReadResourceRequestParams) -> JsonObject:
         manifest = await self.ask(lambda p: p.manifest(params.uri), params.uri)
         return {**self._envelope, "skill": _record(manifest)}
 
-    async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> _Record:
+    async def _read_directory(self, ctx: Context, params: ReadDirectoryParams) -> JsonObject:
         after = read_cursor(params.cursor, f"{params.uri}/")
         children = await self.ask(lambda p: p.children(params.uri), params.uri)
         left = [child for child in children if after is None or child[0] > after]
-        records: list[_Record] = []
+        records: list[JsonObject] = []
         for uri, name, size in left[:PAGE_SIZE]:
             kind = "inode/directory" if size is None else type_of_name(uri)
             record = {"uri": uri, "name": name, "size": size, "mimeType": kind}
             records.append({key: value for key, value in record.items() if value is not None})
-        last = records[-1]["uri"] if len(left) > len(records) else None
+        last = left[PAGE_SIZE - 1][0] if len(left) > PAGE_SIZE else None
         return {**self._envelope, "resources": records, **next_cursor(last)}
 
 
-def _record(manifest: Manifest) -> _Record:
+def _record(manifest: Manifest) -> JsonObject:
     return asdict(manifest) | {"resources": list(map(asdict, manifest.resources))}
 
 
-def next_cursor(last: str | None) -> _Record:
+def next_cursor(last: str | None) -> dict[str, str]:
     """Return the cursor of the page after a URI, as part of a result; empty at the end."""
     if last is None:
         return {}
@@ -187,4 +191,4 @@ def _index(publisher: Publisher) -> bytes:
             }
             for manifest in manifests
         )
-    return json.dumps({"$schema": _INDEX_SCHEMA, "skills": skills}).encode()
+    return json.dumps({"$schema": SCHEMA, "skills": skills}).encode()

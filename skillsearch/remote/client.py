@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from skillsearch.environ import Variables
@@ -28,7 +28,38 @@ if TYPE_CHECKING:
     from pymilvus import DataType as DataType
     from pymilvus.milvus_client import IndexParams as IndexParams
 
-Row = dict[str, Any]
+Field = Literal[
+    # of a document
+    "id",
+    "root",
+    "key",
+    "state",
+    "skill",
+    "examples",
+    "since",
+    "until",
+    "name_key",
+    "hidden",
+    "shadowed",
+    "record",
+    "counts",
+    "chunks",
+    "content",
+    "terms_metadata",
+    "terms_full",
+    "dense_metadata",
+    "dense_examples",
+    # of a term
+    "kind",
+    "version",
+    "metadata",
+    "full",
+    "metadata_before",
+    "full_before",
+    "note",
+    "nothing",
+]
+Row = dict[Field, Any]
 """The fields of one entity by name."""
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
@@ -126,7 +157,7 @@ class MilvusServer:
         if ids:
             self._write("delete", self._client.delete, name, ids=list(ids))
 
-    def get(self, name: str, ids: Sequence[str], fields: Sequence[str]) -> dict[str, Row]:
+    def get(self, name: str, ids: Sequence[str], fields: Sequence[Field]) -> dict[str, Row]:
         """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
         if not ids:
             return {}
@@ -134,13 +165,13 @@ class MilvusServer:
         rows = self._read("read", name, call, ids=list(ids), output_fields=list(fields))
         return {str(row["id"]): dict(row) for row in rows}
 
-    def query(self, name: str, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
+    def query(self, name: str, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
         """Read rows that meet a condition, in no order."""
         options = {"filter": condition, "output_fields": list(fields), "limit": limit}
         return [dict(row) for row in self._read("read", name, self._client.query, **options)]
 
     def iterate(
-        self, name: str, condition: str, fields: Sequence[str], batch: int
+        self, name: str, condition: str, fields: Sequence[Field], batch: int
     ) -> Iterator[list[Row]]:
         """Read all rows that meet a condition, in batches."""
         options = {"filter": condition, "output_fields": list(fields), "batch_size": batch}
@@ -157,7 +188,7 @@ class MilvusServer:
         queries: Mapping[str, tuple[str, object]],
         condition: str,
         limit: int,
-        fields: Sequence[str],
+        fields: Sequence[Field],
     ) -> list[Row]:
         """Return the rows nearest to a query in any of some vector fields, each row once.
 

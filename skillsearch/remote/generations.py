@@ -261,7 +261,7 @@ def _documents_schema(
     for name in ("record", "counts", "chunks", "content"):
         _add_packed(schema, kinds, name)
     for name in LEXICAL[: 1 + with_body]:
-        terms, sparse = f"terms_{name}", f"sparse_{name}"
+        terms, sparse = packed.TERMS[name], f"sparse_{name}"
         analyzer = {"enable_analyzer": True, "analyzer_params": {"tokenizer": "standard"}}
         schema.add_field(terms, kinds.VARCHAR, max_length=_MAX_TEXT, mmap_enabled=True, **analyzer)
         schema.add_field(sparse, kinds.SPARSE_FLOAT_VECTOR)

@@ -30,7 +30,7 @@ from skillsearch.index.request import IndexRequest, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
-from skillsearch.remote.client import MilvusServer, batches
+from skillsearch.remote.client import Field, MilvusServer, batches
 from skillsearch.remote.generations import Claim
 from skillsearch.remote.row_writer import RowWriter
 from skillsearch.remote.rows import (
@@ -48,6 +48,18 @@ from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.types import Diagnostic, IndexReport, Progress, SkillFile
 
 _STATE_ROWS = 5_000
+_STATE: tuple[Field, ...] = (
+    "id",
+    "key",
+    "state",
+    "since",
+    "until",
+    "name_key",
+    "shadowed",
+    "skill",
+    "examples",
+)
+"""The fields that tell which rows are up to date."""
 
 logger = logging.getLogger(__name__)
 
@@ -225,9 +237,7 @@ class RowStates:
         lists: tuple[list[str], ...] = ([], [], [], [])
         self.resumed, self.replaced, self.restored, self.discarded = lists
         dead = []
-        named = ("id", "key", "state", "since", "until", "name_key", "shadowed")
-        fields = (*named, "skill", "examples")
-        pages = server.iterate(generation.documents, "", fields, _STATE_ROWS)
+        pages = server.iterate(generation.documents, "", _STATE, _STATE_ROWS)
         for row in chain.from_iterable(pages):
             has_same = kept_key(book.by_digest(row["skill"])) == row["examples"]
             ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"] * has_same)

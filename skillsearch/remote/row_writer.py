@@ -21,7 +21,7 @@ from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import MilvusServer, Row, batches
+from skillsearch.remote.client import Field, MilvusServer, Row, batches
 from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
 from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, Generation
 
@@ -29,7 +29,11 @@ BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
 """Bytes of SKILL.md files in a message: their rows are thrice as large, and Milvus takes 64 MB."""
 _SUMMED = ("documents", "shadowed")
-_COUNTED = ("record", "counts", "shadowed")  # fields of a row that `_count` needs
+_COUNTED: tuple[Field, ...] = (
+    "record",
+    "counts",
+    "shadowed",
+)  # fields of a row that `_count` needs
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
 _FLUSH_ROWS = 1_000  # changed rows above which the server should index them at once
@@ -200,13 +204,13 @@ class RowWriter:
             for page in list(self._server.iterate(name, condition, ["id"], _TERM_ROWS)):
                 self._server.delete(name, [row["id"] for row in page])
 
-    def _read(self, ids: Iterable[str], fields: Sequence[str]) -> Iterable[Row]:
+    def _read(self, ids: Iterable[str], fields: Sequence[Field]) -> Iterable[Row]:
         for some in batches(ids, _READ_ROWS):
             yield from self._server.get(self._generation.documents, some, fields).values()
 
     def _set_until(self, ids: Sequence[str], until: int) -> None:
         self._claim.renew()
-        rows = [{"id": key, "until": until} for key in ids]
+        rows: list[Row] = [{"id": key, "until": until} for key in ids]
         self._server.upsert(self._generation.documents, rows, partial=True)
 
 

@@ -25,7 +25,7 @@ from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.dense.vectors import mean_vector
 from skillsearch.index.documents import Document, FieldTexts, name_hash
-from skillsearch.remote.client import Row
+from skillsearch.remote.client import Field, Row
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types import Example, Json
@@ -39,12 +39,14 @@ TERM, RECORD, CLAIM = 0, 1, 2
 """Kinds of rows among the terms: a term, a record of ours, the claim of a writer."""
 FOREVER = (1 << 62) - 1  # ``until`` of a row in use
 LEXICAL = ("metadata", "full")
-DENSE = ("dense_metadata", "dense_examples")
+TERMS: Mapping[str, Field] = {"metadata": "terms_metadata", "full": "terms_full"}
+"""Text fields that Milvus searches by words, by the lexical field that each holds."""
+DENSE: tuple[Field, Field] = ("dense_metadata", "dense_examples")
 """Vector fields: of the metadata, and the mean of the examples, which the metadata stands for."""
 PIECE_CHARS = 60_000
 """Length of one text of a packed field; Milvus takes 65,535 bytes, and these are ASCII."""
 MAX_PIECES = 128
-FREQUENCIES = ("version", "metadata", "full", "metadata_before", "full_before")
+FREQUENCIES: tuple[Field, ...] = ("version", "metadata", "full", "metadata_before", "full_before")
 """The fields of the row of a term: document frequencies at its version, and before it."""
 _NUMBERED = re.compile(r"(.+)_g([0-9]{6})_terms")
 ROOT_CHARS = 512  # characters of a root's alias that decide the partition of its rows
@@ -254,7 +256,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
         "counts": pack(counted.to_bytes()),
         "chunks": pack(chunks),
         "content": pack(addition.data),
-        **{f"terms_{name}": counted.text(name) for name in LEXICAL[: 1 + with_body]},
+        **{TERMS[name]: counted.text(name) for name in LEXICAL[: 1 + with_body]},
         **dict(zip(DENSE, (metadata, examples), strict=True)),
     }
 

@@ -27,7 +27,7 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import MilvusServer, Row
+from skillsearch.remote.client import Field, MilvusServer, Row
 from skillsearch.remote.generations import Head, read_head
 from skillsearch.remote.rows import HEAD, Generation, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
@@ -79,7 +79,7 @@ class View:
         return f"{self.generation.documents}@{self.head.version}"
 
     @property
-    def fields(self) -> tuple[str, ...]:
+    def fields(self) -> tuple[Field, ...]:
         """The fields of a row that `index_of` needs."""
         return ("record", "counts", "chunks", "shadowed", *packed.DENSE)
 
@@ -134,7 +134,7 @@ class View:
         self,
         names: Collection[str],
         doc_ids: Collection[str] = (),
-        fields: Sequence[str] = ("record",),
+        fields: Sequence[Field] = ("record",),
         limit: int = _NAMED,
     ) -> list[Row]:
         """Read documents with certain names or ids."""
@@ -147,13 +147,13 @@ class View:
         rows = self._matching(f'key == "{packed.key_of(doc_id)}"', ("content",), 1)
         return packed.unpack(rows[0]["content"]) if rows else None
 
-    def rows(self, fields: Sequence[str]) -> Iterator[Row]:
+    def rows(self, fields: Sequence[Field]) -> Iterator[Row]:
         """Read all documents, in no order."""
         documents, condition = self.generation.documents, self.head.condition
         for page in self.server.iterate(documents, condition, ("id", *fields), _PAGE):
             yield from page
 
-    def _matching(self, condition: str, fields: Sequence[str], limit: int) -> list[Row]:
+    def _matching(self, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
         """Read documents that meet a condition, even shadowed ones."""
         condition = f"{condition} and {self.head.condition}"
         return self.server.query(self.generation.documents, condition, fields, limit)
@@ -219,7 +219,7 @@ class _CandidateStore(DocumentStore):
         return self._head.searched
 
 
-def _matrix(rows: Sequence[Row], field: str, dimensions: int) -> NDArray[np.float32]:
+def _matrix(rows: Sequence[Row], field: Field, dimensions: int) -> NDArray[np.float32]:
     with packed.checked("the vector of a row"):
         vectors = [row[field] for row in rows]
         matrix = np.array(vectors, np.float32).reshape(len(rows), dimensions)

@@ -44,9 +44,9 @@ from skillsearch.roots.lock import known_sources, read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
-from skillsearch.skills.validator import FILE_NAMES, Readers, validate
+from skillsearch.skills.validator import Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Diagnostic, Record, Root
+from skillsearch.types import SKILL_MD_NAMES, Diagnostic, Record, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -386,7 +386,7 @@ def validate_paths(
     problems: list[Diagnostic] = []
     for path in paths:
         skills, inside = [path], []
-        if path.is_dir() and not any((path / name).exists() for name in FILE_NAMES):
+        if path.is_dir() and not any((path / name).exists() for name in SKILL_MD_NAMES):
             roots, of_roots = make_roots([path])
             discovery = discover(roots)
             met = [*of_roots, *discovery.diagnostics]

@@ -29,7 +29,7 @@ from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import listed
-from skillsearch.types import FileStat
+from skillsearch.types import SKILL_MD, FileStat
 
 LOCK_SECONDS = 300.0
 _MAX_TOLD = 5
@@ -238,7 +238,7 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
         )
     if is_url(source) and sources.is_skill_md(source) and not archive_kind(head):
         folder.mkdir()
-        file.rename(folder / "SKILL.md")
+        file.rename(folder / SKILL_MD)
         return
     wanted = sources.folder_in(source)
     whole = folder.with_name("whole") if wanted else folder

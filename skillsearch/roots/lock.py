@@ -97,4 +97,5 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
     except TimeoutError as exc:
         raise RootError(f"Another process keeps {path}; stop it, or try again later.") from exc
     except OSError as exc:
-        raise RootError(f"{path} cannot be written: {exc.strerror or exc}.") from exc
+        problem = f"{path} cannot be written: {exc.strerror or exc}. Correct that, and try again."
+        raise RootError(problem) from exc

@@ -20,7 +20,7 @@ from skillsearch.json_values import list_of, objects_of, text_of
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonObject
+from skillsearch.types import SKILL_MD, JsonObject
 
 SECONDS = 120.0
 MAX_FILES, MAX_FILE_BYTES = 512, 16 << 20
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import httpx2
     from mcp import Client
 
-_SCHEME, _SKILL_MD = "skill://", "/SKILL.md"
+_REFUSED = "Nothing was added; tell its author."
+_SCHEME, _SKILL_MD = "skill://", f"/{SKILL_MD}"
 _LIBRARIES = ("mcp", "httpx2", "httpcore2", "client")
 
 logger = logging.getLogger(__name__)
@@ -133,10 +134,13 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
                     data = _bytes_of(await client.read_resource(uri))
                     if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
                         said = "has another digest than its server says"
-                        raise RootError(f"{one_line(uri, 200)} {said}. Nothing was added.")
+                        raise RootError(f"{one_line(uri, 200)} {said}. {_REFUSED}")
                     files[parts], left = data, left - len(data)
                     if left < 0:
-                        raise RootError(f"{shown(url)} serves more than {MAX_BYTES:,} bytes.")
+                        raise RootError(
+                            f"{shown(url)} serves more than {MAX_BYTES:,} bytes, the most that is "
+                            "taken. Nothing was added; ask for a source of fewer skills."
+                        )
     return files
 
 
@@ -165,7 +169,9 @@ async def _list_skills(client: Client, url: str) -> list[JsonObject]:
         else:
             usable.append(skill)
     if not usable:
-        raise RootError(f"{shown(url)} serves no skills that can be used.")
+        raise RootError(
+            f"{shown(url)} serves no skills that can be used; see its page for another address."
+        )
     return usable
 
 
@@ -175,7 +181,7 @@ def _bytes_of(result: Any) -> bytes:
     data = text.encode() if text is not None else base64.b64decode(content.blob)
     if len(data) > MAX_FILE_BYTES:
         raise RootError(
-            f"{one_line(str(content.uri), 200)} is larger than {MAX_FILE_BYTES:,} bytes."
+            f"{one_line(str(content.uri), 200)} is larger than {MAX_FILE_BYTES:,} bytes. {_REFUSED}"
         )
     return data
 
@@ -186,7 +192,9 @@ def _parts(uri: str, skill: str) -> tuple[str, ...]:
     parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
     is_inside = skill.endswith(_SKILL_MD) and uri.startswith((f"{base}/", skill))
     if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
-        raise RootError(f"{one_line(uri, 200)} is not a file of the skill {one_line(skill, 200)}.")
+        raise RootError(
+            f"{one_line(uri, 200)} is not a file of the skill {one_line(skill, 200)}. {_REFUSED}"
+        )
     return parts
 
 

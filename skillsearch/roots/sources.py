@@ -224,7 +224,7 @@ def folder_in(source: str) -> tuple[str, ...]:
     """
     parts = tuple(part for part in unquote(source.partition(_FOLDER)[2]).split("/") if part)
     if any(part in (".", "..") or "\0" in part for part in parts):
-        raise RootError(f"{shown(source)}: the folder leads out of the archive.")
+        raise RootError(f"{shown(source)}: the folder leads out of the archive; name one inside.")
     return parts
 
 

@@ -20,7 +20,7 @@ from skillsearch.errors import RootError
 from skillsearch.roots.downloads import fetch
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json
+from skillsearch.types import SKILL_MD, Json
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_SKILLS, MAX_INDEX_BYTES, MAX_BYTES, MAX_SKILL_MD = 1_000, 4 << 20, 256 << 20, 1 << 20
@@ -58,7 +58,8 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
         if actual != offer.digest:
             raise RootError(
                 f"{shown(offer.url)} has the digest {actual}, where its index says {offer.digest}: "
-                "it was changed on the way, or the index is old. Nothing was added."
+                "it was changed on the way, or the index is old. Nothing was added; try again "
+                "later."
             )
         _write(offer, content, folder)
         digest.update(f"{offer.name}\0{actual}\n".encode())
@@ -92,7 +93,9 @@ def read_index(data: bytes, url: str) -> list[Offer]:
             "%s lists %d skills; the first %d count", shown(url), len(skills), MAX_SKILLS
         )
     if not offers:
-        raise RootError(f"{shown(url)} offers no skill that can be used.")
+        raise RootError(
+            f"{shown(url)} offers no skill that can be used; see its page for another address."
+        )
     return list(offers.values())
 
 
@@ -132,9 +135,12 @@ def _write(offer: Offer, content: bytes, folder: Path) -> None:
     skill_folder = folder / offer.name
     if offer.kind == "skill-md":
         if len(content) > MAX_SKILL_MD:
-            raise RootError(f"{shown(offer.url)} is larger than a SKILL.md may be.")
+            raise RootError(
+                f"{shown(offer.url)} is larger than a SKILL.md may be ({MAX_SKILL_MD:,} bytes). "
+                "Nothing was added; tell its author."
+            )
         skill_folder.mkdir()
-        (skill_folder / "SKILL.md").write_bytes(content)
+        (skill_folder / SKILL_MD).write_bytes(content)
         return
     from skillsearch.roots.archives import extract
 

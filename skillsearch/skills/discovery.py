@@ -16,7 +16,16 @@ from skillsearch.records import dataclass
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
-from skillsearch.types import Diagnostic, FileStat, Root, Severity, SkillFile, in_64_bits
+from skillsearch.types import (
+    SKILL_MD,
+    SKILL_MD_NAMES,
+    Diagnostic,
+    FileStat,
+    Root,
+    Severity,
+    SkillFile,
+    in_64_bits,
+)
 
 MAX_DEPTH = 12
 MAX_FOLDERS = 2_500_000
@@ -25,7 +34,6 @@ MAX_FOLDERS = 2_500_000
 EMPTY: Mapping[str, str] = {}
 _MAX_LOOKED_INTO = 2_000
 """Folders of all that are left out, in which a walk looks whether skills are lost by that."""
-_SKILL_MD = "SKILL.md"
 _NEAR_NAMES = frozenset(
     "skills.md skill.markdown skill.md.md skill.md.txt skill.mdx skill.txt skill".split()
 )
@@ -177,7 +185,7 @@ def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]
     """Return where to look for changes below the roots at some paths, which may be gone."""
     scopes: dict[Scope, None] = {}
     for path in sorted(set(paths)):
-        is_file = path.name.casefold() == _SKILL_MD.casefold() or path.is_file()
+        is_file = path.name.casefold() == SKILL_MD.casefold() or path.is_file()
         # Only the last part may be a link, which is not followed.
         folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
         root = next((root for root in roots if folder.is_relative_to(root.path)), None)
@@ -257,7 +265,7 @@ class _Walk:
             with os.scandir(folder.path) as entries:
                 for entry in entries:
                     name = entry.name
-                    if len(name) == len(_SKILL_MD) and name.lower() == "skill.md":
+                    if len(name) == len(SKILL_MD) and name.lower() == SKILL_MD.lower():
                         skills.append(entry)
                     elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
                         self._queue(folder, entry)
@@ -315,7 +323,7 @@ class _Walk:
         skills, top = 0, path.count("/")
         for here, names, files in islice(os.walk(path), self._looks_left):
             self._looks_left -= 1
-            skills += any(name.lower() == "skill.md" for name in files)
+            skills += any(name.lower() == SKILL_MD.lower() for name in files)
             is_deep = here.count("/") - top > MAX_DEPTH
             names[:] = [] if is_deep else [name for name in names if not is_skipped(name)]
         if skills:
@@ -330,12 +338,12 @@ class _Walk:
             message = f"The file is a document of the skill {outer!r} around it, and no skill."
             self._report("skill-in-skill", "note", folder.path, message)
             return
-        entry, *others = sorted(entries, key=lambda entry: (entry.name != _SKILL_MD, entry.name))
+        entry, *others = sorted(entries, key=lambda entry: (entry.name != SKILL_MD, entry.name))
         if entry.is_symlink() and (target := _other_skill(folder.root, entry.path)):
             message = f"The link leads to the skill {printable(target)!r}, which counts there."
             self._report("link-to-skill", "note", entry.path, message)
             return
-        if entry.name != _SKILL_MD:
+        if entry.name != SKILL_MD:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
             self._report("file-name-case", "note", entry.path, message)
         for other in others:
@@ -365,7 +373,7 @@ def _document_of(folder: _Folder) -> str:
         if part.lower() in _RESOURCES:
             outer = "/".join(parts[:depth])
             around = folder.root.path / outer
-            if any(os.path.lexists(around / name) for name in (_SKILL_MD, _SKILL_MD.lower())):
+            if any(os.path.lexists(around / name) for name in SKILL_MD_NAMES):
                 return outer or "."
     return ""
 
@@ -373,7 +381,7 @@ def _document_of(folder: _Folder) -> str:
 def _other_skill(root: Root, link: str) -> str:
     """Return the SKILL.md that a link leads to, if a walk over the root finds that; or nothing."""
     target = Path(os.path.realpath(link))
-    if not target.is_relative_to(root.path) or target.name.lower() != _SKILL_MD.lower():
+    if not target.is_relative_to(root.path) or target.name.lower() != SKILL_MD.lower():
         return ""
     below = target.parent.relative_to(root.path)
     there = _Folder(str(target.parent), root, below.as_posix(), len(below.parts))

@@ -31,7 +31,7 @@ from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_
 from skillsearch.patterns import lazy_pattern
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
-from skillsearch.types import FileContent, Severity
+from skillsearch.types import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -104,7 +104,7 @@ def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
     with suppress(OSError, ValueError):
         target = Path(os.path.realpath(path))
         for root in filter(target.is_relative_to, roots):
-            below = ((target / "SKILL.md") if target.is_dir() else target).relative_to(root).parts
+            below = ((target / SKILL_MD) if target.is_dir() else target).relative_to(root).parts
             is_left_out = any(name in SKIPPED_FOLDERS or is_thrown_away(name) for name in below)
             if below[-1].lower() == "skill.md" and not is_left_out:
                 with using(open_file(root, below)) as fd:
@@ -355,8 +355,8 @@ def without_inner(skill_dir: Path, files: Iterable[str]) -> Iterator[str]:
         inner = [folder for folder in PurePosixPath(file).parents if folder.parts]
         for folder in inner:
             if folder not in is_skill:
-                names = ("SKILL.md", "skill.md")
-                is_skill[folder] = any(os.path.lexists(skill_dir / folder / name) for name in names)
+                paths = (skill_dir / folder / name for name in SKILL_MD_NAMES)
+                is_skill[folder] = any(map(os.path.lexists, paths))
         if not any(is_skill[folder] for folder in inner):
             yield file
 

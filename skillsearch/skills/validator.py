@@ -20,7 +20,7 @@ from skillsearch.skills.parser import decode_skill_md, parse_skill, repair_mappi
 from skillsearch.skills.resources import list_files, read_skill_md
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import counted
-from skillsearch.types import Diagnostic
+from skillsearch.types import SKILL_MD, SKILL_MD_NAMES, Diagnostic
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")
 """The fields that the specification knows."""
@@ -36,7 +36,6 @@ Readers = Mapping[str, Sequence[str]]
 
 _CHARS_PER_TOKEN = 4
 _MAX_CHARS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
-FILE_NAMES = ("SKILL.md", "skill.md")
 _LINK = re.compile(r"\]\(([^()\s]{1,500})\)")
 _RESOURCE = re.compile(r"(?<![\w./-])((?:references|assets|scripts)/[\w./-]{1,300}\.\w{1,10})")
 _SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|[#/{<$]")
@@ -60,8 +59,8 @@ def validate(path: Path, readers: Readers | None = None, roots: Sequence[Path] =
     hosts that are `readers` of fields, what they read and the reference refuses is a note. The
     SKILL.md may link to a text in the `roots`.
     """
-    folder = path.parent if path.is_file() and path.name in FILE_NAMES else path
-    skill_md = next((folder / name for name in FILE_NAMES if (folder / name).exists()), None)
+    folder = path.parent if path.is_file() and path.name in SKILL_MD_NAMES else path
+    skill_md = next((folder / name for name in SKILL_MD_NAMES if (folder / name).exists()), None)
     shown = printable(skill_md or folder)
     findings, is_lost = _check_folder(folder, skill_md, roots)
     if readers is not None:
@@ -108,7 +107,7 @@ def _check_folder(
             parse_skill(data, doc_id="", path=skill_md, root=folder)
         except ParseError:
             is_lost = True
-    if skill_md.name != FILE_NAMES[0]:
+    if skill_md.name != SKILL_MD_NAMES[0]:
         message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
         findings.append(Finding("file-name-case", message))
     return findings, is_lost
@@ -222,7 +221,7 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
         files, is_truncated = list_files(folder)
     except SkillError:
         return
-    present = {"SKILL.md", *files, *(str(above) for file in files for above in Path(file).parents)}
+    present = {SKILL_MD, *files, *(str(above) for file in files for above in Path(file).parents)}
     for target, at in _references(body).items():
         try:
             if is_truncated or str(confine(target)) in present:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ ALIGNMENT = 16 * 1024
 (4 KiB, 16 KiB on Apple's processors), which ONNX Runtime maps without reading or copying."""
 OPSET = 17  # first operator set with LayerNormalization; every onnxruntime that we allow reads it
 IR_VERSION = 8  # the file format that came with opset 17
+Attribute: TypeAlias = str | int | float | Sequence[int]
+"""What an operator of a graph may be told."""
 CONTRIB = "com.microsoft"
 """Operators of ONNX Runtime's own. Its optimiser would make most of these out of standard ones;
 written at once they make a tenth of the graph, which loads in half the time."""
@@ -317,7 +319,7 @@ class _GraphWriter:
         nearest = self._node("ReduceMax", most, axes=[-1], keepdims=1)
         return self._node("Max", nearest, self._scalar(-1.0))
 
-    def _node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def _node(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
         """Add one operation and return the name of its output."""
         output = f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))

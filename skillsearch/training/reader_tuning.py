@@ -46,11 +46,13 @@ from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import (
     LOOKS,
+    MEASURING,
     SHARES,
     Tuned,
     Work,
     best_share,
     export_tuned,
+    notes_on_lost,
     unfinished,
 )
 from skillsearch.types import Progress, SearchResult
@@ -276,15 +278,13 @@ class _ReaderTuning:
                 old=self._old,
                 learned={"requests": len(self._learned)},
             )
-            self._tell("Measuring the gain on held-out requests.")
+            self._tell(MEASURING)
             readers = self._old, load_reader(str(fresh))
             result = self._searched.measure(self._requests.measured, self._measured, readers)
             measured = {"judged": result}
             gains = gains and result.is_better and not result.is_worse
             if options.keep or gains:
                 out = fresh.replace(options.out)
-        lost = self._requests.lost
-        note = f"Judged queries left out because none of their skills is here: {lost}."
         return Tuned(
             is_better=gains,
             folder=out,
@@ -294,7 +294,7 @@ class _ReaderTuning:
             share=share if measured else 0.0,
             measured=measured,
             seconds=time.monotonic() - self._started,
-            notes=(note,) if lost else (),
+            notes=notes_on_lost(self._requests.lost),
         )
 
     def _check(self) -> None:

@@ -61,6 +61,16 @@ class TuneOptions:
     keep: bool = False
 
 
+MEASURING = "Measuring the gain on held-out requests."
+"""What a tuning says before it measures."""
+
+
+def notes_on_lost(queries: int) -> tuple[str, ...]:
+    """Return what to say of judged queries that no skill here is right for."""
+    lost = f"Judged queries left out because none of their skills is here: {queries}."
+    return (lost,) if queries else ()
+
+
 class Work(NamedTuple):
     """The folder that a tuning works in, and what it calls with its stages and its sentences."""
 
@@ -231,14 +241,13 @@ class _Tuning:
                 learned=learned,
             )
             models = (options.model, f"onnx:{fresh}")
-            self._tell("Measuring the gain on held-out requests.")
+            self._tell(MEASURING)
             for name, collection in material.collections().items():
                 measured[name] = measure_both(
                     collection, models, work=work, progress=self._progress
                 )
             if options.keep or decide(measured):
                 out = fresh.replace(options.out)
-        note = f"Judged queries left out because none of their skills is here: {self._lost}."
         return Tuned(
             is_better=gains and decide(measured),
             folder=out,
@@ -248,7 +257,7 @@ class _Tuning:
             share=share if measured else 0.0,
             measured=measured,
             seconds=time.monotonic() - self._started,
-            notes=(note,) if self._lost else (),
+            notes=notes_on_lost(self._lost),
         )
 
     def _count_steps(self) -> int:

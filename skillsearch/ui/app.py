@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch.errors import QueryError, SkillError, SkillSearchError, machine_problem
+from skillsearch.errors import QueryError, SkillError, SkillSearchError, unexpected
 from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.skills.folders import repository_of
 from skillsearch.text.provenance import shown_name, source_tag
@@ -132,8 +132,7 @@ class _Site:
             status = 404 if isinstance(error, SkillError) else 400
         elif not isinstance(error, SkillSearchError):
             logger.debug("A page failed", exc_info=error)
-            bug = f"This is a bug in skillsearch, please report it: {error!r}"
-            message = machine_problem(error) or bug
+            message = unexpected(error)
         return self._render("error", {"message": message}, status)
 
     def _render(self, name: str, shown: Shown, status: int = 200) -> Response:

@@ -8,10 +8,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from skillsearch.budget.costs import measure, report_budget, sources_of_index
+from skillsearch.budget.costs import MeasuredSkill, measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
 from skillsearch.config import Settings
@@ -33,11 +33,12 @@ from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import LAST_SECOND, Family, Hit, Relative, Selection, SkillFile
+from skillsearch.types import LAST_SECOND, Diagnostic, Family, Hit, Relative, Selection, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 
-Shown: TypeAlias = dict[str, Any]
+_T = TypeVar("_T")
+Shown: TypeAlias = dict[str, object]
 """Values by their names in a template."""
 
 HITS, RIVALS = 10, 6
@@ -190,12 +191,16 @@ class Pages:
 
     async def map_record(self) -> bytes | None:
         """Return what the map draws, as JSON; None while it is computed."""
-        made: bytes | None = await self._of_index("map", make_map)
-        return made
+        return await self._of_index("map", make_map)
 
     async def hosts(self, window: int) -> Shown:
         """Show what each host would cut from its listing."""
-        shown = {"window": window, "windows": WINDOWS, "fates": FATES, "counted_by": COUNTED_BY}
+        shown: Shown = {
+            "window": window,
+            "windows": WINDOWS,
+            "fates": FATES,
+            "counted_by": COUNTED_BY,
+        }
         measured = await self._of_index("budget", _measured)
         if measured is None:
             return shown
@@ -211,8 +216,7 @@ class Pages:
         if health is None:
             return {}
         self._made.pop("health", None)
-        shown: Shown = health
-        return shown
+        return health
 
     async def audit(self) -> Shown:
         """Show the findings of an audit."""
@@ -246,17 +250,17 @@ class Pages:
         differs = index.family(document, others).members
         return {"count": len(ids), "members": list(zip(others, differs, strict=True))}
 
-    async def _of_index(self, name: str, make: Callable[[SkillIndex], Any]) -> Any:
+    async def _of_index(self, name: str, make: Callable[[SkillIndex], _T]) -> _T | None:
         """Return the result of slow work on the newest generation; None until it is done."""
         generation = await self.searching.run(lambda: self.index().generation)
         folder = self.settings.index_dir
         return await self._once(name, generation, lambda: make(SkillIndex.open(folder)))
 
-    async def _once(self, name: str, of: str, make: Callable[[], Any]) -> Any:
+    async def _once(self, name: str, of: str, make: Callable[[], _T]) -> _T | None:
         """Return the result of slow work, done once for each version; None until it is done."""
         if name not in self._made or self._made[name][0] != of:
             self._made[name] = of, self.aside.submit(make)
-        work = self._made[name][1]
+        work: Future[_T] = self._made[name][1]
         try:
             return await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(work)), PATIENCE)
         except TimeoutError:
@@ -298,5 +302,5 @@ def _health(folder: Path) -> Shown:
     return {"checks": checks, "lost": _first_of("Lost skills", heads, rows, len(lost))}
 
 
-def _measured(index: SkillIndex) -> Any:
+def _measured(index: SkillIndex) -> tuple[Sequence[MeasuredSkill], Sequence[Diagnostic]]:
     return measure(sources_of_index(index), TokenCounter.load())

@@ -162,6 +162,18 @@ def _collisions(
     ]
 
 
+def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
+    """Group vectors, each group around the first that is in none before it."""
+    is_left = np.ones(len(rows), bool)
+    groups: list[list[int]] = []
+    for row in range(len(rows)):
+        if is_left[row]:
+            members = np.flatnonzero(is_left & (rows @ rows[row] >= alike))
+            is_left[members] = False
+            groups.append(members.tolist())
+    return groups
+
+
 def _gaps(
     requests: Sequence[Event],
     nearest: Callable[[NDArray[np.float32]], Sequence[str]],
@@ -176,13 +188,8 @@ def _gaps(
     left = sorted(by_id.values(), key=lambda event: (-times[event.request_id], -event.at))
     if not left:
         return []
-    rows, is_left = unpacked([event.vector for event in left]), np.ones(len(left), bool)
-    groups: list[list[int]] = []
-    for row in range(len(left)):
-        if is_left[row]:
-            members = np.flatnonzero(is_left & (rows @ rows[row] >= alike))
-            is_left[members] = False
-            groups.append(members.tolist())
+    rows = unpacked([event.vector for event in left])
+    groups = _grouped(rows, alike)
     near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
     gaps = []
     for group, name in zip(groups, near, strict=True):

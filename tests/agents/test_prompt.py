@@ -15,7 +15,6 @@ from skillsearch.agents.prompt import (
     MAX_DESCRIPTION_CHARS,
     MAX_PATH_CHARS,
     MAX_SHOWN_FILES,
-    OVERVIEW_FORMATS,
     LoadedPrompt,
     PromptSkill,
     fold_files,
@@ -26,7 +25,7 @@ from skillsearch.agents.prompt import (
 )
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.safe_text import one_line, shorten, visible
-from skillsearch.types import SHOWN_NAME_CHARS
+from skillsearch.types import OVERVIEW_FORMATS, SHOWN_NAME_CHARS
 
 TEA = PromptSkill("tea-timer", "Times tea. Use for brewing.", "/skills/tea-timer/SKILL.md")
 LEMON = PromptSkill("lemons", "Squeezes lemons.")

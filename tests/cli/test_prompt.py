@@ -5,9 +5,6 @@ import json
 import pytest
 from skills_ref.prompt import to_prompt
 
-from skillsearch.agents.prompt import OVERVIEW_FORMATS
-from skillsearch.cli.query import FORMATS
-
 
 def test_the_overview_is_what_the_reference_library_writes_before_what_is_loaded(indexed, drinks):
     asked = ("prompt", "-", "-n", "1", "--threshold", "0")
@@ -35,8 +32,6 @@ def test_all_skills_can_be_offered_whatever_the_request_in_each_format(indexed):
     result = indexed("prompt", "--all", "--format", "json")
     assert [skill["name"] for skill in json.loads(result.stdout)][2] == "steep-tea"
     assert json.loads(indexed("prompt", "world cup", "--format", "json").stdout) == []
-    # They are written down twice, so that a query does not import what renders them.
-    assert FORMATS == OVERVIEW_FORMATS
 
 
 def test_hidden_and_shadowed_skills_are_not_offered(cli, tmp_path, make_skill):

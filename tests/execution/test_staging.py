@@ -5,6 +5,7 @@ import itertools
 import os
 import socket
 import threading
+from dataclasses import replace
 from unittest.mock import patch
 
 import pytest
@@ -265,8 +266,9 @@ def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, mon
     reads.clear()
     assert not stage_skill(workspace, "tea", skill).is_new
     assert not reads
-    tree = workspace.staged["tea"].source
-    tree.newest_ns = tree.seen_ns + (1 << 60)
+    last = workspace.staged["tea"]
+    later = replace(last.source, newest_ns=last.source.seen_ns + (1 << 60))
+    workspace.staged["tea"] = replace(last, source=later)
     again = stage_skill(workspace, "tea", skill)
     assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads

@@ -4,7 +4,6 @@ import itertools
 import os
 import random
 import shutil
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -175,23 +174,6 @@ def add_skill():
 @pytest.fixture
 def settle():
     return age
-
-
-@pytest.fixture
-def run_python():
-    """Run code in a fresh interpreter with the same paths; return what it printed."""
-
-    def run(code, **environment):
-        return subprocess.run(
-            [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        ).stdout
-
-    return run
 
 
 @pytest.fixture

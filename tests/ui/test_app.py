@@ -372,7 +372,7 @@ def test_a_bug_is_a_page(site, monkeypatch, capfd, pages_of):
     monkeypatch.setattr("skillsearch.ui.pages.answer_queries", fail)
     status, _, text = Site(make_app(pages_of(), SECRET)).get("?q=tea")
     assert status == 500
-    assert "This is a bug in skillsearch, please report it: RuntimeError(" in html.unescape(text)
+    assert "This is a bug in skillsearch, please report it: RuntimeError: " in html.unescape(text)
     assert "<b>" not in text
     assert capfd.readouterr() == ("", "")
 

@@ -34,6 +34,10 @@ _NAMES = {
     "held_out": "requests held out of the skills",
     "judged": "judged queries not used for training",
 }
+_NOTHING = (
+    "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
+    "skillsearch eval --example, or judge your own skills: skillsearch eval --self"
+)
 _COMPARING = (
     "--compare shows two or more results of eval --json and measures nothing: beside their "
     "files it takes one --system NAME, --html, --json and --header."
@@ -146,24 +150,16 @@ def eval_command(
     Every system answers every query; the report shows how good the answers are, which differences
     are significant, and how well scores separate answerable from unanswerable queries.
     """
-    refuse(
-        not any((collections, own, example)),
-        "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
-        "skillsearch eval --example, or judge your own skills: skillsearch eval --self",
-    )
+    refuse(not any((collections, own, example)), _NOTHING)
     measuring = (foreign, drop_gold, example, own, pool, kinds, confusables, minima)
     is_measuring = any((*measuring, save_runs, work, save_collection))
     if compare:
         refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
-    refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
+    _check_own(kinds, save_collection, own=own, example=example)
     _check_pool(pool, len(collections) + example, own=own, drop_gold=drop_gold)
-    refuse(kinds is not None and not own, "--kinds goes with --self only.")
-    refuse(save_collection and not own, "--save-collection goes with --self only.")
     _check_output(html, confusables=confusables)
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
-    from skillsearch.evaluation.collection import EXAMPLE
-    from skillsearch.evaluation.jobs import load_jobs
     from skillsearch.evaluation.runs import parse_minimum
 
     least = list(map(parse_minimum, minima))
@@ -173,14 +169,23 @@ def eval_command(
     settings = read_settings()
     request = _request(collections, settings) if own else None
     specs = _specs(systems, settings, request)
-    jobs: Sequence[Job]
     if request:
         jobs = [_own_job(request, kinds, foreign, split, save_collection)]
     else:
-        folders = [*map(Path, collections), *[EXAMPLE] * example]
-        jobs = load_jobs(folders, foreign=foreign, split=split, pool=pool)
+        jobs = _jobs(collections, foreign, split, example=example, pool=pool)
     outcomes = _evaluate(jobs, specs, work, drop_gold=drop_gold, confusables=confusables)
     return _finish(outcomes, least, save_runs, html, as_json=as_json)
+
+
+def _jobs(
+    collections: Sequence[str], foreign: Sequence[Path], split: str, *, example: bool, pool: bool
+) -> list[Job]:
+    """Return the jobs of measuring on collections, that of the package last if it is wanted."""
+    from skillsearch.evaluation.collection import EXAMPLE
+    from skillsearch.evaluation.jobs import load_jobs
+
+    folders = [*map(Path, collections), *[EXAMPLE] * example]
+    return list(load_jobs(folders, foreign=foreign, split=split, pool=pool))
 
 
 def _evaluate(
@@ -236,6 +241,14 @@ def _check_output(html: Path | None, *, confusables: bool) -> None:
     )
     if html:
         require_installed("eval", "--html", "matplotlib", "jinja2")
+
+
+def _check_own(
+    kinds: str | None, save_collection: Path | None, *, own: bool, example: bool
+) -> None:
+    refuse(own and example, "--example is a collection, --self judges skills; use one of the two.")
+    refuse(kinds is not None and not own, "--kinds goes with --self only.")
+    refuse(save_collection and not own, "--save-collection goes with --self only.")
 
 
 def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> None:
@@ -391,17 +404,7 @@ def tune_command(
     """
     reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
     request = _request(roots, read_settings())
-    make: partial[ReaderOptions] | partial[TuneOptions]
-    tuning: Callable[..., Tuned]
-    if reader and queries:
-        from skillsearch.training import reader_tuning
-
-        tuning = reader_tuning.tune_reader
-        make = partial(reader_tuning.ReaderOptions, queries=queries, reader=reader)
-    else:
-        from skillsearch.training.tuning import TuneOptions, tune
-
-        tuning, make = tune, partial(TuneOptions, queries=queries, teacher=teacher)
+    tuning, make = _tuning(reader, queries, teacher)
     made = make(
         roots=request.roots,
         out=out.absolute(),
@@ -418,6 +421,19 @@ def tune_command(
         output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned, "query --reader" if reader else "index --model")
+
+
+def _tuning(
+    reader: str, queries: Path | None, teacher: str | None
+) -> tuple[Callable[..., Tuned], Callable[..., TuneOptions | ReaderOptions]]:
+    """Return what tunes the reader, or else the embedder, and what makes its options."""
+    if reader and queries:
+        from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
+
+        return tune_reader, partial(ReaderOptions, queries=queries, reader=reader)
+    from skillsearch.training.tuning import TuneOptions, tune
+
+    return tune, partial(TuneOptions, queries=queries, teacher=teacher)
 
 
 def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:

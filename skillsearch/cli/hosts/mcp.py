@@ -23,8 +23,8 @@ from skillsearch.errors import (
     MissingDependencyError,
     SkillSearchError,
     answered,
-    machine_problem,
     require_installed,
+    unexpected,
 )
 from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import executor_names, select_executor
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
 
     from skillsearch.mcp_server.listening import Listener
     from skillsearch.mcp_server.served_library import ServedLibrary
+
+
+_FOR_HTTP = "--allow-remote and --token-file are for a server with --http."
 
 
 @click.command("mcp")
@@ -87,10 +90,8 @@ def mcp_command(
     too: the ROOTs are added to it. Over stdio it ends with its client. A server
     without skills starts too: its tools say what to do.
     """
-    refuse(
-        address is None and (allow_remote or token_file),
-        "--allow-remote and --token-file are for a server with --http.",
-    )
+    is_for_http = bool(allow_remote or token_file)
+    refuse(address is None and is_for_http, _FOR_HTTP)
     refuse(executor and not allow_run, "--executor is for a server with --allow-run.")
     _check_flags(roots)
     require_installed("mcp", "The MCP server", "mcp")
@@ -103,13 +104,7 @@ def mcp_command(
     tools = SessionTools(toolset, served, runner)
     listener = None
     if address is not None:
-        token = mcp_token(token_file)
-        if allow_run and not token:
-            raise ConfigError(
-                "With --allow-run and --http every user of this machine could run commands as you, "
-                "so clients need a token: name a file that holds it with --token-file, or set "
-                "SKILLSEARCH_MCP_TOKEN"
-            )
+        token = _token(token_file, is_needed=allow_run)
         listener = _listen(address, token, allow_remote=allow_remote)
     with runner or nullcontext():
         code = _serve(served, tools, listener, watch=watch)
@@ -131,6 +126,18 @@ def _make_runner(executor: str) -> SkillRunner:
     for sentence in chosen.capabilities().not_isolated:
         LOGGER.info("Commands run by the executor %s: %s", chosen.name, sentence)
     return SkillRunner(chosen, artifacts=FolderArtifacts(cache_dir() / "artifacts"))
+
+
+def _token(file: Path | None, *, is_needed: bool) -> str:
+    """Return the token that clients have to show; a ConfigError if one is needed and none named."""
+    token = mcp_token(file)
+    if is_needed and not token:
+        raise ConfigError(
+            "With --allow-run and --http every user of this machine could run commands as you, "
+            "so clients need a token: name a file that holds it with --token-file, or set "
+            "SKILLSEARCH_MCP_TOKEN"
+        )
+    return token
 
 
 def _listen(address: str, token: str, *, allow_remote: bool) -> Listener:
@@ -185,8 +192,7 @@ def _serve(
 
 
 def _report(error: Exception) -> int:
-    bug = f"This is a bug in skillsearch, please report it: {error!r}"
-    say(f"Error: {machine_problem(error) or bug}")
+    say(f"Error: {unexpected(error)}")
     return 1
 
 

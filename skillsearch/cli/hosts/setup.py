@@ -80,12 +80,8 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
     _show_plans(plans, remove=remove, as_json=as_json)
-    if plans or roots:
-        is_open = is_new or any(plan.is_open for plan in plans)
-        done = _agrees(yes, only, remove=remove, is_open=is_open)
-    else:
-        done = yes
-        say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
+    is_open = is_new or any(plan.is_open for plan in plans)
+    done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
@@ -105,8 +101,11 @@ def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan
             yield _Plan.of(client, file, entries)
 
 
-def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool) -> bool:
+def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empty: bool) -> bool:
     """Return whether to do what is shown; without ``--yes`` only if anything is open."""
+    if is_empty:
+        say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
+        return yes
     if not (yes or is_open):
         say("There is nothing to change.")
         return False
@@ -294,39 +293,30 @@ def mcp_config_command(
     left alone.
     """
     flags = read_flags()
-    words = _server_options(flags, toolset, watch=watch, allow_run=allow_run)
     config = _Config(
         client,
         roots,
         url,
-        tuple(words),
+        _server_options(flags, toolset, watch=watch, allow_run=allow_run),
         hook,
         include_unvetted,
         project,
-        has_index_dir=flags["index_dir"] is not None,
-        says_how_to_index=bool(flags["trust"]),
+        flags,
     )
-    refuse(write and remove, "--write or --remove, not both.")
-    refuse(remove and config.says_what, _REMOVAL)
-    config.check()
-    file = host_file(client, hook=hook, project=project)
-    make = hook_entry if hook else server_entry
+    config.check(write=write, remove=remove)
     if remove:
-        _change(make(client, None), file, project=project)
+        _change(config.entry(None), config.file, project=project)
         return
     settings = read_settings()
     server = config.server(settings)
-    entry = make(client, server)
+    entry = config.entry(server)
     config.warn(settings)
     if write:
-        _change(entry, file, project=project)
+        _change(entry, config.file, project=project)
     else:
         click.echo(entry.text, nl=False)
-        say(f"This belongs in {file}, merged with what is there; --write does that.")
-    say(_ON_PATH.format("" if hook else "[mcp]") if project and not url else "")
-    if not (write or hook or project) and (adding := add_command(client, server)):
-        # Not by `say`, which would change blanks in a path.
-        click.echo(f"Or run: {visible(adding)}", err=True)
+        say(f"This belongs in {config.file}, merged with what is there; --write does that.")
+    config.explain(server, is_written=write)
 
 
 *_before, _last = HOSTS
@@ -344,8 +334,12 @@ class _Config:
     hook: bool
     include_unvetted: bool
     project: bool
-    has_index_dir: bool
-    says_how_to_index: bool
+    flags: Flags
+
+    @property
+    def has_index_dir(self) -> bool:
+        """Whether the command line names an index."""
+        return self.flags["index_dir"] is not None
 
     @property
     def says_what(self) -> bool:
@@ -359,15 +353,27 @@ class _Config:
         is_anywhere = not (self.roots or self.project)
         return not self.url and (self.has_index_dir or is_anywhere)
 
-    def check(self) -> None:
+    @property
+    def file(self) -> Path:
+        """The file of the host that our entry belongs in."""
+        return host_file(self.client, hook=self.hook, project=self.project)
+
+    def entry(self, server: str | list[str] | None) -> Entry:
+        """Return our entry in that file for a server or hook, or for none."""
+        make = hook_entry if self.hook else server_entry
+        return make(self.client, server)
+
+    def check(self, *, write: bool, remove: bool) -> None:
         """Refuse what does not go together."""
+        refuse(write and remove, "--write or --remove, not both.")
+        refuse(remove and self.says_what, _REMOVAL)
         refuse(self.include_unvetted and not self.hook, "--include-unvetted is for --hook.")
         refuse(
             self.server_options and (self.hook or self.url),
             f"{''.join(self.server_options[:1])} is for a server that the host starts itself.",
         )
         refuse(
-            self.says_how_to_index and not self.roots,
+            self.flags["trust"] and not self.roots,
             "--trust is for a server that is given ROOTs to index.",
         )
         refuse(
@@ -396,6 +402,16 @@ class _Config:
         program = [NAME] if self.project else our_command()
         return [*program, *kind, *words]
 
+    def explain(self, server: str | list[str], *, is_written: bool) -> None:
+        """Say what else a colleague needs, or by which command the host adds it itself."""
+        if self.project and not self.url:
+            say(_ON_PATH.format("" if self.hook else "[mcp]"))
+        if is_written or self.hook or self.project:
+            return
+        if adding := add_command(self.client, server):
+            # Not by `say`, which would change blanks in a path.
+            click.echo(f"Or run: {visible(adding)}", err=True)
+
     def warn(self, settings: Settings) -> None:
         """Say what the server or hook will lack."""
         index_dir = settings.index_dir
@@ -408,12 +424,12 @@ class _Config:
 
 def _server_options(
     flags: Flags, toolset: str | None, *, watch: bool, allow_run: bool
-) -> list[str]:
+) -> tuple[str, ...]:
     """Return the options of a server that say the same as those of this command."""
     trust = read_settings().trust if flags["trust"] else ()  # its folders are absolute
     words = [word for level in trust for word in ("--trust", level)]
     words += [*selecting_words(flags), *(("--toolset", toolset) if toolset else ())]
-    return words + ["--watch"] * watch + ["--allow-run"] * allow_run
+    return (*words, *["--watch"] * watch, *["--allow-run"] * allow_run)
 
 
 def _named(root: NamedRoot, project: Path | None) -> str:

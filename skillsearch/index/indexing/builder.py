@@ -38,7 +38,7 @@ from skillsearch.index.indexing.writers import (
     Written,
     write_full,
 )
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, key_of, resolve_roots
+from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import different_parts
@@ -88,6 +88,13 @@ class Builder:
             missing = "refuse"
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.options.device)
+        self._find_roots(missing)
+
+    def _find_roots(self, missing: Missing) -> None:
+        """Find the roots of the request; those that are gone keep their skills, if that is meant.
+
+        Raises RootError if a root cannot be indexed and is not to be left out.
+        """
         usable, problems = make_roots(self.request.roots, self.request.aliases)
         is_missing = any(problem.severity == "error" for problem in problems)
         keeps_missing = self.options.missing == "keep" and is_missing

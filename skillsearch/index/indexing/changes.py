@@ -39,7 +39,7 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
-from skillsearch.types import Diagnostic, FileStat, Progress, Root, SkillFile
+from skillsearch.types import SKILL_MD, Diagnostic, FileStat, Progress, Root, SkillFile
 
 MOST_PLACES = 3_000
 """With more changed folders and files than this, a walk is simpler."""
@@ -239,7 +239,7 @@ class ChangeDetector:
         for path in list(wanted):
             real = f"{os.path.realpath(path.parent)}/{path.name}"
             around = self.snapshot.folders_of_skills(real)
-            wanted |= {Path(folder, "SKILL.md"): None for folder in around}
+            wanted |= {Path(folder, SKILL_MD): None for folder in around}
         changes = self._look_at(scopes_at(self.roots, wanted))
         # Other skills may have other examples by now.
         return changes and replace(changes, examples=self.snapshot.examples)

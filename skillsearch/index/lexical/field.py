@@ -72,11 +72,6 @@ class TermWeights:
         """The score of a document saturated with every term of the query, unknown ones included."""
         return self.known_score + self.unknown_score
 
-    @property
-    def overlap(self) -> float:
-        """Share of the weight of the terms that the corpus knows, 0 to 1."""
-        return self.known_score / self.max_score if self.known_score > 0 else 0.0
-
     def known_idf(self) -> dict[str, float]:
         """Return the weight of each term that some document has."""
         rows = zip(self.terms, self.idf.tolist(), self.document_frequencies.tolist(), strict=True)
