@@ -32,17 +32,11 @@ from graded_requests import clusters, read_records
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
+from word_file import build_tables, pack
 
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.embedders.unigram import SPACE, UnigramTokenizer, build_tables
-from skillsearch.embedders.word_table import (
-    BLOCK,
-    BLOCK_BYTES,
-    WORDS_NAME,
-    WordTable,
-    pack,
-    unpack,
-)
+from skillsearch.embedders.unigram import SPACE, UnigramTokenizer
+from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WORDS_NAME, WordTable, unpack
 from skillsearch.readers.reader import HEAD
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.model_folders import begin_weights

@@ -28,7 +28,7 @@ import markdown_tables
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.config import SETTINGS, text_of
 from skillsearch.evaluation.assess import means
-from skillsearch.hosts.table import hosts, usual
+from skillsearch.hosts.table import hosts
 from skillsearch.text.languages import LANGUAGE_NAMES
 
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -96,7 +96,8 @@ def hosts_table() -> str:
 
 def _paths(templates: Sequence[str]) -> str:
     """Return folders as code, by the usual name of one that a variable may move."""
-    return ", ".join(f"`{usual(template)}`" for template in templates)
+    usual = (re.sub(r"\{\w+:([^}]*)\}", r"\1", template) for template in templates)
+    return ", ".join(f"`{path}`" for path in usual)
 
 
 def settings_table() -> str:

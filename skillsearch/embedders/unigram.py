@@ -13,7 +13,7 @@ any other).
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,6 @@ Parts = dict[str, NDArray[Any]]
 
 # The first character of a piece that begins a word; it is nowhere else in a piece.
 SPACE = "▁"
-SPECIAL_PIECES = frozenset({"<s>", "<pad>", "</s>", "<unk>", "<mask>"})
 BEGIN, END, UNKNOWN = 0, 2, 3
 # How far below the worst piece an unknown character scores, as in SentencePiece.
 UNKNOWN_PENALTY = 10.0
@@ -35,34 +34,16 @@ _SPREAD = np.uint64(0xD6E8FEB86659FD93)
 # A table of the leading bits of the pieces' hashes saves 7 of 8 look-ups.
 _SEEN_BITS = 21
 _SEEN_SHIFT = np.uint64(64 - _SEEN_BITS)
-# The arrays that a tokenizer uses.
-TABLES = ("piece.hash", "piece.id", "piece.score", "fold.from", "fold.to")
 _KEPT_WORDS = 1 << 15
 # Longer words are mostly lines of a script without blanks, and are not seen again.
 _KEPT_CHARS = 24
-
-
-def build_tables(
-    pieces: Sequence[str], scores: NDArray[np.float32], folds: Mapping[int, str]
-) -> Parts:
-    """Return the pieces by hash and the folds of single characters, for a `UnigramTokenizer`."""
-    lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
-    starts = np.cumsum(lengths) - lengths
-    hashes = _hash_all(_codes("".join(pieces)), int(lengths.max()))[lengths - 1, starts]
-    hashes[[piece in SPECIAL_PIECES for piece in pieces]] = 0
-    order = np.argsort(hashes, kind="stable")
-    order = order[hashes[order] != 0]
-    codes = np.array(list(folds), dtype="<u4")
-    texts = np.frombuffer("\0".join(folds.values()).encode(), dtype=np.uint8)
-    tables = (hashes[order], order.astype("<i4"), scores[order], codes, texts)
-    return dict(zip(TABLES, tables, strict=True))
 
 
 class UnigramTokenizer:
     """Splits texts into pieces, each word once."""
 
     def __init__(self, tables: Parts) -> None:
-        """Use the tables of `build_tables` without copying them."""
+        """Use the tables of a file of words without copying them."""
         self._hashes = tables["piece.hash"]
         self._seen = np.zeros(1 << _SEEN_BITS, dtype=np.bool_)
         self._seen[self._hashes >> _SEEN_SHIFT] = True
@@ -97,7 +78,7 @@ class UnigramTokenizer:
         No piece spans the beginning of a word, so the best path goes through all of them. Scores
         have 24 bits, so that sums are exact and a word has the same pieces wherever it is.
         """
-        codes = _codes("".join(words))
+        codes = code_points("".join(words))
         best = [0.0] + [-np.inf] * len(codes)
         origin, piece = [0] * len(best), [UNKNOWN] * len(best)
         for start, end, score, number in zip(*self._edges(codes), strict=True):
@@ -115,7 +96,7 @@ class UnigramTokenizer:
 
     def _edges(self, codes: NDArray[np.uint32]) -> list[list[Any]]:
         """Return starts, ends, scores and ids of all pieces by start, each last a character."""
-        hashes = _hash_all(codes, LONGEST_PIECE)
+        hashes = hash_substrings(codes, LONGEST_PIECE)
         length, start = np.nonzero(self._seen[hashes >> _SEEN_SHIFT])
         hashes = hashes[length, start]
         row = np.searchsorted(self._hashes, hashes).clip(max=len(self._hashes) - 1)
@@ -129,11 +110,12 @@ class UnigramTokenizer:
         return [column[order].tolist() for column in columns]
 
 
-def _codes(text: str) -> NDArray[np.uint32]:
+def code_points(text: str) -> NDArray[np.uint32]:
+    """Return the characters of a text as numbers; half a character is a question mark."""
     return np.frombuffer(text.encode("utf-32-le", "replace"), dtype="<u4")
 
 
-def _hash_all(codes: NDArray[np.uint32], longest: int) -> NDArray[np.uint64]:
+def hash_substrings(codes: NDArray[np.uint32], longest: int) -> NDArray[np.uint64]:
     """Return a hash of every substring, or 0: row n for n + 1 characters, by their start."""
     spread = (codes.astype(np.uint64) + np.uint64(1)) * _SPREAD
     hashes = np.zeros((longest, len(codes)), dtype=np.uint64)

@@ -24,7 +24,6 @@ WORDS_NAME = "words.bin"
 # 16 numbers, the high halves the others; each is 8 above its multiple of the scale.
 BLOCK = 32
 BLOCK_BYTES = 2 + BLOCK // 2
-_ALIGNMENT = 64
 _TABLES = 2  # kept: that of the package, and of another model
 
 
@@ -74,20 +73,8 @@ def unpack(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return numbers.reshape(len(blocks), -1)
 
 
-def pack(parts: Parts) -> bytes:
-    """Write arrays one after the other, behind a line of JSON that says where each one is."""
-    places, data = {}, bytearray()
-    for name, part in parts.items():
-        data += bytes(-len(data) % _ALIGNMENT)
-        places[name] = [part.dtype.str, part.shape, len(data)]
-        data += part.tobytes()
-    line = json.dumps(places).encode()
-    line += b" " * (-(len(line) + 1) % _ALIGNMENT) + b"\n"
-    return line + data
-
-
 def read_parts(path: Path) -> Parts:
-    """Map the arrays of a verified file that `pack` wrote, read-only."""
+    """Map the arrays of a verified file, read-only: a line of JSON says where each one is."""
     with path.open("rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     end = bytes(data[: 1 << 20]).index(b"\n")

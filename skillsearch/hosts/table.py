@@ -116,11 +116,6 @@ def folder_of(template: str) -> str:
     return os.path.expanduser(text)  # noqa: PTH111  # five times as fast
 
 
-def usual(template: str) -> str:
-    """Return the path that such a text means if no variable moves it."""
-    return _FOLDER.sub(r"\2", template)
-
-
 @cache
 def hidden_folders() -> frozenset[str]:
     """Return the names of hidden folders on the way to where hosts look for skills."""

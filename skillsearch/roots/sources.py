@@ -95,7 +95,10 @@ class Downloaded:
 
 def is_bundle(root: str | Path) -> bool:
     """Return whether a root must be unpacked: a URL of a server, or an archive by its name."""
-    source = source_of(root)
+    return _is_bundle(source_of(root))
+
+
+def _is_bundle(source: str) -> bool:
     return is_url(source) or (source.lower().endswith(SUFFIXES) and not Path(source).is_dir())
 
 
@@ -105,6 +108,8 @@ def source_of(root: str | Path) -> str:
     A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A fragment that
     names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`.
     """
+    if isinstance(root, Path) and root.is_absolute():
+        return str(root)
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
         with suppress(RuntimeError):  # no user has the name after the ~
@@ -132,8 +137,8 @@ def plain_source(text: str) -> str:
 def folder_of(root: str | Path) -> Path:
     """Return the folder of a root: for a bundle the one in the cache, which may not exist yet."""
     source = source_of(root)
-    if not is_bundle(source):
-        return Path(source)
+    if not _is_bundle(source):
+        return root if isinstance(root, Path) and root.is_absolute() else Path(source)
     parts = [part for part in _path(source).split("/") if part]
     if is_skill_md(source):
         parts = parts[:-1]

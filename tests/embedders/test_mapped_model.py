@@ -1,6 +1,8 @@
 """The packaged embedder across languages, its files, and how words are kept in them."""
 
 import json
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +12,7 @@ from hypothesis import strategies as st
 from skillsearch.embedders.embedder import PACKAGED_MODEL, load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.model_files import sha256_of
-from skillsearch.embedders.word_table import WordTable, pack, read_parts, unpack
+from skillsearch.embedders.word_table import WordTable, read_parts, unpack
 
 PASSAGES = {
     "invoice-check": "invoice-check: Checks the amounts and tax numbers of an incoming invoice.",
@@ -102,13 +104,14 @@ def test_a_block_is_unpacked_number_by_number(scale, data):
 
 
 def test_arrays_are_read_as_they_were_packed(tmp_path):
+    script = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "word_file.py"))
     random = np.random.default_rng(3)
     parts = {
         "a": random.integers(0, 255, (3, 2, 18)).astype(np.uint8),
         "b": random.normal(size=(5, 7)).astype(np.float32),
         "c": np.array([], np.int64),
     }
-    (tmp_path / "parts").write_bytes(pack(parts))
+    (tmp_path / "parts").write_bytes(script["pack"](parts))
     read = read_parts(tmp_path / "parts")
     assert read.keys() == parts.keys()
     for name, part in parts.items():

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+import runpy
 from pathlib import Path
 
 import numpy as np
@@ -15,16 +16,16 @@ from skillsearch.embedders.unigram import (
     UNKNOWN,
     UNKNOWN_PENALTY,
     UnigramTokenizer,
-    build_tables,
 )
 from skillsearch.embedders.word_table import read_parts
 
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "word_file.py"))
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "▁", "a", "b", "▁a", "ab", "▁ab", "ba", "aba", "bb"]
 SCORES = [0, 0, 0, 0, -3, -4, -4.5, -4.25, -5, -6.5, -6, -8.75, -8.5]
 
 
 def tables_of(file):
-    return build_tables(file.pieces(), file.scores, file.folds())
+    return SCRIPT["build_tables"](file.pieces(), file.scores, file.folds())
 
 
 class SmallFile:

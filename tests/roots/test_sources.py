@@ -64,6 +64,14 @@ def test_a_root_has_one_way_to_be_written(root, source):
     assert source_of(source) == source
 
 
+@given(st.lists(st.sampled_from(["~", "..", ".", "a", "a.zip", "#folder=b", "file:", " "])))
+def test_an_absolute_path_is_the_same_root_as_its_text(parts):
+    path = Path("/", *parts)
+    assert source_of(path) == source_of(str(path)) == str(path)
+    assert folder_of(path) == folder_of(str(path))
+    assert is_bundle(path) == is_bundle(str(path))
+
+
 def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, home):
     """A tilde before an unknown user stays as it is."""
     monkeypatch.chdir(tmp_path)

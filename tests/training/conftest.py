@@ -2,18 +2,21 @@
 
 import dataclasses
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skillsearch.embedders.unigram import SPACE, build_tables
-from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WordTable, pack
+from skillsearch.embedders.unigram import SPACE
+from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WordTable
 from skillsearch.training.bert_weights import BertWeights, Neutral
 from skillsearch.training.queries import SkillText
 
 WORDS = "tea timer kettle boils water brew the a for with cup green".split()
 HIDDEN, INNER, HEADS, LAYERS = 32, 48, 4, 2
 PAIR_TOKENS = 168
+SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "word_file.py"))
 
 
 def make_tensors(random):
@@ -51,8 +54,8 @@ def make_words(tmp_path_factory):
             blocks[:, 0, 2:] = [row_of(piece) for piece in pieces]
         positions = random.normal(size=(tokens, HIDDEN)).astype(np.float32)
         path = tmp_path_factory.mktemp("words") / "words.bin"
-        tables = build_tables(pieces, scores, {0xBD: "12"})
-        path.write_bytes(pack({"words": blocks, "positions": positions, **tables}))
+        tables = SCRIPT["build_tables"](pieces, scores, {0xBD: "12"})
+        path.write_bytes(SCRIPT["pack"]({"words": blocks, "positions": positions, **tables}))
         return WordTable.load(path)
 
     return make

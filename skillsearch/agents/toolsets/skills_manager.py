@@ -37,25 +37,7 @@ ASSET_FOLDERS = ("references", "assets", "scripts")
 NOT_FOUND = "未找到技能: {name}"
 """The answer for an unknown skill, "no such skill"; the nearest names follow."""
 
-_README = """\
-# Skills
-
-Each folder in here is a skill after the Agent Skills specification
-(https://agentskills.io/specification): it holds a `SKILL.md`, and may hold `references/`,
-`assets/` and `scripts/`.
-
-`SKILL.md` begins with a frontmatter that names the skill as its folder and says what it does and
-when to use it; below it stand the instructions:
-
-    ---
-    name: skill-name
-    description: What it does, and when an agent should use it.
-    ---
-
-    # Steps
-
-`skillsearch validate .` checks all skills in here.
-"""
+_README = Path(__file__).with_name("skills_readme.txt")
 
 _T = TypeVar("_T")
 
@@ -100,7 +82,7 @@ class SkillsManager:
         with explained(RootError, failed), suppress(FileExistsError):
             self.roots[0].mkdir(parents=True, exist_ok=True)
             with readme.open("x", encoding="utf-8") as file:
-                file.write(_README)
+                file.write(_README.read_text("utf-8"))
         return readme
 
     def list_skills(self) -> list[str]:
