@@ -46,6 +46,13 @@ STEPS = {
         f"--unseen {' '.join([REAL, *FITTED, *FOREIGN])}",
         "{example} {written} --queries 6",
     ),
+    "answers": Step(
+        "answers.py --results {results}/answers.json --work {work}/answers",
+        "{material}/eval/requests-0 {material}/eval/requests-1 {material}/eval/requests-hard "
+        "{work}/collections/real-nothing {work}/collections/real-short "
+        "--examples {material}/eval/examples.jsonl.gz",
+        "{example}",
+    ),
     "speed": Step(
         "bench.py --results {results}/bench.json",
         "--skills {material}/corpus/real --sizes 1000,10000,100000 --work {work}/bench",

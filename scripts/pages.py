@@ -11,12 +11,14 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+import answers
 import attack_tables
 import bench_plots
 import bench_report
@@ -30,6 +32,7 @@ from skillsearch.config import SETTINGS, text_of
 from skillsearch.evaluation.assess import means
 from skillsearch.hosts.table import hosts
 from skillsearch.text.languages import LANGUAGE_NAMES
+from skillsearch.text.states import BOUNDS
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 README = "README.md"
@@ -71,6 +74,14 @@ COLUMNS = {
     "false: dropped": "dropped answered",
     "twins": "twin answered",
     "foreign": "foreign answered",
+}
+
+
+USED_BY = {
+    "list": "`SkillIndex.search`, every `search_skills`, MCP",
+    "prompt": "`hook`, `prompt`",
+    "terminal": "`query`, `find`",
+    "page": "`ui`",
 }
 
 
@@ -186,6 +197,40 @@ def attacks(part: str) -> str:
     return "\n".join([*attack_tables.TABLES[part](report[part]), "", said])
 
 
+def _answers() -> compare_tables.Record:
+    report: compare_tables.Record = json.loads((CHECKOUT / "scripts" / "answers.json").read_bytes())
+    return report
+
+
+def answered() -> str:
+    """Return what ``answers.py`` measured, and when."""
+    report = _answers()
+    machine = report["machine"]
+    when = f"Measured on {machine['date']} at `{machine['commit']}`."
+    return "\n".join([*answers.table(report), "", when])
+
+
+def faces() -> str:
+    """Return a row for each face: its bound, what it shows, and to whom it says "none"."""
+    left_out = json.loads(QUALITY.read_bytes())["collections"].values()
+    asked = _answers()["collections"]
+    heads = ["face", "bound", "right skills shown", 'foreign requests told "none"']
+    heads += ["200 over real skills", "100 short ones"]
+    rows = []
+    for face, bound in BOUNDS.items():
+        shares = [
+            statistics.mean(row[key] for row in left_out if key in row)
+            for key in (f"shown {face}", f"none {face}")
+        ]
+        shares += [
+            asked[name]["unanswerable"]["nothing"]["none"][face]
+            for name in ("real-nothing", "real-short")
+        ]
+        cells = (f"{100 * share:.1f} %" for share in shares)
+        rows.append((f"{face}: {USED_BY[face]}", f"{bound:g}", *cells))
+    return _table(heads, rows)
+
+
 def quality() -> str:
     """Return a row for each collection and their mean, then for those `BESIDE` it.
 
@@ -220,7 +265,7 @@ def figures() -> str:
     """Return what a reader of the first screen asks, a row for each, with its figure."""
     measured = json.loads(QUALITY.read_bytes())["collections"]
     ten = means(measured[name] for name in (*EVERYDAY, *OF_SKILLS))
-    real = measured["real-development"]
+    nothing = _answers()["collections"]["real-nothing"]["unanswerable"]["nothing"]
     report = json.loads(bench_report.RESULTS.read_bytes())
     middle = report["sizes"][len(report["sizes"]) // 2]
     cold = middle["cold_query"]["on"]
@@ -241,8 +286,11 @@ def figures() -> str:
             _share(measured["requests-languages"]["read"]),
         ),
         (
-            "requests over 2,866 real skills that none fits: answered all the same",
-            f"{100 * real['nothing answered']:.0f} %",
+            f"{nothing['requests']} requests that none of 2,866 real skills fits: answered all the"
+            " same; an empty list",
+            "; ".join(
+                f"{100 * share:.1f} %" for share in (nothing["answered"], nothing["none"]["list"])
+            ),
         ),
         (
             f"first answer of a new process, {middle['skills']:,} skills",
@@ -371,6 +419,8 @@ PARTS = (
     Part(README, "figures", figures),
     Part(README, "quality", quality_in_short),
     Part(EVALUATION, "quality", quality),
+    Part(EVALUATION, "answers", answered),
+    Part("skillsearch/index/README.md", "faces", faces),
     Part(COLLECTION, "ranked", written_ranked),
     Part(COLLECTION, "unanswered", written_unanswered),
     Part(COLLECTION, "by language", written_by_language),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.budget.hosts import HOSTS
-from skillsearch.evaluation.collection import load_collection, save_collection
+from skillsearch.evaluation.collection import EXAMPLE, load_collection, save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 CHECKOUT = Path(__file__).parents[1]
@@ -194,6 +194,28 @@ def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
     rows = capsys.readouterr().out.splitlines()
     assert len(rows) == 2 + 1 + 6
     assert rows[2] == "| collection | without usage |  | 100.0 | 100.0 | 100.0 | 100.0 |"
+
+
+@runs("answers")
+@pytest.mark.slow
+def test_answers_are_counted_with_examples_and_without(import_script, tmp_path, capsys):
+    """By the command that users have; the collection of the package stands for others."""
+    examples = tmp_path / "examples.jsonl"
+    record = {"collection": "example", "_id": "kubernetes-crashloop", "examples": ["pods die"]}
+    examples.write_text(json.dumps(record), "utf-8")
+    results = tmp_path / "answers.json"
+    options = ["--examples", str(examples), "--results", str(results)]
+    import_script("answers").main([str(EXAMPLE), *options])
+    report = json.loads(results.read_bytes())
+    assert [*report["collections"]] == ["example", "example, with examples"]
+    for row in report["collections"].values():
+        assert 0.5 < row["kept"] <= row["kept"] + row["perhaps"] + row["silent"] <= 1
+        for said in row["unanswerable"].values():
+            none = said["none"]
+            assert 0 <= none["page"] <= none["terminal"] <= none["prompt"] <= 1 - said["answered"]
+            assert none["list"] == pytest.approx(none["prompt"])
+    assert "pods die" not in results.read_text("utf-8")
+    assert "| example, with examples: " in capsys.readouterr().out
 
 
 @runs("end_to_end")

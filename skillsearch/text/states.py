@@ -16,9 +16,9 @@ BOUNDS: Mapping[Face, float] = MappingProxyType(
 )
 """Lowest score of what may fit, by face.
 
-list: what the documents say that first described such a search. prompt: 80 % of the requests that
-nothing fits are told so; 83 % of the right skills are shown. terminal and page show 87
-and 92 % of the right ones, and tell 67 and 33 % so.
+list: what the documents say that first described such a search. prompt: 84 % of foreign requests
+are told that nothing fits, and 82 % of the right skills are shown. terminal and page show 84 and
+89 % of the right ones, and tell 78 and 56 % so (`fit_fusion.py`, left out of the fit).
 """
 NEAR = 0.5
 """Beside what fits, what may fit has at least this share of the best score.

@@ -1,0 +1,116 @@
+"""What is answered at the default threshold: to requests that a skill fits, and to others.
+
+Usage: python scripts/answers.py COLLECTION... [--examples FILE] [--work DIR] [--results FILE]
+
+Asks each collection whole, by ``skillsearch eval``: which requests hear of a right skill, which of
+those that nothing fits get an answer, and how many are told "none" by each face. With the example
+requests of a file (see `fusion_samples.with_examples`) a collection is asked a second time with
+them. The result file has shares of requests and no texts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import markdown_tables
+from bench_measures import save_report
+from fusion_samples import HALF, with_examples
+
+from skillsearch.evaluation.collection import load_collection, save_collection
+from skillsearch.text.states import BOUNDS
+
+HYBRID = "hybrid"
+BY_BOUND = {bound: f"from {bound}" for bound in BOUNDS.values() if bound != BOUNDS["list"]}
+"""Systems that show whatever reaches the bound of a face, where that is not the one of lists."""
+Row = dict[str, Any]
+
+
+def measure(folder: Path, work: Path) -> Row:
+    """Return what answers to the requests of a collection say, as shares of them."""
+    systems = [HYBRID, *(f"{name}=system:hybrid,threshold:{b}" for b, name in BY_BOUND.items())]
+    options = [word for system in systems for word in ("--system", system)]
+    command = [sys.executable, "-m", "skillsearch", "eval", str(folder), *options]
+    command += ["--work", str(work), "--json"]
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    report = json.loads(done.stdout)
+    said, ranked = report["states"], report["systems"][HYBRID]
+    row = {name: said[HYBRID]["answerable"][name] for name in ("kept", "perhaps", "silent")}
+    row |= {"requests": report["queries"], "kinds": said[HYBRID]["answerable"]["kinds"]}
+    row |= {"nDCG@10": ranked["nDCG@10"], "S@1": ranked["Success@1"]}
+    row["ECE"] = report["abstention"][HYBRID]["calibration_error"]["answerable"]
+    row["unanswerable"] = {
+        kind: {
+            "requests": count,
+            "answered": said[HYBRID][kind]["false"],
+            "AUROC": said[HYBRID][kind]["auroc"],
+            "none": {
+                face: said[BY_BOUND.get(bound, HYBRID)][kind]["none"]
+                for face, bound in BOUNDS.items()
+            },
+        }
+        for kind, count in report["unanswerable"].items()
+    }
+    return row
+
+
+def rows(
+    folders: list[Path], examples: Path | None, work: Path, made: Path
+) -> Iterator[tuple[str, Row]]:
+    """Measure collections, and again with examples those that have some."""
+    for folder in folders:
+        collection = load_collection(folder)
+        yield collection.name, measure(folder, work)
+        for exampled in with_examples([collection], examples) if examples else ():
+            if not exampled.name.endswith(HALF):
+                save_collection(exampled, made / exampled.name)
+                yield f"{exampled.name}, with examples", measure(made / exampled.name, work)
+
+
+def table(report: Row) -> list[str]:
+    """Return a row for each collection and kind of requests that nothing fits."""
+    heads = ["requests", "a right skill fits", "or may fit", "nDCG@10", "ECE", "nothing fits"]
+    heads += ["answered", 'told "none"', "AUROC"]
+    lines = []
+    for name, row in report["collections"].items():
+        first = [f"{name}: {row['requests']}", *map(_percent, (row["kept"], row["perhaps"]))]
+        first += [f"{100 * row['nDCG@10']:.1f}", f"{row['ECE']:.3f}"]
+        beside = [_unanswered(*item) for item in row["unanswerable"].items()] or [[""] * 4]
+        lines += [[*first, *beside[0]], *([""] * len(first) + more for more in beside[1:])]
+    return markdown_tables.table(heads, lines)
+
+
+def _unanswered(kind: str, said: Row) -> list[str]:
+    shares = map(_percent, (said["answered"], said["none"]["list"]))
+    return [f"{kind}: {said['requests']}", *shares, f"{said['AUROC']:.3f}"]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure collections and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("collections", nargs="+", type=Path)
+    parser.add_argument("--examples", type=Path, help="example requests of the collections")
+    parser.add_argument("--work", type=Path, help="keep the indexes here for the next run")
+    parser.add_argument("--results", type=Path, help="write the shares to a file too")
+    args = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as temporary:
+        made = Path(temporary)
+        work = args.work or made / "work"
+        report = {"collections": dict(rows(args.collections, args.examples, work, made))}
+    print("\n".join(table(report)))
+    if args.results:
+        save_report(report, args.results)
+
+
+if __name__ == "__main__":
+    main()
