@@ -275,7 +275,7 @@ def _advise_on_text(standing: Standing, document: Document) -> Iterator[str]:
     if not standing.has_rival or standing.behind(_OF_MEANING) >= LEAST:
         name = shlex.quote(standing.skill)
         if not document.examples:
-            yield f"give it requests like this one as examples: skillsearch enrich {name}"
+            yield f"give it requests like this one as examples: skillsearch enrich --pending {name}"
         elif standing.own("cosine_examples") < LEAST:
             count = counted(len(document.examples), "example request")
             yield f"none of its {count} comes near this one; add one that does"

@@ -322,7 +322,7 @@ def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
         said = "hub: it is near whatever is asked, so it ranks lower; say what it does"
         yield Check("audit", "warning", said)
     said = f"{counted(len(document.examples), 'example request')} to find it by"
-    cure = f"to have some: skillsearch enrich {shlex.quote(index.handle(document))}"
+    cure = f"to have some: skillsearch enrich --pending {shlex.quote(index.handle(document))}"
     none = f"no example requests to find it by; {cure}"
     yield Check("examples", "ok", said if document.examples else none)
 

@@ -66,7 +66,7 @@ def test_nothing_keeps_a_good_skill_out(index, drinks, explain):
         "ok",
         f"{drinks / 'steep-tea' / 'SKILL.md'}; root: {drinks} (alias drinks)",
     )
-    assert only(answer, "examples")[1].endswith("skillsearch enrich steep-tea")
+    assert only(answer, "examples")[1].endswith("skillsearch enrich --pending steep-tea")
     assert answer.standing is None
 
 
