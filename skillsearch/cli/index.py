@@ -151,6 +151,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(user_folders.cache_dir())
+    _say_note(_below_no_root(only, index_roots))
     if report.generation != generation:
         _say_note(_unvetted(index_roots))
 
@@ -267,6 +268,19 @@ def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
     own = ["--index-dir", str(config.user_index_dir())]
     note = f"this is the index of the project, which {file} names. To add to your own instead: "
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
+
+
+def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
+    """Return what to know about paths to look at that no root of the index holds or lies below."""
+    folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
+
+    def is_known(path: Path) -> bool:
+        return any(path.is_relative_to(each) or each.is_relative_to(path) for each in folders)
+
+    stray = [path for path in only if not (is_known(path) or is_known(path.resolve()))]
+    names = listed(map(str, stray), SHOWN_ROOTS)
+    cure = "correct the path, or add its folder: skillsearch index FOLDER"
+    return f"no root of this index holds {names}; {cure}" if stray else ""
 
 
 def _unvetted(roots: Sequence[types.Root]) -> str:

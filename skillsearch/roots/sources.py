@@ -60,6 +60,7 @@ WELL_KNOWN = "/.well-known/agent-skills/index.json"
 """Where a server says which skills it offers: Agent Skills Discovery, version 0.2."""
 SKILL_SERVER = "mcp+"
 """What a URL of an MCP server begins with that offers skills (the extension SEP-2640)."""
+_HOST = lazy_pattern(r"https?://[^/?]+/?")
 _UNPLAIN = lazy_pattern(r"[^\w.-]+")
 
 
@@ -208,8 +209,7 @@ def added_source(text: str) -> str:
             "OWNER/REPO, a folder, an archive, a URL, or https://HOST."
         )
     source = source_of(text)
-    is_host = source.startswith(("http://", "https://")) and _path(source) in ("", "/")
-    return source.rstrip("/") + WELL_KNOWN if is_host and "?" not in source else source
+    return source.rstrip("/") + WELL_KNOWN if _HOST.fullmatch(source) else source
 
 
 def is_well_known(source: str) -> bool:
