@@ -136,8 +136,8 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 
 @click.command("show")
 @click.argument("name", shell_complete=complete_name)
-@click.option("--body", "part", flag_value="body", help="Print the body, without its chunks.")
-@click.option("--files", "part", flag_value="files", help="Print the names of its files.")
+@click.option("--body", "shows_body", is_flag=True, help="Print the body, without its chunks.")
+@click.option("--files", "lists_files", is_flag=True, help="Print the names of its files.")
 @click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")
 @click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
 @options.all_projects
@@ -145,15 +145,25 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.header
 @options.as_json(lambda m: m.SHOW)
 def show_command(
-    name: str, part: str | None, file: str | None, chunk: str | None, as_json: bool
+    name: str,
+    shows_body: bool,
+    lists_files: bool,
+    file: str | None,
+    chunk: str | None,
+    as_json: bool,
 ) -> None:
     """Show a skill, or part of it.
 
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
     as it is now. An unknown name exits with 1 and suggests similar ones.
     """
-    parts = {f"--{part}": part, "--file": file, "--chunk": chunk}
-    used = [option for option, value in parts.items() if value is not None]
+    parts = {
+        "--body": shows_body,
+        "--files": lists_files,
+        "--file": file is not None,
+        "--chunk": chunk is not None,
+    }
+    used = [option for option, is_used in parts.items() if is_used]
     refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
     settings = read_settings()
     index = open_fresh(settings, say)
@@ -176,11 +186,11 @@ def show_command(
         body = parse_chunks(skill.body)
         if as_json:
             record = _record(skill, document, root, body)
-            emit_json({**record, "body": body.core} if part == "body" else record)
-        elif part == "body":
+            emit_json({**record, "body": body.core} if shows_body else record)
+        elif shows_body:
             _show_body(body, root)
         else:
-            rows = None if part else _skill_rows(skill, document, root, body.chunks)
+            rows = None if lists_files else _skill_rows(skill, document, root, body.chunks)
             _show_with_files(skill, rows)
 
 

@@ -305,6 +305,7 @@ def prompt_command(
         (every_skill and words) or not any((words, every_skill, names)),
         'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.',
     )
+    refuse(required and not names, "--required is for the skills of --load NAME.")
     settings = read_settings()
     index, text = open_fresh(settings, say), request_text(words)
     library = SkillLibrary.of_index(index, settings.selection)
