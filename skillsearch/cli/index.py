@@ -31,6 +31,7 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.config import Settings
 from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
 from skillsearch.index.scope import View, is_in_scope
@@ -153,7 +154,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
     prune_archives(user_folders.cache_dir())
     _say_note(_below_no_root(only, index_roots))
     if report.generation != generation:
-        _say_note(_unvetted(index_roots))
+        _say_note(_unvetted(index_roots, index_option(folder.path, change.settings)))
 
 
 def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
@@ -283,15 +284,18 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
     return f"no root of this index holds {names}; {cure}" if stray else ""
 
 
-def _unvetted(roots: Sequence[types.Root]) -> str:
-    """Return what to know about roots that nobody vouches for and that are seen from here."""
+def _unvetted(roots: Sequence[types.Root], option: str) -> str:
+    """Return what to know about roots that nobody vouches for and that are seen from here.
+
+    The `option` names the index in commands, if it has to.
+    """
     here = View.of(Path.cwd())
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
     if not doubted:
         return ""
     first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
-    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
+    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}{option}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 
 

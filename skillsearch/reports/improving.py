@@ -16,6 +16,7 @@ from typing import Self
 from skillsearch.errors import EditError, QueryError, SkillError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.trial import Trial
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.enrich import ExampleEntry
 from skillsearch.library.user_examples import change_examples
@@ -84,7 +85,8 @@ class Improving:
         if not measured:
             raise SkillError(
                 _NO_REQUESTS.format(
-                    one_line(self.document.name, 80), shlex.quote(self.index.handle(self.document))
+                    one_line(self.document.name, 80),
+                    shlex.quote(self.index.handle(self.document)) + index_option(self.index.folder),
                 )
             )
         try:

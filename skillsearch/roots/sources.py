@@ -104,8 +104,11 @@ def source_of(root: str | Path) -> str:
     """Return the canonical spelling of a root: a URL without its fragment, or an absolute path.
 
     A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A fragment that
-    names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`.
+    names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`, and
+    so does an empty text, which would mean the working folder.
     """
+    if root == "":
+        raise RootError("A root is empty; name a path, or . for this folder.")
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
         with suppress(RuntimeError):  # no user has the name after the ~

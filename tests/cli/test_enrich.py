@@ -117,10 +117,10 @@ def test_named_skills_alone_are_asked_for(indexed, writer):
     "args",
     [("why", "steep-tea"), ("why", "steep-tea", "a hot drink"), ("improve", "steep-tea")],
 )
-def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, args):
+def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, cli, args):
     done = indexed(*args)
-    said = re.search(r"skillsearch (enrich .*steep-tea)", done.stdout + done.stderr)
-    asked = json.loads(indexed(*shlex.split(said[1]), "--json").stdout)
+    said = re.search(r"skillsearch (enrich .*steep-tea.*)", done.stdout + done.stderr)
+    asked = json.loads(cli(*shlex.split(said[1]), "--json").stdout)
     assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
 
 
