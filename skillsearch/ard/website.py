@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.errors import CacheError, ConfigError, is_missing
+from skillsearch.errors import CacheError, ConfigError, StorageError, is_missing
 from skillsearch.files.atomic_files import read_record, write_record, written_beside
 from skillsearch.files.openat import open_file, open_folder, read_opened, using
 from skillsearch.json_values import list_of, object_of, text_of
@@ -40,7 +40,7 @@ def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
     """Write files below a folder in their order, and remove what an earlier run left there.
 
     A ConfigError, and nothing is changed, if something is in the way that is not ours or was
-    changed since. Each file is replaced in one step.
+    changed since. Each file is replaced in one step; a StorageError if one cannot be written.
     """
     wanted = {path.lstrip("/"): data for path, data in files.items()}
     try:
@@ -50,7 +50,7 @@ def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
         _refuse_foreign(folder, wanted, before, there)
         return _write(folder, wanted, before, there)
     except OSError as exc:
-        raise ConfigError(
+        raise StorageError(
             f"The website cannot be written to {visible(str(folder))}: {exc.strerror or exc}. Mend "
             "that, or name another folder."
         ) from exc

@@ -136,8 +136,8 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 
 @click.command("show")
 @click.argument("name", shell_complete=complete_name)
-@click.option("--body", "part", flag_value="body", help="Print the body, without its chunks.")
-@click.option("--files", "part", flag_value="files", help="Print the names of its files.")
+@click.option("--body", "shows_body", is_flag=True, help="Print the body, without its chunks.")
+@click.option("--files", "lists_files", is_flag=True, help="Print the names of its files.")
 @click.option("--file", metavar="PATH", help="Print one of its files, such as references/a.md.")
 @click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
 @options.all_projects
@@ -145,14 +145,19 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.header
 @options.as_json(lambda m: m.SHOW)
 def show_command(
-    name: str, part: str | None, file: str | None, chunk: str | None, as_json: bool
+    name: str,
+    shows_body: bool,
+    lists_files: bool,
+    file: str | None,
+    chunk: str | None,
+    as_json: bool,
 ) -> None:
     """Show a skill, or part of it.
 
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
     as it is now. An unknown name exits with 1 and suggests similar ones.
     """
-    _check_parts({f"--{part}": part, "--file": file, "--chunk": chunk})
+    _check_parts({"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk})
     settings = read_settings()
     index = open_fresh(settings, say)
     document = index.find(name, scope_of(settings.selection))
@@ -171,17 +176,17 @@ def show_command(
     else:
         body = parse_chunks(skill.body)
         if as_json:
-            emit_json(_record(skill, document, root, body, with_body=part == "body"))
-        elif part == "body":
+            emit_json(_record(skill, document, root, body, with_body=shows_body))
+        elif shows_body:
             _show_body(body, root)
         else:
-            rows = None if part else _skill_rows(skill, document, root, body.chunks)
+            rows = None if lists_files else _skill_rows(skill, document, root, body.chunks)
             _show_with_files(skill, rows)
 
 
-def _check_parts(parts: Mapping[str, str | None]) -> None:
+def _check_parts(parts: Mapping[str, str | bool | None]) -> None:
     """Refuse options that each ask for another part of a skill."""
-    used = [option for option, value in parts.items() if value is not None]
+    used = [option for option, value in parts.items() if value not in (None, False)]
     refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
 
 

@@ -31,6 +31,7 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.config import Settings
 from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
 from skillsearch.index.scope import View, is_in_scope
@@ -151,8 +152,9 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(user_folders.cache_dir())
+    _say_note(_below_no_root(only, index_roots))
     if report.generation != generation:
-        _say_note(_unvetted(index_roots))
+        _say_note(_unvetted(index_roots, index_option(folder.path, change.settings)))
 
 
 def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
@@ -269,15 +271,31 @@ def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
 
 
-def _unvetted(roots: Sequence[types.Root]) -> str:
-    """Return what to know about roots that nobody vouches for and that are seen from here."""
+def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
+    """Return what to know about paths to look at that no root of the index holds or lies below."""
+    folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
+
+    def is_known(path: Path) -> bool:
+        return any(path.is_relative_to(each) or each.is_relative_to(path) for each in folders)
+
+    stray = [path for path in only if not (is_known(path) or is_known(path.resolve()))]
+    names = listed(map(str, stray), SHOWN_ROOTS)
+    cure = "correct the path, or add its folder: skillsearch index FOLDER"
+    return f"no root of this index holds {names}; {cure}" if stray else ""
+
+
+def _unvetted(roots: Sequence[types.Root], option: str) -> str:
+    """Return what to know about roots that nobody vouches for and that are seen from here.
+
+    The `option` names the index in commands, if it has to.
+    """
     here = View.of(Path.cwd())
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
     if not doubted:
         return ""
     first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
-    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}"
+    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}{option}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 
 

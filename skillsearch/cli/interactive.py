@@ -120,7 +120,7 @@ def _read_body(index: SkillIndex, doc_id: str) -> str:
 )
 @click.option(
     "--reports",
-    type=options.FOLDER,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Show the pages that skillsearch eval --html has saved there.",
 )

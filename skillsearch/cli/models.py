@@ -23,7 +23,7 @@ from skillsearch.budget import costs
 from skillsearch.budget.hosts import Listing
 from skillsearch.evaluation import types as evaluation
 from skillsearch.evaluation.confusables import Confusion
-from skillsearch.execution.types import OutputFile, RunResult, StagedInput
+from skillsearch.execution.types import Capabilities, OutputFile, RunResult, StagedInput
 from skillsearch.hosts.library_moves import Move
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
@@ -76,8 +76,10 @@ STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
 STATUS |= {"roots": [some(types.Root) | {"path": str}]}
 ENTRIES = [some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
 OUTPUT = some(OutputFile) | {"ref": str}
-RUN = some(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
-RUN["staged_inputs?"] = [some(StagedInput, "name size_bytes mime_type") | {"original_name": str}]
+RAN = some(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
+RAN["staged_inputs?"] = [some(StagedInput, "name size_bytes mime_type") | {"original_name": str}]
+EXECUTOR = some(Capabilities) | {"name": str, "available": bool, "reason": str}
+RUN = (RAN, {"executors": [EXECUTOR]})
 CUT = "shortened name_only omitted hidden"
 LISTING = some(Listing, without="fates") | each([str], CUT)
 LISTING["counts"] = each(int, f"whole {CUT}")

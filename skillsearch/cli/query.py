@@ -17,6 +17,7 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_
 from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import answer_queries, near_names, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.text.provenance import body_warning, left_out, shown_name, source_tag
@@ -226,9 +227,11 @@ def _show(answer: Answer, *, as_json: bool) -> None:
     if result.state == "none":
         is_low = result.threshold <= _LOW_THRESHOLD
         lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
+        settings = read_settings()
+        option = index_option(settings.index_dir.absolute(), settings)
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
-            "or look at what there is: skillsearch list"
+            f"or look at what there is: skillsearch list{option}"
         )
     elif is_terminal():
         from skillsearch.cli.tables import print_hits, print_perhaps
@@ -310,6 +313,7 @@ def prompt_command(
     from skillsearch.library.skill_library import SkillLibrary
 
     refuse((every_skill and words) or not any((words, every_skill, names)), _WHAT_TO_PROMPT)
+    refuse(required and not names, "--required is for the skills of --load NAME.")
     settings = read_settings()
     index, text = open_fresh(settings, say), request_text(words)
     library = SkillLibrary.of_index(index, settings.selection)

@@ -73,7 +73,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     "--root",
     "roots",
     multiple=True,
-    type=click.Path(),
+    type=options.NamedPath(readable=False),
     metavar="ROOT",
     help="Find NAME in this folder, archive or URL, not in the index. Repeatable.",
 )
@@ -97,7 +97,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     "--input",
     "inputs",
     multiple=True,
-    type=click.Path(),
+    type=options.NamedPath(readable=False),
     metavar="FROM[=TO]",
     help="Copy a file or folder to TO in the workspace. [default TO: work/inputs/] Repeatable.",
 )

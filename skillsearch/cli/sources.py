@@ -33,10 +33,11 @@ from skillsearch.text.safe_text import counted, listed
 from skillsearch.types import Json
 
 _MOST_NAMED = 10
+_SOURCE = options.NamedPath(readable=False)
 
 
 @click.command("add")
-@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
 @options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
@@ -97,7 +98,7 @@ def _pin(entry: LockedSource) -> None:
 
 
 @click.command("remove")
-@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...")
+@click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
 @options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
 def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
@@ -160,7 +161,7 @@ def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
 
 
 @click.command("update")
-@click.argument("texts", nargs=-1, metavar="[SOURCE]...")
+@click.argument("texts", nargs=-1, metavar="[SOURCE]...", type=_SOURCE)
 @click.option("--yes", is_flag=True, help="Take what has changed without asking.")
 @options.index_dir
 @options.as_json(lambda m: {"sources": [m.UPDATED]})
@@ -182,6 +183,8 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
         build_index(RootChange(how="keep", settings=_own(read_settings())))
     if as_json:
         emit_json({"sources": records})
+    elif not locked:
+        say("Nothing was added, so there is nothing to update. See: skillsearch add --help")
     elif "changed" in states:
         say("To take it: skillsearch update --yes")
     return int("changed" in states or "failed" in states)

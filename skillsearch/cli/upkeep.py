@@ -20,6 +20,7 @@ from skillsearch.config import Settings, load_settings
 from skillsearch.daemon import client
 from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_index
 from skillsearch.json_values import checked, objects_of, text_of
 from skillsearch.types import JsonObject, Root
@@ -61,7 +62,8 @@ def status_command(as_json: bool) -> int:
     rows = _status_rows(record, index.opened.settings.roots)
     output.show_record(record, rows, as_json=as_json)
     if not record["in_sync"]:
-        say(f"The index differs from the disk ({changes}); run: skillsearch index")
+        option = index_option(index.folder, settings)
+        say(f"The index differs from the disk ({changes}); run: skillsearch index{option}")
     is_changed = any(entry["problem"] for entry in record["sources"])
     return 0 if record["in_sync"] and not is_changed else 1
 

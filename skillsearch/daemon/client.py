@@ -141,7 +141,8 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise DaemonError(f"The daemon cannot be started: {exc}") from exc
+        reason = getattr(exc, "strerror", None) or exc
+        raise DaemonError(f"The daemon cannot be started: {reason}") from exc
     if run.returncode:
         lines = run.stderr.decode(errors="replace").split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), "no reason given")

@@ -27,7 +27,7 @@ import skillsearch
 from skillsearch import errors
 from skillsearch.daemon import client
 from skillsearch.environ import settle, use_one_blas_thread
-from skillsearch.errors import DaemonError, SkillSearchError, answered
+from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
 from skillsearch.files.private import make_private
 from skillsearch.text.safe_text import one_line
 
@@ -217,8 +217,10 @@ def main() -> None:
     folder = Path(client.socket_path()).parent
     try:
         taken = listen(folder)
-    except (DaemonError, OSError) as exc:
+    except DaemonError as exc:
         sys.exit(one_line(str(exc)))
+    except OSError as exc:
+        sys.exit(one_line(machine_problem(exc)))
     if taken is None or os.fork():
         os._exit(0)
     # Leave the session, working folder and streams of our parent.

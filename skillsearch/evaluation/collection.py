@@ -35,6 +35,7 @@ EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with 
 _T = TypeVar("_T")
 _Ids: TypeAlias = tuple[AbstractSet[str], AbstractSet[str]]
 """Ids of all queries and of all documents."""
+DEFAULT_SPLIT = "test"
 _QRELS = ("query-id", "corpus-id", "score")
 _IGNORE = _QRELS[:2]
 _OPTIONAL = "negatives.jsonl"
@@ -90,7 +91,7 @@ class _Record:
         return tuple(_SURROGATE.sub("\ufffd", item) for item in values)
 
 
-def load_collection(folder: Path, split: str = "test") -> Collection:
+def load_collection(folder: Path, split: str = DEFAULT_SPLIT) -> Collection:
     """Load and check the collection in a folder, and name it after that.
 
     BEIR's ``title`` and ``text`` are name and description; if a title is blank, the id is the name.
@@ -183,7 +184,10 @@ def _query(query_id: str, record: _Record) -> JudgedQuery:
 
 
 def _qrels_path(folder: Path, split: str) -> Path:
-    for path in (folder / "qrels.tsv", folder / "qrels" / f"{split}.tsv"):
+    whole, part = folder / "qrels.tsv", folder / "qrels" / f"{split}.tsv"
+    if whole.exists() and split != DEFAULT_SPLIT and not part.exists():
+        raise EvaluationError(f"{whole} holds all judgments of its collection; leave out --split.")
+    for path in (whole, part) if split == DEFAULT_SPLIT else (part,):
         if path.exists():
             return path
     splits = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv")))

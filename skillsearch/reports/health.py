@@ -30,6 +30,7 @@ from skillsearch.index.host_roots import usual_folders
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import count_languages, in_words
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -197,7 +198,8 @@ def check_index(settings: Settings) -> Iterator[Check]:
     yield Check("example requests", "ok", exampled_in_words(exampled, len(index)))
     yield from _check_roots([root.path for root in opened.settings.roots], opened.settings.roots)
     changed = index.differences()
-    stale = f"{changed}; run: skillsearch index" if len(changed) else ""
+    again = f"skillsearch index{index_option(folder.path, settings)}"
+    stale = f"{changed}; run: {again}" if len(changed) else ""
     yield Check.of("index = disk", "nothing was added, changed or removed", stale)
     yield Check("languages", "ok", in_words(count_languages(index.documents())) or "no skills")
     yield from _check_places(index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import shlex
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,9 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from skillsearch.errors import EditError, SkillError
+from skillsearch.errors import EditError, QueryError, SkillError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.trial import Trial
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.enrich import ExampleEntry
 from skillsearch.library.user_examples import change_examples
@@ -30,12 +32,17 @@ from skillsearch.types import Progress
 _REQUEST_KEYS = ("request", "query", "text")
 _NO_REQUESTS = (
     "There are no requests for {}: write some to a file, a line each, and name it with --requests; "
-    "or have them written: skillsearch enrich"
+    "or have them written: skillsearch enrich --pending {}"
 )
 
 
 def read_requests(data: bytes) -> list[str]:
-    """Read lines, each a request or JSON: a text, or an object with ``request`` or ``query``."""
+    """Read lines, each a request or JSON: a text, or an object with ``request`` or ``query``.
+
+    A QueryError if the bytes are no text.
+    """
+    if b"\0" in data:
+        raise QueryError("The requests hold NUL bytes, so they are no text; save them as UTF-8.")
     return list(filter(None, map(_request, data.decode("utf-8-sig", "replace").splitlines())))
 
 
@@ -76,7 +83,12 @@ class Improving:
         """Return what to change; a SkillError without requests, or if the file cannot be edited."""
         made_from, measured, _ = split([*texts, *own_requests(self.index, self.document)])
         if not measured:
-            raise SkillError(_NO_REQUESTS.format(one_line(self.document.name, 80)))
+            raise SkillError(
+                _NO_REQUESTS.format(
+                    one_line(self.document.name, 80),
+                    shlex.quote(self.index.handle(self.document)) + index_option(self.index.folder),
+                )
+            )
         try:
             with_description(self.data, self.document.description)
         except EditError as exc:

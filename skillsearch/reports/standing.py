@@ -180,8 +180,13 @@ def _said(explained: Explanation) -> set[str]:
     return {term for field in fields for term in explained.matched_terms.get(field, ())}
 
 
-def check_standing(standing: Standing, document: Document, root: Root) -> Iterator[Check]:
-    """Say in words how a skill stands, what the best hit has more of, and what to change."""
+def check_standing(
+    standing: Standing, document: Document, root: Root, option: str = ""
+) -> Iterator[Check]:
+    """Say in words how a skill stands, what the best hit has more of, and what to change.
+
+    The `option` names the index in commands, if it has to.
+    """
     by = listed((_NOMINATORS[name] for name in standing.nominators), len(_NOMINATORS))
     none = "nothing brings it in: neither its words nor its meaning are among the best"
     yield Check.of("candidate", f"brought in by {by}", "" if by else none, "error")
@@ -193,7 +198,7 @@ def check_standing(standing: Standing, document: Document, root: Root) -> Iterat
     else:
         yield Check("first", "ok", f"{standing.best}, score {standing.best_score:.2f}")
         yield from _compare(standing)
-    for advice in _advise(standing, document, root):
+    for advice in _advise(standing, document, root, option):
         yield Check("to change it", "ok", advice)
 
 
@@ -243,14 +248,14 @@ def _compare(standing: Standing) -> Iterator[Check]:
         yield Check("ahead", "ok", detail)
 
 
-def _advise(standing: Standing, document: Document, root: Root) -> Iterator[str]:
+def _advise(standing: Standing, document: Document, root: Root, option: str) -> Iterator[str]:
     """Yield what to change so that a skill fits, each because of a figure."""
     if standing.state == "fits":
         return
-    yield from _advise_on_text(standing, document)
+    yield from _advise_on_text(standing, document, option)
     if standing.own(UNVETTED) < 0:
         path = shlex.quote(str(root.path))
-        yield f"vouch for its root, if you do: {VOUCH.replace('ROOT', path)}"
+        yield f"vouch for its root, if you do: {VOUCH.replace('ROOT', path)}{option}"
     if standing.score >= standing.threshold and standing.rank > standing.n:
         yield f"show more skills: -n {standing.rank}"
     elif standing.state == "perhaps":
@@ -264,7 +269,7 @@ def _advise(standing: Standing, document: Document, root: Root) -> Iterator[str]
         )
 
 
-def _advise_on_text(standing: Standing, document: Document) -> Iterator[str]:
+def _advise_on_text(standing: Standing, document: Document, option: str) -> Iterator[str]:
     if not (standing.nominators or standing.lacking):
         yield "if it is for such requests: say so in its description, which has nothing of this one"
         return
@@ -273,9 +278,9 @@ def _advise_on_text(standing: Standing, document: Document) -> Iterator[str]:
         body = f"; its body has {listed(standing.in_body, _MOST_WORDS)}" if standing.in_body else ""
         yield f"say in its name or description what the request says: {words}{body}"
     if not standing.has_rival or standing.behind(_OF_MEANING) >= LEAST:
-        name = shlex.quote(standing.skill)
         if not document.examples:
-            yield f"give it requests like this one as examples: skillsearch enrich {name}"
+            command = f"skillsearch enrich --pending {shlex.quote(standing.skill)}{option}"
+            yield f"give it requests like this one as examples: {command}"
         elif standing.own("cosine_examples") < LEAST:
             count = counted(len(document.examples), "example request")
             yield f"none of its {count} comes near this one; add one that does"

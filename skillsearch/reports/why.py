@@ -20,6 +20,7 @@ from skillsearch.hosts.table import hosts, library_folder, title_of
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.indexing.reading import read_file
 from skillsearch.index.names import find_by_name, find_shadowed, freely, nearest_names
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.relatives import family_of
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import View, folders_of, is_in_scope, scope_of, without_scope
@@ -106,7 +107,9 @@ def explain_skill(
         if standing.skill != handle:
             said = f"what follows is of {standing.skill}, which is shown instead"
             checks.append(Check("copies", "warning", said))
-        checks += check_standing(standing, document, index.root_of(document))
+        checks += check_standing(
+            standing, document, index.root_of(document), index_option(index.folder)
+        )
     return Why(handle, tuple(checks), document.doc_id, document.path, standing)
 
 
@@ -149,12 +152,12 @@ def check_absent(index: SkillIndex, name: str, selection: Selection = ()) -> Ite
 
 def _sightings(index: SkillIndex, name: str, folder: Path) -> Iterator[tuple[str, str]]:
     """Yield the path of each skill of a name that is not indexed, and why not."""
-    wanted = name_hash(name)
+    wanted, option = name_hash(name), index_option(index.folder)
     for item in index.diagnostics():
         yield from _reported(item, wanted)
     for path in index.differences().added:
         if name_hash(Path(path).parent.name) == wanted:
-            yield path, "it is new, and not indexed yet; to do that: skillsearch index"
+            yield path, f"it is new, and not indexed yet; to do that: skillsearch index{option}"
     for report in report_folders(index, folder):
         if report.state in _OUT:
             reason = _reason(report)
@@ -215,7 +218,7 @@ def check_skill(
     yield _check_name(index, document, store)
     yield _check_family(index, document, store)
     yield _check_offer(document)
-    yield _check_trust(root)
+    yield _check_trust(root, index_option(index.folder))
     yield from _check_text(index, document)
     yield from _check_hosts(index, document, selection, window)
 
@@ -293,25 +296,25 @@ def _check_offer(document: Document) -> Check:
     )
 
 
-def _check_trust(root: Root) -> Check:
+def _check_trust(root: Root, option: str) -> Check:
     good = "its root is vetted, so that prompt and hook may offer it"
     vouch = VOUCH.replace("ROOT", shlex.quote(str(root.path)))
     bad = f"nobody vouches for its root ({root.trust}): prompt and hook leave it out; if you do: "
-    return Check.of("trust", good, "" if root.trust == "vetted" else f"{bad}{vouch}")
+    return Check.of("trust", good, "" if root.trust == "vetted" else f"{bad}{vouch}{option}")
 
 
 def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
     """Read the skill as it is now, audit it, and count its example requests."""
-    path, root = Path(document.path), Path(document.root)
+    path, root, option = Path(document.path), Path(document.root), index_option(index.folder)
     try:
         data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
         skill, reported = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
     except (ParseError, OSError) as exc:
-        said = f"it cannot be read any more: {one_line(str(exc))} Then: skillsearch index"
+        said = f"it cannot be read any more: {one_line(str(exc))} Then: skillsearch index{option}"
         yield Check("file", "error", said)
         return
     is_stale = skill.content_hash != document.content_hash
-    changed = "it has changed since it was indexed; to index it: skillsearch index"
+    changed = f"it has changed since it was indexed; to index it: skillsearch index{option}"
     yield Check.of("file", "as it was indexed", changed if is_stale else "")
     for item in reported:
         if item.severity != "note":
@@ -322,7 +325,8 @@ def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
         said = "hub: it is near whatever is asked, so it ranks lower; say what it does"
         yield Check("audit", "warning", said)
     said = f"{counted(len(document.examples), 'example request')} to find it by"
-    cure = f"to have some: skillsearch enrich {shlex.quote(index.handle(document))}"
+    name = shlex.quote(index.handle(document))
+    cure = f"to have some: skillsearch enrich --pending {name}{option}"
     none = f"no example requests to find it by; {cure}"
     yield Check("examples", "ok", said if document.examples else none)
 

@@ -155,7 +155,8 @@ class _Deadline:
         if has_passed and (error is None or is_ours):
             reason = f"it took more than {self._seconds:g} s"
         elif is_ours:
-            reason = str(getattr(error, "reason", error)) or type(error).__name__
+            cause = getattr(error, "reason", error)
+            reason = str(getattr(cause, "strerror", None) or cause) or type(error).__name__
         else:
             return
         raise UnreachableError(

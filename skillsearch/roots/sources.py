@@ -60,6 +60,7 @@ WELL_KNOWN = "/.well-known/agent-skills/index.json"
 """Where a server says which skills it offers: Agent Skills Discovery, version 0.2."""
 SKILL_SERVER = "mcp+"
 """What a URL of an MCP server begins with that offers skills (the extension SEP-2640)."""
+_HOST = lazy_pattern(r"https?://[^/?]+/?")
 _UNPLAIN = lazy_pattern(r"[^\w.-]+")
 
 
@@ -106,10 +107,13 @@ def source_of(root: str | Path) -> str:
     """Return the canonical spelling of a root: a URL without its fragment, or an absolute path.
 
     A root is a path, relative or with ``~``; a ``file://`` URL of one; or a URL. A fragment that
-    names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`.
+    names a folder of an archive stays. A ``file://`` URL of another machine raises `RootError`, and
+    so does an empty text, which would mean the working folder.
     """
     if isinstance(root, Path) and root.is_absolute():
         return str(root)
+    if root == "":
+        raise RootError("A root is empty; name a path, or . for this folder.")
     if isinstance(root, Path) or not is_url(root):
         path = Path(root)
         with suppress(RuntimeError):  # no user has the name after the ~
@@ -213,8 +217,7 @@ def added_source(text: str) -> str:
             "OWNER/REPO, a folder, an archive, a URL, or https://HOST."
         )
     source = source_of(text)
-    is_host = source.startswith(("http://", "https://")) and _path(source) in ("", "/")
-    return source.rstrip("/") + WELL_KNOWN if is_host and "?" not in source else source
+    return source.rstrip("/") + WELL_KNOWN if _HOST.fullmatch(source) else source
 
 
 def is_well_known(source: str) -> bool:

@@ -9,7 +9,7 @@ import pytest
 
 from skillsearch.ard import website
 from skillsearch.ard.website import RECORD, write_website
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, StorageError
 from skillsearch.files.atomic_files import read_record, write_record
 
 FILES = {
@@ -180,6 +180,6 @@ def test_a_damaged_record_is_said_to_be(site, data):
 
 def test_a_file_in_place_of_the_folder_is_refused(site):
     site.write_text("mine")
-    with pytest.raises(ConfigError, match="cannot be written to"):
+    with pytest.raises(StorageError, match="cannot be written to"):
         write_website(site, FILES)
     assert site.read_text() == "mine"

@@ -2,6 +2,7 @@
 
 import base64
 import io
+import itertools
 import json
 import re
 import shutil
@@ -88,6 +89,16 @@ def test_show_prints_a_body_the_files_or_a_text_as_it_is(indexed, drinks):
     assert indexed("show", "steep-tea", "--file", "notes.md").stdout == "one\n\ttwo\n"
     record = json.loads(indexed("show", "steep-tea", "--file", "notes.md", "--json").stdout)
     assert record == {"name": "steep-tea", "file": "notes.md", "bytes": 9, "text": "one\n\ttwo\n"}
+
+
+PARTS = (("--body",), ("--files",), ("--file", ""), ("--chunk", ""))
+
+
+@pytest.mark.parametrize("parts", list(itertools.combinations(PARTS, 2)))
+def test_show_refuses_two_parts_at_once(indexed, parts):
+    done = indexed("show", "steep-tea", *itertools.chain(*parts))
+    assert done.exit_code == 2
+    assert f"{parts[0][0]} and {parts[1][0]} ask for different things" in done.stderr
 
 
 @pytest.mark.parametrize("data", [b"\x89PNG\x00\x01", b"caf\xe9"])

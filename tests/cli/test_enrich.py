@@ -104,6 +104,26 @@ def test_what_is_pending_is_asked_for_and_what_comes_back_is_kept_and_found(inde
     assert "0 skills without examples" in indexed("enrich", "--pending").stderr
 
 
+def test_named_skills_alone_are_asked_for(indexed, writer):
+    asked = json.loads(indexed("enrich", "--pending", "steep-tea", "--json").stdout)
+    assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
+    assert indexed("enrich", "--pending", "steep-tee").exit_code == 1
+    assert indexed("enrich", "steep-tea", "--command", writer(), "--yes").exit_code == 0
+    assert list(kept()) == ["steep-tea"]
+    assert "0 skills without examples" in indexed("enrich", "--pending", "steep-tea").stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [("why", "steep-tea"), ("why", "steep-tea", "a hot drink"), ("improve", "steep-tea")],
+)
+def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, cli, args):
+    done = indexed(*args)
+    said = re.search(r"skillsearch (enrich .*steep-tea.*)", done.stdout + done.stderr)
+    asked = json.loads(cli(*shlex.split(said[1]), "--json").stdout)
+    assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
+
+
 def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
     """Nothing else is called, and nothing in a skill can begin a line of it."""
     catch = tmp_path / "catch.py"
@@ -370,7 +390,7 @@ def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
     [
         (),
         ("--pending", "--list"),
-        ("--pending", "brew-coffee"),
+        ("--list", "brew-coffee"),
         ("--pending", "--stale"),
         ("--forget",),
         ("--pending", "-n", "0"),

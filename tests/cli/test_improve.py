@@ -88,6 +88,7 @@ def test_the_examples_of_a_skill_stay_with_it(improve):
         ((), {"name": "steep-coffee"}, 1, "steep-coffee"),
         ((), {"stdin": ""}, 1, "There are no requests for steep-tea"),
         ((), {"stdin": "x" * (1 << 21)}, 2, "1 MiB at most"),
+        ((), {"stdin": "steep tea".encode("utf-16")}, 2, "no text; save them as UTF-8"),
     ],
 )
 def test_what_cannot_be_done_is_refused_with_the_next_step(improve, args, given, code, said):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 import shutil
 from pathlib import Path
@@ -325,7 +326,18 @@ def test_what_lies_on_this_machine_is_no_repository(cli, make_skill):
 
 
 @pytest.mark.parametrize(
-    "args", [["index", ""], ["index", ".", ""], ["list", "--index-dir", ""], ["budget", ""]]
+    "args",
+    [
+        ["index", ""],
+        ["index", ".", ""],
+        ["list", "--index-dir", ""],
+        ["budget", ""],
+        ["add", ""],
+        ["remove", ""],
+        ["update", ""],
+        ["run", "brew-coffee", "--root", "", "--", "ls"],
+        ["run", "brew-coffee", "--input", "", "--", "ls"],
+    ],
 )
 def test_an_empty_path_is_not_the_working_folder(cli, args):
     result = cli(*args)
@@ -400,6 +412,31 @@ def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_di
     report = json.loads(cli("index", "--only", path, "--json").stdout)
     assert (report["indexed"], report["reused"]) == (3, 2)
     assert json.loads(cli("index", "--json").stdout)["indexed"] == 4
+
+
+def test_commands_to_run_next_name_the_index_that_an_option_named(cli, drinks, index_dir):
+    place = ("--index-dir", index_dir)
+    said = cli("index", drinks, *place, "--model", "hashing", "--trust", "project").stderr
+    (vouch,) = re.findall(r"to vouch: skillsearch (.*)", said)
+    assert cli(*shlex.split(vouch)).exit_code == 0
+    (look,) = re.findall(r"there is: skillsearch (.*)", cli("query", "zzz", *place).stderr)
+    assert "steep-tea" in cli(*shlex.split(look)).stdout
+    (drinks / "steep-tea" / "SKILL.md").unlink()
+    done = cli("status", *place), cli("doctor", *place)
+    again = [re.search(r"run: skillsearch (.*)", each.stderr + each.stdout)[1] for each in done]
+    assert again == [f"index --index-dir {index_dir}"] * 2
+    assert cli(*shlex.split(again[0])).exit_code == 0
+    assert cli("status", *place).exit_code == 0
+
+
+def test_only_says_which_paths_no_root_holds(index, cli, drinks, index_dir, tmp_path):
+    index(drinks)
+    (tmp_path / "link").symlink_to(drinks / "steep-tea")
+    for known in (drinks / "steep-tea", drinks / "gone", drinks.parent, tmp_path / "link"):
+        assert cli("index", "--only", known, "--index-dir", index_dir).stderr == ""
+    for stray in (tmp_path / "nowhere" / "SKILL.md", f"{drinks}-too"):
+        said = cli("index", "--only", stray, "--index-dir", index_dir).stderr
+        assert f"no root of this index holds {stray}; correct the path" in said
 
 
 def test_remove_takes_roots_out_and_says_what_left(index, cli, skills, roots_of, index_dir):

@@ -44,6 +44,7 @@ OF_INDEX = {
     "run": [
         ["brew-coffee", "--executor", "local", "--", "sh", "-c", "echo 1; echo 2 >out/a.txt"],
         ["brew-coffee", "--executor", "local", "--output", "out/*", "--", *WRITING],
+        ["--list-executors"],
     ],
     "why": [["steep-tea"], ["nothing-like-it"], ["steep-tea", "brew filter coffee"]],
     "status": [[]],

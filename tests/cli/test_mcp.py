@@ -59,6 +59,11 @@ def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
     assert mcp_token() == ""
 
 
+def test_a_token_file_that_is_not_there_is_told(tmp_path):
+    with pytest.raises(ConfigError, match=r"none cannot be read: No such file or directory$"):
+        mcp_token(tmp_path / "none")
+
+
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe"])
 def test_a_file_without_a_token_is_refused(tmp_path, content):
     (tmp_path / "token").write_bytes(content)

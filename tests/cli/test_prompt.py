@@ -72,6 +72,12 @@ def test_a_loaded_skill_leaves_its_chunks_out_and_names_them(cli, tmp_path, make
     )
 
 
+def test_what_skills_require_is_added_to_loaded_ones_alone(indexed):
+    done = indexed("prompt", "steep tea", "--required")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "--required is for the skills of --load NAME" in done.stderr
+
+
 def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
     root = tmp_path / "r"
     make_skill(root, "report", requires_skills=["chart", "gone"])

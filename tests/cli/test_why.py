@@ -33,6 +33,13 @@ def test_a_request_that_the_skill_does_not_fit_exits_with_1(indexed, request_tex
     assert [name for _, name, _ in rows(done)].count("score") == 1
 
 
+@pytest.mark.parametrize("request_text", ["", "  ", "-"])
+def test_an_empty_request_is_refused_as_by_query(indexed, request_text):
+    done = indexed("why", "steep-tea", request_text, stdin="\n")
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "empty; say in words what is to be done" in done.stderr
+
+
 def test_a_request_may_be_several_words_or_stdin(indexed):
     words = indexed("why", "steep-tea", "green", "tea", "--json")
     piped = indexed("why", "steep-tea", "-", "--json", stdin="green tea\n")

@@ -122,6 +122,14 @@ def test_a_document_may_name_its_language(write):
     assert "\"lang\" is ['pt']; it must be a text" in problem(write(corpus_jsonl=wrong))
 
 
+def test_a_split_is_not_passed_over_for_the_judgments_of_all(write):
+    folder = write()
+    assert "leave out --split" in problem(folder, split="dev")
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / "dev.tsv").write_text((folder / "qrels.tsv").read_text())
+    assert load_collection(folder, "dev").qrels == load_collection(folder).qrels
+
+
 def test_our_judgments_come_before_those_of_a_split(write):
     folder = write()
     (folder / "qrels").mkdir()

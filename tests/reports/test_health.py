@@ -97,7 +97,10 @@ def test_a_good_index_is_said_to_be_good_and_one_that_is_not_is_told(index, drin
     index.folder.chmod(0o777)
     checks = doctor(index.folder)
     assert verdicts(checks, "index = disk") == [
-        ("warning", "0 added, 0 changed, 1 removed; run: skillsearch index")
+        (
+            "warning",
+            f"0 added, 0 changed, 1 removed; run: skillsearch index --index-dir {index.folder}",
+        )
     ]
     ((verdict, detail),) = verdicts(checks, "index folder")
     assert verdict == "warning"

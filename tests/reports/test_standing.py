@@ -162,7 +162,7 @@ def test_a_skill_without_examples_hears_of_them_and_one_with_others_too(tmp_path
     index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
     told, _ = checks(index, "plain", "oolong")
     assert (
-        "give it requests like this one as examples: skillsearch enrich plain"
+        "give it requests like this one as examples: skillsearch enrich --pending plain"
         in told["to change it"]
     )
     told, _ = checks(index, "asked", "steep green tea")

@@ -66,7 +66,8 @@ def test_nothing_keeps_a_good_skill_out(index, drinks, explain):
         "ok",
         f"{drinks / 'steep-tea' / 'SKILL.md'}; root: {drinks} (alias drinks)",
     )
-    assert only(answer, "examples")[1].endswith("skillsearch enrich steep-tea")
+    command = f"skillsearch enrich --pending steep-tea --index-dir {index.folder}"
+    assert only(answer, "examples")[1].endswith(command)
     assert answer.standing is None
 
 
@@ -166,7 +167,7 @@ def test_prompt_and_hook_leave_out_what_nobody_vouches_for(drinks, build, explai
     answer = explain(index, "steep-tea")
     verdict, detail = only(answer, "trust")
     assert (verdict, "(fetched)" in detail) == ("warning", True)
-    assert detail.endswith(f"skillsearch index --trust {drinks}=vetted")
+    assert detail.endswith(f"skillsearch index --trust {drinks}=vetted --index-dir {index.folder}")
     assert not answer.is_out
 
 
@@ -175,7 +176,8 @@ def test_a_file_that_is_gone_or_has_changed_is_told(index, drinks, make_skill, e
     assert only(explain(index, "steep-tea"), "file")[0] == "warning"
     (drinks / "steep-tea" / "SKILL.md").unlink()
     verdict, detail = only(explain(index, "steep-tea"), "file")
-    assert (verdict, detail.endswith("Then: skillsearch index")) == ("error", True)
+    assert verdict == "error"
+    assert detail.endswith(f"Then: skillsearch index --index-dir {index.folder}")
 
 
 def test_what_was_mended_or_is_suspect_is_told(drinks, build, make_skill, explain):
@@ -309,7 +311,8 @@ def test_a_skill_that_came_since_is_to_be_indexed(index, drinks, make_skill, tmp
     path = make_skill(drinks, "pour-milk")
     assert only(absent(index, "pour-milk", tmp_path), "disk") == (
         "error",
-        f"{path}: it is new, and not indexed yet; to do that: skillsearch index",
+        f"{path}: it is new, and not indexed yet; to do that: "
+        f"skillsearch index --index-dir {index.folder}",
     )
 
 

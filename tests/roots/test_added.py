@@ -106,6 +106,19 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
     assert names() == ["p3"]
 
 
+@pytest.mark.parametrize("url", ["https://", "https:///", "http:///skills.zip", "mcp+https://"])
+def test_a_url_without_a_host_is_no_folder(cli, url):
+    result = cli("add", url)
+    assert result.exit_code == 2
+    assert "is not a usable URL; write it as https://HOST/PATH" in result.stderr
+
+
+def test_an_update_of_nothing_says_so(cli):
+    result = cli("update")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert "Nothing was added, so there is nothing to update" in result.stderr
+
+
 def test_the_only_source_can_be_removed_again(cli, host, names):
     url = host({"good": "Good."})
     assert cli("add", url).exit_code == 0

@@ -269,7 +269,8 @@ def test_a_server_that_is_not_there_is_told():
     with pytest.raises(UnreachableError) as caught:
         get(f"http://127.0.0.1:{port}/a.zip?token=secret")
     message = str(caught.value)
-    assert message.startswith(f"http://127.0.0.1:{port}/a.zip?... cannot be downloaded: ")
+    url = f"http://127.0.0.1:{port}/a.zip?..."
+    assert message.startswith(f"{url} cannot be downloaded: Connection refused. ")
     assert "secret" not in message
     assert message.endswith("download it yourself and name the file.")
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import RootError
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.roots.bundles import local_root, local_roots
 from skillsearch.roots.sources import (
     WELL_KNOWN,
@@ -277,6 +278,14 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
 def test_what_is_no_source_is_refused(text):
     with pytest.raises(RootError, match="is neither a folder here nor a source of skills"):
         added_source(text)
+
+
+@pytest.mark.parametrize("roots", ["", ["skills", ""]])
+def test_an_empty_root_is_not_the_working_folder(make_skill, tmp_path, monkeypatch, roots):
+    make_skill(tmp_path / "skills")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(RootError, match=r"empty; name a path, or \. for this folder"):
+        SkillIndex.from_roots(roots, model="hashing")
 
 
 def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypatch):

@@ -398,6 +398,12 @@ def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
         assert "secret</" not in text
 
 
+def test_a_folder_of_reports_that_is_not_there_is_told(cli, index_dir):
+    result = cli("ui", "--index-dir", index_dir, "--reports", "nowhere")
+    assert result.exit_code == 2
+    assert "'nowhere' does not exist" in result.stderr
+
+
 def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
     from skillsearch.cli.authoring.eval import eval_command
 

@@ -76,18 +76,22 @@ def enrich_command(
     is then called without tools. Nothing else is called.
 
     What was written is checked, shown, and kept once you agree, in a file of yours; no skill is
-    touched. Whatever ends the command, what was kept stays, and the next run goes on.
+    touched. Whatever ends the command, what was kept stays, and the next run goes on. With NAMEs,
+    --pending and --command take these skills alone.
     """
     modes = (pending, accept, command_line is not None, lists, forget)
     refuse(sum(map(bool, modes)) != 1, f"Say what to do, one of {_MODES}.")
-    refuse(bool(names) and not forget, "NAME is for --forget.")
+    refuse(
+        bool(names) and not (pending or command_line is not None or forget),
+        "NAMEs are for --pending, --command and --forget.",
+    )
     refuse(stale and not forget, "--stale is for --forget.")
     refuse(forget and not (names or stale), "--forget what? NAMEs, or --stale.")
     # Help is shown without what writes, checks and keeps.
     from skillsearch.cli.authoring.enriching import Enriching, writer_arguments
 
     argv, is_host = writer_arguments(command_line) if command_line is not None else ([], False)
-    enriching = Enriching(limit, include_unvetted, yes, as_json)
+    enriching = Enriching(() if forget else names, limit, include_unvetted, yes, as_json)
     if lists:
         return enriching.list_entries()
     if forget:

@@ -18,6 +18,7 @@ from skillsearch.errors import ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
 from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.opening import open_fresh
+from skillsearch.index.scope import scope_of
 from skillsearch.library.enrich import (
     ANSWER_TOKENS,
     ASK,
@@ -62,9 +63,11 @@ def writer_arguments(line: str) -> tuple[list[str], bool]:
 class Enriching:
     """The index whose skills get examples, and how the user is asked and answered.
 
-    Each public method does what one option says, and returns the exit code.
+    Each public method does what one option says, and returns the exit code. With `names`, examples
+    are asked for these skills alone.
     """
 
+    names: Sequence[str]
     limit: int | None
     include_unvetted: bool
     yes: bool
@@ -182,7 +185,7 @@ class Enriching:
 
     def _without_examples(self) -> tuple[Sequence[Document], int]:
         """Return the skills that have no examples, and how many unvetted ones were left out."""
-        documents = without_examples(self.index.documents(self.settings.selection), user_examples())
+        documents = without_examples(self._named(), user_examples())
         if self.include_unvetted:
             return documents, 0
         vetted = [each for each in documents if self.index.root_of(each).trust == "vetted"]
@@ -190,6 +193,13 @@ class Enriching:
             count = f"{counted(left_out, 'skill')} of unvetted roots left out"
             say(f"note: {count}; vouch for a root with `{VOUCH}`, or add --include-unvetted")
         return vetted, left_out
+
+    def _named(self) -> Sequence[Document]:
+        selection = self.settings.selection
+        if not self.names:
+            return list(self.index.documents(selection))
+        found = (self.index.find(name, scope_of(selection)) for name in self.names)
+        return list({document.doc_id: document for document in found}.values())
 
     def _read(self, documents: Iterable[Document]) -> Iterator[Wanted]:
         for document in documents:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.app import request_text
+from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.browse import WINDOW, complete_name
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import say, show_record
@@ -38,10 +38,11 @@ def why_command(name: str, words: tuple[str, ...], as_json: bool) -> int:
     """
     from skillsearch.reports.why import explain_skill
 
+    request = request_text(words)
+    refuse(words and not request.strip(), "The REQUEST is empty; say in words what is to be done.")
     settings = read_settings()
     index = open_fresh(settings, say)
     how = replace(SearchOptions.of(settings), face="terminal")
-    request = request_text(words)
     answer = explain_skill(index, name, how, request=request, window=WINDOW)
     rows = [(check.verdict, check.name, check.detail) for check in answer.told]
     show_record(answer.to_dict(), rows, ("verdict", "name", "detail"), as_json=as_json)
