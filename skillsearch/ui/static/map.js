@@ -38,7 +38,7 @@ class SkillMap {
     this.size = data.names.length;
     this.x = Float32Array.from(data.xy, (one) => one[0] / SIDE);
     this.y = Float32Array.from(data.xy, (one) => one[1] / SIDE);
-    this.texts = data.names.map((name, i) => `${name}\n${data.about[i]}`.toLowerCase());
+    this.texts = data.names.map((name, i) => `${name}\n${data.about[i]}\n${data.repositories[data.repository[i]]}`.toLowerCase());
     this.view = { x: 0.5, y: 0.5, zoom: 1 };
     this.hits = null;
     this.shown = -1; // the skill on the card
