@@ -135,9 +135,11 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("width", [390, 1400])
+@pytest.mark.parametrize("width", [320, 1400])
 def test_labels_are_in_the_frame_and_on_no_other(shown, width):
-    page = shown(many(400), width=width)
+    record = many(400)
+    record["names"] = ["\u4f1a" * (60 if i % 2 else 3) for i in range(400)]
+    page = shown(record, width=width)
     for key in ("0", "+", "+", "ArrowRight", "+", "+", "+"):
         page.locator("#map").press(key)
         page.evaluate("new Promise(requestAnimationFrame)")
@@ -146,7 +148,7 @@ def test_labels_are_in_the_frame_and_on_no_other(shown, width):
             ".map(one => one.getBoundingClientRect()).map(b => [b.left, b.top, b.right, b.bottom])"
         )
         (left, top, right, bottom), *labels = boxes
-        assert len(labels) > 3
+        assert len(labels) > 2
         for i, one in enumerate(labels):
             assert left <= one[0] <= one[2] <= right
             assert top <= one[1] <= one[3] <= bottom
