@@ -320,7 +320,7 @@ class Explanation(Record):
 
     @property
     def summary(self) -> list[tuple[str, str]]:
-        """Labelled texts: features and evidence by what they add, terms, the best section."""
+        """Labelled texts: terms, the best section, features and evidence by what they add."""
         added, odds = (
             sorted(parts.items(), key=itemgetter(1), reverse=True)
             for parts in (self.contributions, self.confidence)
@@ -336,15 +336,15 @@ class Explanation(Record):
         evidence = [f"{name} {part:+.2f}" for name, part in odds if round(part, 2)]
         if self.cut_by:
             evidence.append(f"own score {self.own_score:.3f}, cut down to that of {self.cut_by}")
-        lines = [("why", ", ".join(reasons))]
-        if evidence:
-            lines.append(("confidence", ", ".join(evidence)))
         fields = self.matched_terms.items()
-        lines += [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
+        lines = [(f"in {field}", ", ".join(terms)) for field, terms in fields if terms]
         if self.example:
             lines.append(("example", self.example))
         if self.section or self.snippet:
             lines.append(("section", f"{self.section or '(top)'}: {self.snippet}"))
+        lines.append(("why", ", ".join(reasons)))
+        if evidence:
+            lines.append(("confidence", ", ".join(evidence)))
         return lines
 
 
@@ -375,9 +375,10 @@ class Relative(Record):
 
 @dataclass(frozen=True, slots=True)
 class Family(Record):
-    """The near-copies of a skill, without itself: how many, in how many roots, the first of them.
+    """The near-copies of a skill, without itself: how many, and the first of them.
 
-    With a request, the best fitting come first.
+    The `roots` are those of the skill and of all its near-copies. With a request, the best fitting
+    come first.
     """
 
     size: int
@@ -398,7 +399,7 @@ class Family(Record):
 
     def __str__(self) -> str:
         copies = "1 near-copy" if self.size == 1 else f"{self.size:,} near-copies"
-        return f"{copies} in {self.roots} roots" if self.roots > 1 else copies
+        return f"{copies}, a family across {self.roots} roots" if self.roots > 1 else copies
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,8 +284,8 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
             said = f"{lost * (severity == 'error')}{severity}s: {', '.join(codes)}"
             yield Check.of("skills", said, "" if severity == "note" else said)
     for code, verdict in _OF_NAMES.items():
-        if names := [item.message for item in diagnostics if item.code == code]:
-            yield Check("names", verdict, listed(names, _MAX_NAMED))
+        names = [item.message for item in diagnostics if item.code == code]
+        yield from (Check("names", verdict, name) for name in names[:_MAX_NAMED])
     if not counts:
         yield Check("skills", "ok", "nothing was reported about any of them")
 

@@ -181,8 +181,8 @@ class Pages:
             family = index.family(first, others)
             name = Cell(first.name, link=f"skill?id={quote(first.doc_id)}")
             repository = repository_of(first.doc_id)
-            rows.append((name, repository, str(family), _names_of(family, repository)))
-        heads = "first skill", "repository", "others", "which, and what differs"
+            rows.append((name, repository, f"{family.size:,}", _names_of(family, repository)))
+        heads = "first skill", "repository", "near-copies", "which, and what differs"
         return _first_of("Families", heads, rows, len(families))
 
     def map(self) -> Shown:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NEIGHBOURS = 15
 PAIRS = 2_000
 """Pairs that are joined at most."""
+_SHARE = 8  # of few skills, one in so many attracts each; if all did, none would be near
 _ROUNDS = 100  # so often each pair of neighbours attracts
 # Others that repel a point for each neighbour that attracts it, and how much each counts.
 _REPELLED, _PUSH = 5, 8.0
@@ -51,7 +52,7 @@ def project(vectors: Floats, near: Numbers, families: Numbers, least: float) -> 
     chance = np.random.default_rng(0)
     points = _start(vectors, chance)
     if near.shape[1]:
-        _attract(points, near, chance)
+        _attract(points, near[:, : max(1, len(near) // _SHARE)], chance)
     return Projection(_in_unit_square(points), _pairs(vectors, near, families, least))
 
 

@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FOLDER = "maps"
 # Bump when points or pairs come out differently.
-_VERSION = 1
+_VERSION = 2
 _ABOUT, _NAME = 200, 100  # characters
 _GRID = 65_535  # points are kept and sent as whole numbers up to this
 

@@ -279,7 +279,8 @@ def test_a_hit_is_told_by_its_handle_with_its_description_chunk_and_family():
     ]
     family = Family(4, 2, (replace(members[0], differs=(), handle="s:0"), *members[1:]))
     assert table_of(make_result(1, family=family), 200).splitlines()[-1].strip() == (
-        "4 near-copies in 2 roots: s:0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
+        "4 near-copies, a family across 2 roots: "
+        "s:0 (the same), ink-1 (name, body), ink-2 (name, body), 1 more"
     )
 
 

@@ -158,7 +158,7 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
     assert plain.stdout.startswith("1\t")
     below = plain.stdout
     parts = dict(line.split("\t")[1:] for line in below.splitlines()[1:])
-    assert list(parts) == ["why", "confidence", "in metadata", "in body", "section"]
+    assert list(parts) == ["in metadata", "in body", "section", "why", "confidence"]
     added = explain["contributions"]
     for name, value in explain["features"].items():
         assert (f"{name} {value:.2f} adds {added[name]:.2f}" in parts["why"]) == bool(added[name])

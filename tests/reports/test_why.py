@@ -150,7 +150,7 @@ def test_a_near_copy_names_what_is_shown_in_its_stead(tmp_path, build, make_skil
     leader = explain(index, "brew-coffee", request="brew filter coffee")
     assert only(leader, "copies") == (
         "ok",
-        "it stands for 1 near-copy in 2 roots: brew-coffee-too (name)",
+        "it stands for 1 near-copy, a family across 2 roots: brew-coffee-too (name)",
     )
     assert leader.standing == follower.standing
 

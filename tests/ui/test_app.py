@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -277,6 +278,17 @@ def test_health_of_no_index_says_what_to_do(index_dir, pages_of):
     text = Site(make_app(pages_of(), SECRET)).wait("health")
     assert "lost:" not in text
     assert "skillsearch index" in text
+
+
+def test_an_index_without_skills_says_once_how_to_add_some(site, drinks, index_dir):
+    """And has neither an empty map nor tables of zeros, nor calls it an answer that none fits."""
+    shutil.rmtree(drinks)
+    drinks.mkdir()
+    SkillIndex.open(index_dir).refresh()
+    for path in ("", "?q=tea", "results?q=tea", "map", "hosts"):
+        text = site.wait(path)
+        assert text.count("skillsearch index FOLDER") == 1, path
+        assert not re.search("<canvas|<table|No skill fits|threshold|map.js|note: |cuts", text)
 
 
 def test_the_empty_page_offers_requests_that_find_something(site, drinks, make_skill):

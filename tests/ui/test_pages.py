@@ -23,7 +23,8 @@ PATHS = {
     "audit": "audit",
     "reports": "reports",
 }
-NARROW, WIDE = 390, 1400
+NARROW, TABLET, WIDE = 390, 768, 1400
+PAPER = 718  # pixels of A4 within its margins
 
 
 @pytest.mark.parametrize("name", PATHS)
@@ -61,6 +62,23 @@ def test_on_a_phone_each_row_of_a_table_is_a_card(visit, name):
         "[...document.querySelectorAll('.scroll')].map(one => one.scrollWidth - one.clientWidth)"
     )
     assert max(page.evaluate(inner)) <= 0
+
+
+@pytest.mark.parametrize("name", ["skill", "families", "hosts", "health", "audit", "huge"])
+def test_on_paper_and_on_a_tablet_nothing_is_cut(visit, name):
+    """Tables have all their columns; paper cannot be scrolled, and is white in any scheme."""
+    hidden = (
+        "[...document.querySelectorAll('.scroll')]"
+        ".map(one => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight])"
+    )
+    page = visit(TABLET, "dark").go(PATHS[name])
+    assert [wide for wide, _ in page.evaluate(hidden) if wide > 0] == []
+    page.set_viewport_size({"width": PAPER, "height": 1_000})
+    page.emulate_media(media="print")
+    assert [cut for cut in page.evaluate(hidden) if max(cut) > 0] == []
+    ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert ground == "rgb(255, 255, 255)"
+    assert page.locator("nav").is_hidden()
 
 
 def test_without_scripts_an_example_searches(visit):

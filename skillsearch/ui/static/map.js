@@ -9,7 +9,8 @@ const LISTED = 12;
 const WIDEST = 3; // times as wide as high that the square of the points becomes
 const ISLANDS = 80; // shown at once if all are of one size; smaller ones come with zooming
 const NAMED = 40; // skills in view, at most, that are named
-const LONGEST = 40; // characters of a name on the map; the card has all of it
+const LONGEST = 40; // characters of a name on the map, at most; the card has all of it
+const WIDE = 14; // pixels of a character that is wide
 const GAP = 5; // pixels between two labels
 const AGAIN = 1000; // milliseconds between two looks whether the map is there
 
@@ -38,7 +39,7 @@ class SkillMap {
     this.size = data.names.length;
     this.x = Float32Array.from(data.xy, (one) => one[0] / SIDE);
     this.y = Float32Array.from(data.xy, (one) => one[1] / SIDE);
-    this.texts = data.names.map((name, i) => `${name}\n${data.about[i]}`.toLowerCase());
+    this.texts = data.names.map((name, i) => `${name}\n${data.about[i]}\n${data.repositories[data.repository[i]]}`.toLowerCase());
     this.view = { x: 0.5, y: 0.5, zoom: 1 };
     this.hits = null;
     this.shown = -1; // the skill on the card
@@ -296,11 +297,12 @@ class SkillMap {
       const text = words.map((_, i) => words.slice(0, words.length - i).join(" · ")).find((some) => this.measure(some) < widest) ?? words[0];
       this.place(placed, text, ...this.onScreen(x / SIDE, y / SIDE));
     }
+    const longest = Math.min(LONGEST, Math.floor(this.width / WIDE));
     for (const i of this.fewInView()) {
       const [x, y] = this.toScreen(i);
       const below = side / 2 + 9;
       const name = [...this.data.names[i]];
-      const text = name.length > LONGEST ? `${name.slice(0, LONGEST).join("")}…` : this.data.names[i];
+      const text = name.length > longest ? `${name.slice(0, longest - 2).join("")}…` : this.data.names[i];
       this.place(placed, text, x, y + 2 * below < this.height ? y + below : y - below, "skill");
     }
     while (labels.childElementCount < placed.length) labels.append(element("bdi"));
