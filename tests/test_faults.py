@@ -349,7 +349,7 @@ def test_rot_is_found_in_every_part_and_healed(root, folder, tmp_path, rot, roun
     trust(folder)
     parts = IndexFolder(folder).open().folder
     files = sorted(name for name, data in whole.items() if data)
-    assert len(files) == 41
+    assert len(files) == 42
     rng, seen = random.Random(0), Counter()
 
     def damage(name):

@@ -1,6 +1,7 @@
 """Families of near-copies follow from the documents alone, whatever the order of events."""
 
 import hashlib
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -56,12 +57,14 @@ def are_alike(like, one, other):
     store = like.documents
     vectors = like.dense.vectors_of(np.array([one, other])).astype(np.float64)
     cosine, has_all = vectors[0] @ vectors[1], share(store, one, other, 4, SKETCH_SIZE) >= 0.9
-    is_close = cosine >= like.limits[0] or (cosine >= like.limits[1] and has_all)
+    is_maybe, is_apart = cosine >= like.limits[1], store[one].alias != store[other].alias
+    is_close = cosine >= like.limits[0] or (is_maybe and has_all)
     equal = store[one].description == store[other].description
     same = is_close or equal
     named = store.names[one] == store.names[other]
     bodies = store.bodies[one], store.bodies[other]
-    is_apart = store[one].alias != store[other].alias
+    if is_maybe and is_apart and (share(store, one, other, 4) >= 0.8 or bodies[0] == bodies[1] > 0):
+        return True
     if equal and not any(bodies) and (named or is_apart):
         return True
     if (same or named) and share(store, one, other, 4) >= 0.5:
@@ -334,6 +337,35 @@ def test_a_table_answers_for_leaders_members_and_others():
     assert table.relatives(0).tolist() == []
     assert table.fits(8)
     assert not table.fits(7)
+
+
+@pytest.mark.parametrize("model", ["hashing", "onnx"])
+def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path, make_skill):
+    """In the root of the original they are other skills, as of one template."""
+    about = "Fills in PDF forms, such as tax forms, and checks each field against the instructions."
+    steps = " ".join(
+        f"Step {n}: read field {n * 7 % 41} and write it to row {n}." for n in range(60)
+    )
+    rng = np.random.default_rng(0)
+
+    def exchanged(text):
+        parts = text.split()
+        for at in rng.choice(len(parts), 3, replace=False):
+            parts[at] = str(rng.choice(["harbour", "violin", "granite", "saddle", "lantern"]))
+        return " ".join(parts)
+
+    make_skill(tmp_path / "mine", "pdf-forms", about, body=steps)
+    make_skill(tmp_path / "theirs", "scene-cut", "Cuts films.", body=exchanged(steps))
+    for number in range(8):
+        clone = f"pdf-{number}", exchanged(about)
+        make_skill(tmp_path / "theirs", *clone, body=exchanged(steps))
+    roots = [tmp_path / "mine", tmp_path / "theirs"]
+    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model=model)
+    (family,) = index.families()
+    assert [each.name for each in family] == ["pdf-forms", *(f"pdf-{n}" for n in range(8))]
+    shutil.copytree(tmp_path / "theirs", tmp_path / "mine" / "theirs")
+    one = SkillIndex.from_roots(tmp_path / "mine", index_dir=tmp_path / "j", model=model)
+    assert all("pdf-forms" not in [each.name for each in family] for family in one.families())
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
