@@ -32,9 +32,16 @@ BY_BOUND = {bound: f"from {bound}" for bound in BOUNDS.values() if bound != BOUN
 Row = dict[str, Any]
 
 
-def measure(folder: Path, work: Path) -> Row:
-    """Return what answers to the requests of a collection say, as shares of them."""
-    systems = [HYBRID, *(f"{name}=system:hybrid,threshold:{b}" for b, name in BY_BOUND.items())]
+def measure(folder: Path, work: Path, more: str = "") -> Row:
+    """Return what answers to the requests of a collection say, as shares of them.
+
+    Args:
+        folder: The collection.
+        work: Where its index is kept.
+        more: Settings of the systems that are asked.
+    """
+    systems = [f"{HYBRID}=system:hybrid{more}"]
+    systems += [f"{name}=system:hybrid,threshold:{b}{more}" for b, name in BY_BOUND.items()]
     options = [word for system in systems for word in ("--system", system)]
     command = [sys.executable, "-m", "skillsearch", "eval", str(folder), *options]
     command += ["--work", str(work), "--json"]
@@ -70,7 +77,8 @@ def rows(
         for exampled in with_examples([collection], examples) if examples else ():
             if not exampled.name.endswith(HALF):
                 save_collection(exampled, made / exampled.name)
-                yield f"{exampled.name}, with examples", measure(made / exampled.name, work)
+                row = measure(made / exampled.name, work, ",examples:given")
+                yield f"{exampled.name}, with examples", row
 
 
 def table(report: Row) -> list[str]:
