@@ -85,7 +85,7 @@ def test_very_long_names_are_too_many(library):
             "(showing 0 of 3 skills; skill_load takes any other by its name)",
         ),
         (
-            "who squeezes oranges",
+            "who squeezes lime",
             None,
             f"{PERHAPS}\n- squeeze-lemons: Squeeze lemons for lemonade.\n"
             "(showing 1 of 3 skills; skill_load takes any other by its name)",
