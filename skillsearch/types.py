@@ -297,9 +297,9 @@ class Explanation(Record):
     Attributes:
         features: Value of each ranking feature, 0..1, and the log-odds of a reader, if it was read.
         contributions: What each feature adds to the sum that ranks the hit.
-        confidence: Log-odds that each piece of evidence for this hit adds, and the intercept.
+        log_odds: What each piece of evidence for this hit adds, and the intercept.
         own_score: The score by this evidence alone; the log-odds of a hybrid one are the sum of
-            `confidence`.
+            `log_odds`.
         cut_by: Name of the hit before it that scores less, to whose score this one's was cut down;
             empty if the score is its own.
         matched_terms: Query terms that occur in the skill, by field, as indexed.
@@ -310,7 +310,7 @@ class Explanation(Record):
 
     features: Mapping[str, float]
     contributions: Mapping[str, float]
-    confidence: Mapping[str, float]
+    log_odds: Mapping[str, float]
     own_score: float
     matched_terms: Mapping[str, tuple[str, ...]]
     section: str = ""
@@ -323,7 +323,7 @@ class Explanation(Record):
         """Labelled texts: terms, the best section, features and evidence by what they add."""
         added, odds = (
             sorted(parts.items(), key=itemgetter(1), reverse=True)
-            for parts in (self.contributions, self.confidence)
+            for parts in (self.contributions, self.log_odds)
         )
         values = self.features
         reasons = [
@@ -344,7 +344,7 @@ class Explanation(Record):
             lines.append(("section", f"{self.section or '(top)'}: {self.snippet}"))
         lines.append(("why", ", ".join(reasons)))
         if evidence:
-            lines.append(("confidence", ", ".join(evidence)))
+            lines.append(("log-odds", ", ".join(evidence)))
         return lines
 
 

@@ -63,7 +63,7 @@ class InputArgs(ToolArguments):
         " skill://name/path.",
     )
     to: Name = Field("", description="Path in the workspace; else work/inputs/<its name>.")
-    mode: types.InputMode = "copy"
+    mode: types.InputMode = Field("copy", description="Copy it, or link to it without a copy.")
     pin: bool = Field(False, description="True to keep the version that came first.")
 
 
@@ -80,9 +80,24 @@ class OutputArgs(ToolArguments):
     inline: bool = Field(False, description="True to return contents.")
     save: bool = Field(False, description="True to keep them as artifacts.")
     name_template: Name = Field("", description="What names of artifacts begin with.")
-    max_files: int = Field(types.MAX_FILES, ge=0, le=types.CEILINGS["max_files"])
-    max_file_bytes: int = Field(types.MAX_FILE_BYTES, ge=0, le=types.CEILINGS["max_file_bytes"])
-    max_total_bytes: int = Field(types.MAX_TOTAL_BYTES, ge=0, le=types.MAX_TOTAL_BYTES)
+    max_files: int = Field(
+        types.MAX_FILES,
+        ge=0,
+        le=types.CEILINGS["max_files"],
+        description="Most files to collect.",
+    )
+    max_file_bytes: int = Field(
+        types.MAX_FILE_BYTES,
+        ge=0,
+        le=types.CEILINGS["max_file_bytes"],
+        description="Bytes of each file to read; the rest is left out.",
+    )
+    max_total_bytes: int = Field(
+        types.MAX_TOTAL_BYTES,
+        ge=0,
+        le=types.MAX_TOTAL_BYTES,
+        description="Bytes of all files together.",
+    )
 
     def spec(self) -> types.OutputSpec:
         """Return the same for a runner; what is 0, false or empty has its default."""
@@ -98,8 +113,10 @@ class RunArgs(OfSkillArgs):
 
     command: _Command = Field(description="Shell command, run by bash -lc.")
     cwd: Name = Field("", description="Folder to run in, below the skill's.")
-    env: dict[Name, _Text] = Field({}, max_length=MAX_ITEMS)
-    stdin: _Text = ""
+    env: dict[Name, _Text] = Field(
+        {}, max_length=MAX_ITEMS, description="Variables of the environment, by name."
+    )
+    stdin: _Text = Field("", description="What the command reads from its standard input.")
     editor_text: _Text | None = Field(
         None, description="What an editor that the command opens is to write."
     )

@@ -153,7 +153,7 @@ def _explained(hit: Hit) -> Explanation:
 
 def _contributions(position: Position) -> tuple[Contribution, ...]:
     """Return the evidence of both; parts in which the best hit is most ahead come first."""
-    own, best = position.confidence
+    own, best = position.log_odds
     parts = (
         Contribution(name, MEANINGS[name], own.get(name, 0.0), best.get(name, 0.0))
         for name in MEANINGS

@@ -1,12 +1,15 @@
 """What hosts and models send for arguments, and the one thing that it can mean."""
 
 import json
+from importlib import import_module
+from pkgutil import iter_modules
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import Field, ValidationError
 
+from skillsearch.agents import toolsets
 from skillsearch.agents.arguments import checked, parsed
 from skillsearch.agents.default_tools import (
     ListSkillsArgs,
@@ -125,3 +128,23 @@ def test_text_of_text_is_read_no_further():
     assert parsed(json.dumps(json.dumps({"a": 1}))) == {"a": 1}
     with pytest.raises(ValueError, match="not an object but str"):
         parsed(json.dumps(json.dumps(json.dumps({"a": 1}))))
+
+
+def families_of(arguments):
+    yield arguments
+    for narrower in arguments.__subclasses__():
+        yield from families_of(narrower)
+
+
+def test_every_argument_of_a_tool_is_described():
+    """A model that fills it in sees nothing else of it."""
+    for toolset in iter_modules(toolsets.__path__, f"{toolsets.__name__}."):
+        import_module(toolset.name)
+    silent = {
+        f"{arguments.__name__}.{name}"
+        for arguments in families_of(ToolArguments)
+        if arguments.__module__.startswith("skillsearch")
+        for name, row in arguments.model_json_schema().get("properties", {}).items()
+        if not row.get("description")
+    }
+    assert silent == set()

@@ -158,19 +158,19 @@ def test_explain_gives_features_terms_and_section(ask, indexed):
     assert plain.stdout.startswith("1\t")
     below = plain.stdout
     parts = dict(line.split("\t")[1:] for line in below.splitlines()[1:])
-    assert list(parts) == ["in metadata", "in body", "section", "why", "confidence"]
+    assert list(parts) == ["in metadata", "in body", "section", "why", "log-odds"]
     added = explain["contributions"]
     for name, value in explain["features"].items():
         assert (f"{name} {value:.2f} adds {added[name]:.2f}" in parts["why"]) == bool(added[name])
-    for name, value in explain["confidence"].items():
-        assert (f"{name} {value:+.2f}" in parts["confidence"]) == bool(round(value, 2))
+    for name, value in explain["log_odds"].items():
+        assert (f"{name} {value:+.2f}" in parts["log-odds"]) == bool(round(value, 2))
     assert "\tsection\tGrind: Grind the beans" in plain.stdout
 
 
 EXPLAINED = Explanation(
     features={"name": 0.5, "bm25_full": 0.0},
     contributions={"bm25_full": 0.0, "name": 2.0, "reader": -1.5},
-    confidence={"name": 1.25, "reader": -0.5, "lead": 0.001, "intercept": -2.0},
+    log_odds={"name": 1.25, "reader": -0.5, "lead": 0.001, "intercept": -2.0},
     own_score=0.25,
     matched_terms={},
 )
@@ -184,7 +184,7 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
     """What adds nothing is left out; a reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
-        ("confidence", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
+        ("log-odds", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
     ]
 
 

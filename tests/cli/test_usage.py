@@ -75,7 +75,7 @@ def test_a_pin_speaks_for_its_skill_until_it_is_taken_back(used):
         said = used("query", request, "--threshold", 0, "--explain", "--json")
         hits = json.loads(said.stdout)
         shown = {hit["name"]: hit for hit in hits["hits"] + hits["perhaps"]}
-        return shown.get("squeeze-lemons", {}).get("explain", {}).get("confidence", {})
+        return shown.get("squeeze-lemons", {}).get("explain", {}).get("log_odds", {})
 
     before = score()
     assert not before.get("usage")

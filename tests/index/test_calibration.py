@@ -88,7 +88,7 @@ VALUES = st.one_of(
 
 
 def score_of(evidence, calibration):
-    return probability(sum(calibration.confidence(evidence).values()))
+    return probability(sum(calibration.log_odds_parts(evidence).values()))
 
 
 def test_every_piece_of_evidence_speaks_for_a_hit():
@@ -116,8 +116,8 @@ def test_confidence_by_hand():
         "words_alone": -4.5,
         "intercept": -1.5,
     }
-    assert BY_HAND.confidence(nothing | values) == nothing | expected
-    read = BY_HAND.confidence(nothing | {"bm25_full": 0.5, "words_alone": 1, READER: -3})
+    assert BY_HAND.log_odds_parts(nothing | values) == nothing | expected
+    read = BY_HAND.log_odds_parts(nothing | {"bm25_full": 0.5, "words_alone": 1, READER: -3})
     assert read == nothing | {
         "bm25_full": places["bm25_full"] / 4,
         "words_alone": places["words_alone"] / 2,
@@ -130,10 +130,10 @@ def test_the_exact_name_says_enough_by_itself():
     """Its part makes up for what the others lack, but not for what opposes, and never takes."""
     nothing = dict.fromkeys(EVIDENCE, 0.0) | {"name": 1.0}
     place = list(EVIDENCE).index("name") + 1
-    assert BY_HAND.confidence(nothing)["name"] == max(NAMED + 1.5, place)
-    found = BY_HAND.confidence(nothing | {"lead": -2, "excluded": 1.0})
+    assert BY_HAND.log_odds_parts(nothing)["name"] == max(NAMED + 1.5, place)
+    found = BY_HAND.log_odds_parts(nothing | {"lead": -2, "excluded": 1.0})
     assert sum(found.values()) == pytest.approx(NAMED + found["excluded"])
-    assert BY_HAND.confidence(nothing | {"lead": 3})["name"] == place
+    assert BY_HAND.log_odds_parts(nothing | {"lead": 3})["name"] == place
 
 
 def test_probabilities_by_hand():

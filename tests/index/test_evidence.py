@@ -258,9 +258,9 @@ def test_hits_that_were_read_are_judged_by_what_the_reader_says():
     assert [one.score for one in found] == pytest.approx(
         [probability(odds) for odds in (4.5, 2, -1.75)]
     )
-    confidence = BY_LEAD.confidence(read[1])
+    confidence = BY_LEAD.log_odds_parts(read[1])
     assert confidence[READER] == 0
-    assert BY_LEAD.confidence(read[2])[READER] == 3
+    assert BY_LEAD.log_odds_parts(read[2])[READER] == 3
 
 
 LOG_ODDS = st.lists(st.floats(-6, 6), max_size=12).map(

@@ -138,13 +138,13 @@ def test_each_hit_has_the_confidence_of_its_own_evidence(index):
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     _, judged = judged_in(corpus, query, some, calibration)
     for why, one in zip(found, sorted(judged), strict=True):
-        assert why.confidence == calibration.confidence(one.evidence)
-        assert set(why.confidence) == {*EVIDENCE, "intercept"}
-        assert why.own_score == one.own_score == probability(sum(why.confidence.values()))
+        assert why.log_odds == calibration.log_odds_parts(one.evidence)
+        assert set(why.log_odds) == {*EVIDENCE, "intercept"}
+        assert why.own_score == one.own_score == probability(sum(why.log_odds.values()))
         assert bool(why.cut_by) == (one.cut_by is not None)
         if one.cut_by is not None:
             assert why.cut_by == corpus.documents[int(some.documents[one.cut_by])].name
-    assert len({why.confidence["lead"] for why in found}) > 1 or not calibration.alone["lead"]
+    assert len({why.log_odds["lead"] for why in found}) > 1 or not calibration.alone["lead"]
 
 
 def test_what_a_reader_said_is_explained(index):
@@ -156,8 +156,8 @@ def test_what_a_reader_said_is_explained(index):
     evidence = {**judged.evidence, READER: -2.0}
     found = explain(corpus, query, ranked, Judged(0, evidence, 0.5, 0.75, 0), calibration, "")
     assert found.contributions[READER] == -0.5
-    assert found.confidence[READER] == -2 * calibration.read[READER]
-    assert found.confidence["intercept"] == calibration.read["intercept"]
+    assert found.log_odds[READER] == -2 * calibration.read[READER]
+    assert found.log_odds["intercept"] == calibration.read["intercept"]
     assert (found.own_score, found.cut_by) == (0.75, "pdf-forms")
     assert set(found.features) == {*FEATURES, READER}
 
@@ -167,7 +167,7 @@ def test_only_a_hybrid_score_rests_on_evidence(index, system):
     hits = index.search("flatten forms", explain=True, system=system)
     assert hits
     for hit in hits:
-        assert (hit.explain.confidence, hit.explain.cut_by) == ({}, "")
+        assert (hit.explain.log_odds, hit.explain.cut_by) == ({}, "")
         assert hit.explain.own_score == hit.score
         assert set(hit.explain.features) == set(FEATURES)
 

@@ -74,7 +74,7 @@ root, work, scripts = map(Path, sys.argv[1:])
 index = SkillIndex.from_roots(root, index_dir=work / "index", model="hashing")
 hits = index.search("brew a pot of tea", explain=True, threshold=0.0, reader="off").hits
 print([(hit.name, hit.explain.features["is_terse"]) for hit in hits])
-print(hits[0].explain.contributions["is_terse"], hits[0].explain.confidence["is_terse"])
+print(hits[0].explain.contributions["is_terse"], hits[0].explain.log_odds["is_terse"])
 
 sys.path.insert(0, str(scripts))
 import fit_fusion, fusion_samples

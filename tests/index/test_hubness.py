@@ -76,7 +76,7 @@ def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill):
     found = {hit.name: hit for hit in index.search(asked, n=6, threshold=0.0, explain=True)}
     assert next(iter(found)) == "photo-pages"
     plain = found["photo-pages"].explain
-    assert (plain.features["hubness"], plain.confidence["hubness"]) == (0.0, 0.0)
+    assert (plain.features["hubness"], plain.log_odds["hubness"]) == (0.0, 0.0)
     if hub := found.get("do-it-all"):
         value = hub.explain.features["hubness"]
         assert value == pytest.approx(hub.explain.contributions["hubness"] / -10)

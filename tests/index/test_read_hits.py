@@ -184,7 +184,7 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
     own = [probability(odds) for odds in (6, -4, *[unread] * 6)]
     assert [hit.explain.own_score for hit in found] == pytest.approx(own)
     assert [hit.explain.cut_by for hit in found] == [*[""] * 2, *[order[0]] * 6]
-    said = [hit.explain.confidence.get(READER) for hit in found]
+    said = [hit.explain.log_odds.get(READER) for hit in found]
     assert said == pytest.approx([6, -4, *[None] * 6])
     assert found[0].explain.contributions[READER] == pytest.approx(600)
     assert json.loads(json.dumps(found.to_dict()))["hits"][0]["name"] == order[1]

@@ -136,7 +136,7 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
     assert [hit.score for hit in result] == pytest.approx([result[0].score] * 3, rel=1e-6)
     owned = [hit.explain.own_score for hit in result]
     assert owned == pytest.approx([result[0].score] * 3, rel=1e-6)
-    assert [hit.explain.confidence["lead"] for hit in result] == pytest.approx([0] * 3, abs=1e-6)
+    assert [hit.explain.log_odds["lead"] for hit in result] == pytest.approx([0] * 3, abs=1e-6)
 
 
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):

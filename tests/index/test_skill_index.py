@@ -158,7 +158,7 @@ def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
     every = index.search(WATER, threshold=0.0, explain=True)
     assert every[0].name == "water-garden"
     assert shown[0].name == every[1].name
-    assert every[1].explain.confidence["lead"] < 0 < shown[0].explain.confidence["lead"]
+    assert every[1].explain.log_odds["lead"] < 0 < shown[0].explain.log_odds["lead"]
 
 
 def test_what_cannot_be_excluded_excludes_nothing(index):

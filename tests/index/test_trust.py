@@ -150,7 +150,7 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
     for trust in ("vetted", "fetched"):
         result = index(drinks, pack, trust=f"{pack}={trust}").search(QUERY, **asked)
         (hit,) = (hit for hit in result if hit.name == "oolong")
-        parts[trust] = hit.explain.contributions, hit.explain.confidence
+        parts[trust] = hit.explain.contributions, hit.explain.log_odds
     (vetted, sure), (fetched, unsure) = parts.values()
     assert fetched == vetted | {"unvetted": -UNVETTED_IN_RANKING}
     assert unsure["unvetted"] == -1.0

@@ -75,7 +75,7 @@ def check_figures(index, name, request, options):
         assert standing.own_score == hit.explain.own_score
         assert standing.state == ("fits" if hit in answer.hits else "perhaps")
         assert sum(part.own for part in standing.evidence) == pytest.approx(
-            sum(hit.explain.confidence.values())
+            sum(hit.explain.log_odds.values())
         )
     else:
         assert standing.state == "none"

@@ -31,7 +31,7 @@ def confidence(index):
         loads = [Event("loaded", 0, "", vector=vector, skill=f"drinks:{skill}") for skill in skills]
         index.usage = Usage.of(loads, len(vector), 0)
         hits = index.search(REQUEST, 3, 0.0, explain=True)
-        return {hit.name: hit.explain.confidence for hit in hits}
+        return {hit.name: hit.explain.log_odds for hit in hits}
 
     return ask
 
@@ -68,7 +68,7 @@ def test_a_load_of_a_copy_speaks_for_its_family(cli, drinks, make_skill, index_d
         load = Event("loaded", 0, "", vector=vector, skill=document.doc_id)
         index.usage = Usage.of([load], len(vector), 0)
         hits = {hit.name: hit for hit in index.search(REQUEST, 5, 0.0, explain=True)}
-        assert hits["steep-tea"].explain.confidence["usage"] == ONE_LOAD
+        assert hits["steep-tea"].explain.log_odds["usage"] == ONE_LOAD
 
 
 def test_a_load_of_a_skill_that_is_gone_changes_nothing(confidence):

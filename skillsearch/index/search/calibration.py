@@ -64,7 +64,7 @@ class Calibration:
         parts: Values = features * np.array([self.weights[name] for name in FEATURES])
         return parts
 
-    def confidence(self, evidence: Mapping[str, float]) -> dict[str, float]:
+    def log_odds_parts(self, evidence: Mapping[str, float]) -> dict[str, float]:
         """Return the log-odds that each piece of evidence adds, and the ``intercept``.
 
         The evidence of a hit includes `READER` if it was read, and `UNVETTED` if its root is. A
@@ -79,7 +79,7 @@ class Calibration:
 
     def log_odds(self, evidence: Mapping[str, float]) -> float:
         """Return the log-odds that a hit fits, by the evidence for it."""
-        return sum(self.confidence(evidence).values())
+        return sum(self.log_odds_parts(evidence).values())
 
     def channel_scores(
         self, features: Values, channel: Sequence[str], columns: Sequence[str] = tuple(FEATURES)

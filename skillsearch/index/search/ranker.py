@@ -125,7 +125,7 @@ def explain(
         features=values,
         contributions=added,
         # Only a hybrid score rests on evidence.
-        confidence=calibration.confidence(judged.evidence) if judged.evidence else {},
+        log_odds=calibration.log_odds_parts(judged.evidence) if judged.evidence else {},
         own_score=judged.own_score,
         cut_by="" if by is None else corpus.documents[int(ranked.documents[by])].name,
         matched_terms=matched,

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     Evidence = Mapping[str, float]
 
-# Least hits that are judged. The confidence was fitted on so many, and the score of a hit must not
+# Least hits that are judged. The calibration was fitted on so many, and the score of a hit must not
 # depend on `n`.
 _LEAST_JUDGED = 10
 
@@ -52,7 +52,7 @@ class Position(NamedTuple):
         threshold: From which score on a hit fits.
         nominators: What made it a candidate; nothing did, if it is empty.
         is_judged: Whether it is among the first of the ranking, which alone may be hits.
-        confidence: What each piece of evidence adds to the log-odds of both, without a reader;
+        log_odds: What each piece of evidence adds to the log-odds of both, without a reader;
             `READER` is what that changed. The sums are the log-odds of their own scores.
     """
 
@@ -62,7 +62,7 @@ class Position(NamedTuple):
     threshold: float
     nominators: tuple[Nominator, ...]
     is_judged: bool
-    confidence: tuple[Mapping[str, float], Mapping[str, float]]
+    log_odds: tuple[Mapping[str, float], Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Search:
             threshold=threshold,
             nominators=tuple(name for name, pool in pools.items() if np.isin(names, pool).any()),
             is_judged=at is not None,
-            confidence=(self._confidence(own), self._confidence(judged[0]) if judged else {}),
+            log_odds=(self._log_odds(own), self._log_odds(judged[0]) if judged else {}),
         )
 
     def _row_of(self, ranked: Ranked, number: int) -> int | None:
@@ -160,9 +160,9 @@ class Search:
         shown = self._shown(ranked.documents[[judged.row]], self._excluded())
         return self._hit(rank, form, ranked, judged, int(shown[0]), "")
 
-    def _confidence(self, judged: Judged) -> Mapping[str, float]:
+    def _log_odds(self, judged: Judged) -> Mapping[str, float]:
         cheap = {name: value for name, value in judged.evidence.items() if name != READER}
-        parts = self.calibration.confidence(cheap)
+        parts = self.calibration.log_odds_parts(cheap)
         changed = self.calibration.log_odds(judged.evidence) - sum(parts.values())
         return parts | {READER: changed}
 
