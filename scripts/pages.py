@@ -219,7 +219,7 @@ def faces() -> str:
     rows = []
     for face, bound in BOUNDS.items():
         shares = [
-            statistics.mean(row[key] for row in left_out if key in row)
+            statistics.mean(row[key] for row in left_out if row.get(key) is not None)
             for key in (f"shown {face}", f"none {face}")
         ]
         shares += [
