@@ -33,7 +33,6 @@ UNFILED = {
     "room for about fifty": "by what hosts cut, with descriptions of usual length",
     "21 languages well and 80 more": "those of the training's requests, and of what it began with",
     "requests in 17 languages": "requests-languages, which is not in this repository",
-    "the reader of today takes 72 ms of CPU for two skills, that one 38": "until bench.py is run",
 }
 """What no file here has yet, and where it is from. It should only get shorter."""
 
