@@ -93,7 +93,8 @@ def of_comparison():
     systems, sizes = compared["collections"]["written"], compared["sizes"]["written"]
     languages = len(systems["skillsearch"]["languages"])
     yield f"{sizes[0]} skills, {sizes[1]} requests in {WORDS[languages]} languages"
-    yield f"It also holds {sizes[2]} twins"
+    negatives = lines_of(PACKAGE / "evaluation" / "written" / "negatives.jsonl")
+    yield f"It also holds {sum(line['kind'] == 'twin' for line in negatives)} twins"
     yield f"of these {100 * systems['skillsearch']['fits'][0]:.0f} % are answered"
     models = [row for row in systems.values() if row["kind"] == "model"]
     cold = [row["cold_cpu_s"] for row in models if "cold_cpu_s" in row]
