@@ -312,8 +312,7 @@ def prompt_command(
     from skillsearch.agents import prompt as prompts
     from skillsearch.library.skill_library import SkillLibrary
 
-    refuse((every_skill and words) or not any((words, every_skill, names)), _WHAT_TO_PROMPT)
-    refuse(required and not names, "--required is for the skills of --load NAME.")
+    _check_prompt(words, names, every_skill=every_skill, required=required)
     settings = read_settings()
     index, text = open_fresh(settings, say), request_text(words)
     library = SkillLibrary.of_index(index, settings.selection)
@@ -335,6 +334,14 @@ def prompt_command(
     if text and not skills:
         say("No skill fits, so none is offered. See: skillsearch query")
     say("" if as_json else left_out(offer.unvetted))
+
+
+def _check_prompt(
+    words: Sequence[str], names: Sequence[str], *, every_skill: bool, required: bool
+) -> None:
+    """Refuse what asks for nothing, or for two things."""
+    refuse((every_skill and words) or not any((words, every_skill, names)), _WHAT_TO_PROMPT)
+    refuse(required and not names, "--required is for the skills of --load NAME.")
 
 
 class _Offer(NamedTuple):

@@ -1,17 +1,17 @@
 """Families of near-copies: one document stands for the others; pure.
 
-Documents are taken in order of precedence. Each joins the family of the first leader that it is a
-near-copy of, or leads a family of its own. So a member is always a near-copy of its leader, and
-what a third document is changes nothing. Families follow from the documents and their order alone,
-not from how an index came about.
+Documents are taken in order of precedence. Each joins the family of the leader that it is nearest
+to a copy of, the first of equals, or leads a family of its own. So a member is always a near-copy
+of its leader, and what a third document is changes nothing. Families follow from the documents and
+their order alone, not from how an index came about.
 
 Two documents are near-copies if their metadata says the same and one has most of the other's body,
 or if they have one name and most of a body. Metadata says the same if the descriptions are equal,
-if their vectors say so, or if one description has nearly all words of the other
-in their order. Similar metadata is not enough in one root, since authors make skills for different
-things from one template. In a later root it is, beside nearly all of a body: whoever copies a skill
-exchanges a few words to stand beside it. Skills whose bodies say next to nothing are near-copies if
-their descriptions are equal and, in one root, their names.
+if their vectors say so, or if one description has nearly all words of the other in their order.
+Similar metadata is not enough in one root, since authors make skills for different things from one
+template. In a later root it is, beside nearly all of a body, unless there is a nearer copy: whoever
+copies a skill exchanges a few words to stand beside it. Skills whose bodies say next to nothing are
+near-copies if their descriptions are equal and, in one root, their names.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from skillsearch.index.storage.document_store import DocumentStore
 
     Sketches = NDArray[np.uint32]
+    Levels = NDArray[np.int8]
 
 # Up to this many documents each is compared with every leader; of more, only with what lies in the
 # same cells.
@@ -41,6 +42,8 @@ EXACT = 20_000
 # Share of the smaller sketch that two texts have in common if one has most of the other, or nearly
 # all, and the hashes that it takes to say so.
 MOST, _NEARLY_ALL, _LEAST_HASHES = 0.5, 0.9, 4
+# How near two documents are to copies; a clone is one in another root, with other words.
+COPY, CLONE = 2, 1
 # Of a body in another root. Among 2,976 skills of 691 repositories, each a root, it adds one copy
 # under another name; clones with three words exchanged in both texts have .81 of it or more.
 _OF_BODY_ELSEWHERE = 0.8
@@ -109,8 +112,8 @@ class Likeness:
         """Return the vectors of some documents."""
         return _Rows(numbers, self.dense.vectors_of(numbers) if self.dense.segments else None)
 
-    def alike(self, some: _Rows, others: _Rows) -> Flags:
-        """Return which of some documents and others are near-copies."""
+    def alike(self, some: _Rows, others: _Rows) -> Levels:
+        """Return how near some documents and others are to copies: `COPY`, `CLONE` or 0."""
         store, left, right = self.documents, some.numbers[:, np.newaxis], others.numbers
         equal: Flags = store.abouts[left] == store.abouts[right]
         close = equal | (store.names[left] == store.names[right])
@@ -126,15 +129,15 @@ class Likeness:
             close[row, column] |= cosine >= least
             maybe[row, column] |= cosine >= lowest
         row, column = np.nonzero(maybe)
-        alike = np.zeros_like(equal)
+        alike = np.zeros(equal.shape, np.int8)
         for begin in range(0, len(row), _PAIRS):
             pair = row[begin : begin + _PAIRS], column[begin : begin + _PAIRS]
             numbers = some.numbers[pair[0]], others.numbers[pair[1]]
             alike[pair] = self._are_copies(*numbers, close[pair], equal[pair])
         return alike
 
-    def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Flags:
-        """Return which pairs are near-copies, given whether their metadata or names are close.
+    def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Levels:
+        """Return how near pairs are to copies, given whether their metadata or names are close.
 
         Of pairs that are not, one description may still have nearly all of the other.
         """
@@ -148,16 +151,16 @@ class Likeness:
         is_one_body = (bodies[0] == bodies[1]) & (bodies[0] > 0)
         shares = share_most(left, right) | is_one_body
         is_elsewhere = self.roots[some] != self.roots[others]
-        same |= is_elsewhere & (share_most(left, right, most=_OF_BODY_ELSEWHERE) | is_one_body)
+        are_clones = share_most(left, right, most=_OF_BODY_ELSEWHERE) | is_one_body
         # Bodies that say next to nothing tell neither way: descriptions do, in one root with names.
         are_silent = (bodies[0] == 0) & (bodies[1] == 0)
         named = store.names[some] == store.names[others]
         named |= is_elsewhere
-        are: Flags = (same & shares) | (are_silent & equal & named)
-        return are
+        are = (same & shares) | (are_silent & equal & named)
+        return np.where(are, COPY, np.where(is_elsewhere & are_clones, CLONE, 0)).astype(np.int8)
 
-    def near(self, number: int, among: Numbers) -> Numbers:
-        """Return which documents, given ascending, are near-copies of one."""
+    def near(self, number: int, among: Numbers) -> tuple[Numbers, Levels]:
+        """Return which documents, given ascending, are near-copies of one, and how near."""
         store, own = self.documents, self.rows(np.array([number]))
         if len(among) > EXACT:
             nearest = NOTHING
@@ -165,9 +168,11 @@ class Likeness:
                 (nearest,) = self.dense.nearest_to_each(own.vectors, _NEAREST, NOTHING)
             equal = (store.abouts == store.abouts[number]) | (store.names == store.names[number])
             among = np.intersect1d(np.concatenate([nearest, np.flatnonzero(equal)]), among)
+        among = among[among != number]
         parts = (among[begin : begin + _BLOCK] for begin in range(0, len(among), _BLOCK))
-        near = [part[self.alike(own, self.rows(part))[0]] for part in parts]
-        return np.setdiff1d(np.concatenate([NOTHING, *near]), [number]).astype(np.int64)
+        found = [self.alike(own, self.rows(part))[0] for part in parts]
+        levels = np.concatenate([np.zeros(0, np.int8), *found])
+        return among[levels > 0], levels[levels > 0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +220,7 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
         number, further = order[at : at + 1], leaders[ranks[leaders[at : at + 1]]]
         while further[0] != leaders[ranks[further[0]]]:
             further = leaders[ranks[further]]
-        is_near = likeness.alike(likeness.rows(number), likeness.rows(further))[0, 0]
+        is_near = likeness.alike(likeness.rows(number), likeness.rows(further))[0, 0] > 0
         leaders[at] = further[0] if is_near else number[0]
     return leaders
 
@@ -235,10 +240,11 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     while is_due.any():
         at = int(is_due.argmax())
         number, is_due[at] = int(order[at]), False
-        near = likeness.near(number, among)
+        near, levels = likeness.near(number, among)
         is_before = ranks[near] < at
-        options = near[is_before & (leaders[near] == near)]
-        leaders[number] = options[ranks[options].argmin()] if len(options) else number
+        leads = is_before & (leaders[near] == near)
+        best = np.lexsort((ranks[near[leads]], -levels[leads]))[:1]
+        leaders[number] = near[leads][best[0]] if len(best) else number
         if leaders[number] != before[number]:
             is_due[ranks[near[~is_before]]] = True
     return leaders[order]
@@ -258,16 +264,17 @@ def _lead(likeness: Likeness, order: Numbers) -> Numbers:
     for begin in range(0, len(order), _BLOCK):
         numbers = order[begin : begin + _BLOCK]
         rows, leader = likeness.rows(numbers), np.full(len(numbers), _NONE)
+        level = np.zeros(len(numbers), np.int8)
         for some in leading:
             alike = likeness.alike(rows, some)
-            is_new = (leader == _NONE) & alike.any(axis=1)
-            leader[is_new] = some.numbers[alike[is_new].argmax(axis=1)]
+            is_nearer = alike.max(axis=1) > level
+            leader[is_nearer] = some.numbers[alike[is_nearer].argmax(axis=1)]
+            level[is_nearer] = alike[is_nearer].max(axis=1)
         inside = np.tril(likeness.alike(rows, rows), -1)
-        inside[:, leader != _NONE] = False
         for at in np.flatnonzero(inside.any(axis=1)).tolist():
-            if leader[at] == _NONE and inside[at].any():
-                leader[at] = numbers[inside[at].argmax()]
-                inside[:, at] = False
+            own = np.where(leader[:at] == _NONE, inside[at, :at], 0)
+            if own.max() > level[at]:
+                leader[at] = numbers[own.argmax()]
         leads = leader == _NONE
         leaders[begin : begin + _BLOCK] = np.where(leads, numbers, leader)
         if leads.any():

@@ -155,7 +155,7 @@ def test_what_is_not_run_exits_with_125(cli, index, options, words):
             ["--input", "none.csv", "python-math", "--", "true"],
             "'none.csv' is neither a file nor a folder",
         ),
-        (["--input", "", "python-math", "--", "true"], "'' is neither a file nor a folder"),
+        (["--input", "", "python-math", "--", "true"], "it is empty; name a path"),
         (["--input", "/", "python-math", "--", "true"], "'/' is neither a file nor a folder"),
         (["--timeout", "0", "python-math", "--", "true"], "0 is not above 0"),
         (["--timeout", "nan", "python-math", "--", "true"], "nan is not above 0"),

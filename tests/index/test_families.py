@@ -48,12 +48,15 @@ def around(middle, cosine, seed):
 def expected(like, order):
     leaders = {}
     for number in order:
-        leading = (one for one, lead in leaders.items() if lead == one)
-        leaders[number] = next((one for one in leading if are_alike(like, number, one)), number)
+        leading = [one for one, lead in leaders.items() if lead == one]
+        levels = [level_of(like, number, one) for one in leading]
+        best = max(levels, default=0)
+        leaders[number] = leading[levels.index(best)] if best else number
     return list(leaders.values())
 
 
-def are_alike(like, one, other):
+def level_of(like, one, other):
+    """Return 2 for copies, 1 for clones in two roots, else 0."""
     store = like.documents
     vectors = like.dense.vectors_of(np.array([one, other])).astype(np.float64)
     cosine, has_all = vectors[0] @ vectors[1], share(store, one, other, 4, SKETCH_SIZE) >= 0.9
@@ -63,13 +66,17 @@ def are_alike(like, one, other):
     same = is_close or equal
     named = store.names[one] == store.names[other]
     bodies = store.bodies[one], store.bodies[other]
-    if is_maybe and is_apart and (share(store, one, other, 4) >= 0.8 or bodies[0] == bodies[1] > 0):
-        return True
+    is_one_body = bodies[0] == bodies[1] > 0
     if equal and not any(bodies) and (named or is_apart):
-        return True
-    if (same or named) and share(store, one, other, 4) >= 0.5:
-        return True
-    return bool((same or named) and bodies[0] == bodies[1] > 0)
+        return 2
+    if (same or named) and (share(store, one, other, 4) >= 0.5 or is_one_body):
+        return 2
+    is_clone = share(store, one, other, 4) >= 0.8 or is_one_body
+    return int(is_apart and (is_maybe or equal or named) and is_clone)
+
+
+def are_alike(like, one, other):
+    return level_of(like, one, other) > 0
 
 
 def share(store, one, other, least, begin=0):
@@ -136,7 +143,8 @@ def test_an_update_gives_the_families_of_a_new_index(corpus, data):
 
 def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
     rng = np.random.default_rng(3)
-    middle = np.eye(384)[0]
+    middle = rng.standard_normal(384)
+    middle /= np.linalg.norm(middle)
     rows = [middle, *(around(middle, 0.9, seed) for seed in range(1, 300))]
     rows = [rows[0], *rng.permutation(rows[1:])]
     like = likeness([document(number, body="a body") for number in range(300)], rows)
@@ -144,7 +152,9 @@ def test_what_a_cosine_right_at_the_limit_says_does_not_depend_on_the_matrix():
     whole = group(like, order)
     alone = [group(like, np.array([0, number]))[1] for number in range(1, 300)]
     assert [lead == 0 for lead in whole[1:]] == [lead == 0 for lead in alone]
-    near = like.near(0, order)
+    near, levels = like.near(0, order)
+    assert 0 < len(near) < 299
+    assert set(levels.tolist()) == {families.COPY}
     assert near.tolist() == np.flatnonzero(whole == 0)[1:].tolist()
 
 
@@ -366,6 +376,20 @@ def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path,
     shutil.copytree(tmp_path / "theirs", tmp_path / "mine" / "theirs")
     one = SkillIndex.from_roots(tmp_path / "mine", index_dir=tmp_path / "j", model=model)
     assert all("pdf-forms" not in [each.name for each in family] for family in one.families())
+
+
+def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill):
+    """Skills of one template are no copies, and each has its own."""
+    for root in ("mine", "theirs"):
+        for city in ("Bergen", "Cadiz", "Dublin"):
+            about = f"Books a seat on the city bus of {city} by its web page and sends the ticket."
+            make_skill(tmp_path / root, f"bus-{city.lower()}", about, body=LONG)
+    roots = [tmp_path / "mine", tmp_path / "theirs"]
+    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
+    found = [[f"{each.alias}:{each.name}" for each in family] for family in index.families()]
+    assert sorted(found) == [
+        [f"mine:bus-{city}", f"theirs:bus-{city}"] for city in ("bergen", "cadiz", "dublin")
+    ]
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
