@@ -61,7 +61,6 @@ _CELL_SIZE, _CELLS_OF_ONE = 1_000, 3
 _NEAREST = 100
 # If more than this share of documents is new, forming all families anew is faster.
 _REGROUPED_SHARE = 1 / 8
-_NONE = -1
 _NO_END = np.uint32(0xFFFFFFFF)
 
 
@@ -210,11 +209,15 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
     Among more than `EXACT` documents a near-copy is found if it shares a cell with its leader.
     """
     if len(order) <= EXACT:
-        return _lead(likeness, order)
-    ranks, leaders = _ranks(likeness, order), order.copy()
+        return _lead(likeness, order)[0]
+    ranks, leaders, levels = _ranks(likeness, order), order.copy(), np.zeros(len(order), np.int8)
     for cell in _cells(likeness, order):
-        leading, now = _lead(likeness, cell), leaders[ranks[cell]]
-        leaders[ranks[cell]] = np.where(ranks[leading] < ranks[now], leading, now)
+        leading, level = _lead(likeness, cell)
+        rows = ranks[cell]
+        is_first = (level == levels[rows]) & (ranks[leading] < ranks[leaders[rows]])
+        is_better = (level > levels[rows]) | is_first
+        rows = rows[is_better]
+        leaders[rows], levels[rows] = leading[is_better], level[is_better]
     # What leads in one cell may follow in another: only a leader of its own draws others after it.
     for at in np.flatnonzero(leaders[ranks[leaders]] != leaders).tolist():
         number, further = order[at : at + 1], leaders[ranks[leaders[at : at + 1]]]
@@ -257,14 +260,14 @@ def _ranks(likeness: Likeness, order: Numbers) -> Numbers:
     return ranks
 
 
-def _lead(likeness: Likeness, order: Numbers) -> Numbers:
-    """Return the leader of each document, compared with all leaders before it."""
+def _lead(likeness: Likeness, order: Numbers) -> tuple[Numbers, Levels]:
+    """Return the leader of each document, compared with all before it, and how near it is."""
     leading: list[_Rows] = []
-    leaders = order.copy()
+    leaders, levels = order.copy(), np.zeros(len(order), np.int8)
     for begin in range(0, len(order), _BLOCK):
         numbers = order[begin : begin + _BLOCK]
-        rows, leader = likeness.rows(numbers), np.full(len(numbers), _NONE)
-        level = np.zeros(len(numbers), np.int8)
+        rows, block = likeness.rows(numbers), slice(begin, begin + _BLOCK)
+        leader, level = leaders[block], levels[block]
         for some in leading:
             alike = likeness.alike(rows, some)
             is_nearer = alike.max(axis=1) > level
@@ -272,14 +275,12 @@ def _lead(likeness: Likeness, order: Numbers) -> Numbers:
             level[is_nearer] = alike[is_nearer].max(axis=1)
         inside = np.tril(likeness.alike(rows, rows), -1)
         for at in np.flatnonzero(inside.any(axis=1)).tolist():
-            own = np.where(leader[:at] == _NONE, inside[at, :at], 0)
+            own = np.where(level[:at] == 0, inside[at, :at], 0)
             if own.max() > level[at]:
-                leader[at] = numbers[own.argmax()]
-        leads = leader == _NONE
-        leaders[begin : begin + _BLOCK] = np.where(leads, numbers, leader)
-        if leads.any():
+                leader[at], level[at] = numbers[own.argmax()], own.max()
+        if (leads := level == 0).any():
             leading.append(likeness.rows(numbers[leads]))
-    return leaders
+    return leaders, levels
 
 
 def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:

@@ -378,6 +378,22 @@ def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path,
     assert all("pdf-forms" not in [each.name for each in family] for family in one.families())
 
 
+def test_a_copy_among_many_is_of_its_original_whatever_cell_it_shares_with_a_sibling(monkeypatch):
+    """As one that comes later to an index is."""
+    for name, value in (("EXACT", 1), ("_CELL_SIZE", 2), ("_CELLS_OF_ONE", 2)):
+        monkeypatch.setattr(families, name, value)
+    sibling, original = np.eye(8)[:2]
+    copied = around(sibling, 0.8, 1), around(original, 0.8, 2)
+    documents = [
+        *(document(number, f"n{number}", "a body") for number in range(2)),
+        document(2, "n1", "a body", root="b"),
+        document(3, "n3", "another body", root="b"),
+    ]
+    like, order = likeness(documents, [sibling, original, *copied]), np.arange(4)
+    assert group(like, order).tolist() == [0, 1, 1, 3]
+    assert regroup(like, order, np.array([0, 1, -1, 3])).tolist() == [0, 1, 1, 3]
+
+
 def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill):
     """Skills of one template are no copies, and each has its own."""
     for root in ("mine", "theirs"):
