@@ -21,9 +21,10 @@ from typing import Any
 
 import markdown_tables
 from bench_measures import save_report
-from fusion_samples import HALF, with_examples
+from fusion_samples import with_examples
 
 from skillsearch.evaluation.collection import load_collection, save_collection
+from skillsearch.evaluation.report import percent
 from skillsearch.text.states import BOUNDS
 
 HYBRID = "hybrid"
@@ -71,14 +72,14 @@ def rows(
     folders: list[Path], examples: Path | None, work: Path, made: Path
 ) -> Iterator[tuple[str, Row]]:
     """Measure collections, and again with examples those that have some."""
-    for folder in folders:
-        collection = load_collection(folder)
-        yield collection.name, measure(folder, work)
-        for exampled in with_examples([collection], examples) if examples else ():
-            if not exampled.name.endswith(HALF):
-                save_collection(exampled, made / exampled.name)
-                row = measure(made / exampled.name, work, ",examples:given")
-                yield f"{exampled.name}, with examples", row
+    collections = [load_collection(folder) for folder in folders]
+    given = with_examples(collections, examples) if examples else []
+    exampled = {collection.name: collection for collection in given}
+    for folder, name in zip(folders, (collection.name for collection in collections), strict=True):
+        yield name, measure(folder, work)
+        if name in exampled:
+            save_collection(exampled[name], made / name)
+            yield f"{name}, with examples", measure(made / name, work, ",examples:given")
 
 
 def table(report: Row) -> list[str]:
@@ -87,20 +88,21 @@ def table(report: Row) -> list[str]:
     heads += ["answered", 'told "none"', "AUROC"]
     lines = []
     for name, row in report["collections"].items():
-        first = [f"{name}: {row['requests']}", *map(_percent, (row["kept"], row["perhaps"]))]
-        first += [f"{100 * row['nDCG@10']:.1f}", f"{row['ECE']:.3f}"]
+        first = [f"{name}: {row['requests']}", *map(in_percent, (row["kept"], row["perhaps"]))]
+        first += [f"{percent(row['nDCG@10'])}", f"{row['ECE']:.3f}"]
         beside = [_unanswered(*item) for item in row["unanswerable"].items()] or [[""] * 4]
         lines += [[*first, *beside[0]], *([""] * len(first) + more for more in beside[1:])]
     return markdown_tables.table(heads, lines)
 
 
 def _unanswered(kind: str, said: Row) -> list[str]:
-    shares = map(_percent, (said["answered"], said["none"]["list"]))
+    shares = map(in_percent, (said["answered"], said["none"]["list"]))
     return [f"{kind}: {said['requests']}", *shares, f"{said['AUROC']:.3f}"]
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+def in_percent(share: float) -> str:
+    """Return a share with its sign."""
+    return f"{percent(share)} %"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

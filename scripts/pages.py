@@ -34,15 +34,14 @@ from skillsearch.hosts.table import hosts
 from skillsearch.text.languages import LANGUAGE_NAMES
 from skillsearch.text.states import BOUNDS
 
-CHECKOUT = Path(__file__).resolve().parents[1]
+SCRIPTS = Path(__file__).resolve().parent
+CHECKOUT = SCRIPTS.parent
 README = "README.md"
 MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
 EVALUATION = "skillsearch/evaluation/README.md"
 COLLECTION = "skillsearch/evaluation/written/README.md"
-QUALITY = CHECKOUT / "scripts" / "quality.json"
-"""What ``fit_fusion.py`` measured on collections left out of the fit."""
-WRITTEN = CHECKOUT / "scripts" / "written.tsv"
+WRITTEN = SCRIPTS / "written.tsv"
 """What ``skillsearch eval --drop-gold`` printed of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
 KINDS = ("twin", "near", "far", "dropped gold")
@@ -137,16 +136,21 @@ def exit_codes_table() -> str:
     return _table(["exit code", "meaning"], rows)
 
 
+def measured(name: str) -> compare_tables.Record:
+    """Return what a script measured and wrote to the file of a name."""
+    report: compare_tables.Record = json.loads((SCRIPTS / f"{name}.json").read_bytes())
+    return report
+
+
 def speed(*, is_short: bool) -> str:
     """Return what ``bench.py`` measured; a short table has the first rows alone."""
-    report = json.loads(bench_report.RESULTS.read_bytes())
+    report = measured("bench")
     return bench_report.section(report, is_short=is_short)
 
 
 def compared() -> dict[str, dict[str, compare_tables.Record]]:
     """Return the rows of what ``compare.py`` measured on each collection."""
-    report = json.loads((CHECKOUT / "scripts" / "compare.json").read_bytes())
-    collections: dict[str, dict[str, compare_tables.Record]] = report["collections"]
+    collections: dict[str, dict[str, compare_tables.Record]] = measured("compare")["collections"]
     return collections
 
 
@@ -181,39 +185,32 @@ def peers_tokens() -> str:
 
 def end_to_end() -> str:
     """Return the table of what ``end_to_end.py`` measured."""
-    report = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())
-    return end_to_end_counts.table(report)
+    return end_to_end_counts.table(measured("end_to_end"))
 
 
 def attacks(part: str) -> str:
     """Return a table of what ``attack.py`` measured, and of how many skills."""
-    report = json.loads((CHECKOUT / "scripts" / "attack.json").read_bytes())
-    settings, machine = report["settings"], report["machine"]
+    report = measured("attack")
+    settings, when = report["settings"], compare_tables.run_of(report["machine"], "quality")
     said = (
         f"{settings['honest']:,} honest skills, {settings['attackers']} attackers, "
         f"{settings['measured']} measured requests, reader {settings['reader']}; "
-        f"on {machine['date']} at `{machine['commit']}`."
+        f"on {when}."
     )
     return "\n".join([*attack_tables.TABLES[part](report[part]), "", said])
 
 
-def _answers() -> compare_tables.Record:
-    report: compare_tables.Record = json.loads((CHECKOUT / "scripts" / "answers.json").read_bytes())
-    return report
-
-
 def answered() -> str:
     """Return what ``answers.py`` measured, and when."""
-    report = _answers()
-    machine = report["machine"]
-    when = f"Measured on {machine['date']} at `{machine['commit']}`."
+    report = measured("answers")
+    when = f"Measured on {compare_tables.run_of(report['machine'], 'quality')}."
     return "\n".join([*answers.table(report), "", when])
 
 
 def faces() -> str:
     """Return a row for each face: its bound, what it shows, and to whom it says "none"."""
-    left_out = json.loads(QUALITY.read_bytes())["collections"].values()
-    asked = _answers()["collections"]
+    left_out = measured("quality")["collections"].values()
+    asked = measured("answers")["collections"]
     heads = ["face", "bound", "right skills shown", 'foreign requests told "none"']
     heads += ["200 over real skills", "100 short ones"]
     rows = []
@@ -226,7 +223,7 @@ def faces() -> str:
             asked[name]["unanswerable"]["nothing"]["none"][face]
             for name in ("real-nothing", "real-short")
         ]
-        cells = (f"{100 * share:.1f} %" for share in shares)
+        cells = map(answers.in_percent, shares)
         rows.append((f"{face}: {USED_BY[face]}", f"{bound:g}", *cells))
     return _table(heads, rows)
 
@@ -236,12 +233,12 @@ def quality() -> str:
 
     Last comes the mean of all others, which are in other languages.
     """
-    measured = json.loads(QUALITY.read_bytes())["collections"]
+    fitted = measured("quality")["collections"]
     names = (*OF_REQUESTS, *EVERYDAY, *OF_SKILLS)
-    rows = {name: measured[name] for name in names}
+    rows = {name: fitted[name] for name in names}
     rows["**mean**"] = means(rows.values())
-    rows |= {name: measured[name] for name in BESIDE}
-    others = [row for name, row in measured.items() if name not in rows]
+    rows |= {name: fitted[name] for name in BESIDE}
+    others = [row for name, row in fitted.items() if name not in rows]
     rows[f"in other languages: {len(others)}"] = means(others)
     cells = (
         [name, *(_figure(row.get(measure), measure) for measure in COLUMNS.values())]
@@ -252,10 +249,10 @@ def quality() -> str:
 
 def quality_in_short() -> str:
     """Return a row for each kind of collection, with the means of its collections."""
-    measured = json.loads(QUALITY.read_bytes())["collections"]
+    fitted = measured("quality")["collections"]
     rows = []
     for text, names in IN_SHORT.items():
-        row = means(measured[name] for name in names)
+        row = means(fitted[name] for name in names)
         cells = (_figure(row[measure], measure) for measure in ("read", "bm25", "dense"))
         rows.append([text, *cells])
     return _table(["judged collections", "hybrid", "BM25 alone", "dense alone"], rows)
@@ -263,13 +260,13 @@ def quality_in_short() -> str:
 
 def figures() -> str:
     """Return what a reader of the first screen asks, a row for each, with its figure."""
-    measured = json.loads(QUALITY.read_bytes())["collections"]
-    ten = means(measured[name] for name in (*EVERYDAY, *OF_SKILLS))
-    nothing = _answers()["collections"]["real-nothing"]["unanswerable"]["nothing"]
-    report = json.loads(bench_report.RESULTS.read_bytes())
+    fitted = measured("quality")["collections"]
+    ten = means(fitted[name] for name in (*EVERYDAY, *OF_SKILLS))
+    nothing = measured("answers")["collections"]["real-nothing"]["unanswerable"]["nothing"]
+    report = measured("bench")
     middle = report["sizes"][len(report["sizes"]) // 2]
     cold = middle["cold_query"]["on"]
-    library = json.loads((CHECKOUT / "scripts" / "end_to_end.json").read_bytes())["libraries"][1]
+    library = measured("end_to_end")["libraries"][1]
     hook, listing = library["ways"]["hook"], library["ways"]["claude-code"]
     mb = {
         part: sum((MODEL / name).stat().st_size for name in names) / 1e6
@@ -283,14 +280,12 @@ def figures() -> str:
         ),
         (
             "the same for requests in 17 languages, over English skills",
-            _share(measured["requests-languages"]["read"]),
+            _share(fitted["requests-languages"]["read"]),
         ),
         (
             f"{nothing['requests']} requests that none of 2,866 real skills fits: answered all the"
             " same; an empty list",
-            "; ".join(
-                f"{100 * share:.1f} %" for share in (nothing["answered"], nothing["none"]["list"])
-            ),
+            "; ".join(map(answers.in_percent, (nothing["answered"], nothing["none"]["list"]))),
         ),
         (
             f"first answer of a new process, {middle['skills']:,} skills",
@@ -463,7 +458,7 @@ def bring_up_to_date(*, is_check: bool = False) -> list[str]:
             old.append(f"{part.page}: {part.name}")
             if not is_check:
                 page.write_text(changed, encoding="utf-8")
-    sizes = json.loads(bench_report.RESULTS.read_bytes())["sizes"]
+    sizes = measured("bench")["sizes"]
     if bench_plots.digest(sizes).encode() not in bench_report.PLOT.read_bytes():
         old.append(str(bench_report.PLOT.relative_to(CHECKOUT)))
         if not is_check:

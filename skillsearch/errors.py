@@ -169,7 +169,7 @@ class UnreadableError(StorageError):
 
     def __init__(self, path: object, error: OSError | MemoryError) -> None:
         super().__init__(
-            f"{path} cannot be read: {_reason(error)}. The index is unchanged; {_cure(error)}."
+            f"{path} cannot be read: {reason_of(error)}. The index is unchanged; {_cure(error)}."
         )
 
 
@@ -284,7 +284,7 @@ def machine_problem(error: BaseException | None) -> str:
     while error is not None:
         if isinstance(error, OSError | MemoryError) or str(error).startswith(_THREAD):
             file = getattr(error, "filename", None)
-            return f"{_reason(error)}{f': {file}' if file else ''}; {_cure(error)}"
+            return f"{reason_of(error)}{f': {file}' if file else ''}; {_cure(error)}"
         if isinstance(error, ImportError) and not (error.path or ".py").endswith(".py"):
             return f"A library cannot be loaded: {error}; {_cure(MemoryError())}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -302,7 +302,8 @@ def is_missing(error: OSError) -> bool:
     return isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: object) -> str:
+    """Return why something failed, in the words of the system if it is a refusal of it."""
     if isinstance(error, MemoryError):
         return "Cannot allocate memory"
     return str(getattr(error, "strerror", None) or error)

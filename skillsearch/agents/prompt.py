@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skillsearch.index.documents import Document
     from skillsearch.library.skill_library import SkillLibrary
 
-
 MAX_PATH_CHARS = 4096
 MAX_SHOWN_FILES = 50
 """Lines for the files below a body; where there are more, the fullest folders take one each."""

@@ -112,7 +112,7 @@ def query_command(
     notes = (*notes, *([f"note: {settings.limits}"] if settings.limits else ()))
     for note in notes:
         say(note)
-    _show((result, near, notes), as_json=as_json)
+    _show((result, near, notes), settings, as_json=as_json)
     return int(exit_code and not result)
 
 
@@ -216,7 +216,7 @@ def _search(
     yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
 
 
-def _show(answer: Answer, *, as_json: bool) -> None:
+def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     result, near, notes = answer
     if as_json:
         more = {"nearest": list(near), "notes": list(notes)}
@@ -227,7 +227,6 @@ def _show(answer: Answer, *, as_json: bool) -> None:
     if result.state == "none":
         is_low = result.threshold <= _LOW_THRESHOLD
         lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
-        settings = read_settings()
         option = index_option(settings.index_dir.absolute(), settings)
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "

@@ -19,7 +19,7 @@ import time
 
 from skillsearch._version import __version__
 from skillsearch.environ import runtime_dir
-from skillsearch.errors import DaemonError
+from skillsearch.errors import DaemonError, reason_of
 
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
@@ -141,8 +141,7 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        reason = getattr(exc, "strerror", None) or exc
-        raise DaemonError(f"The daemon cannot be started: {reason}") from exc
+        raise DaemonError(f"The daemon cannot be started: {reason_of(exc)}") from exc
     if run.returncode:
         lines = run.stderr.decode(errors="replace").split("\n")
         reason = next((line for line in reversed(lines) if line.strip()), "no reason given")

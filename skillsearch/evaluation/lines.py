@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 from pathlib import Path
 
-from skillsearch.errors import EvaluationError
+from skillsearch.errors import EvaluationError, reason_of
 
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE_BYTES = 16 << 20
@@ -63,9 +63,8 @@ def replace_file(path: Path, parts: Iterable[str]) -> None:
                 file.writelines(parts)
             temporary.replace(path)
     except (OSError, ValueError) as exc:
-        reason = getattr(exc, "strerror", None) or exc
-        problem = f"{path} cannot be written: {reason}; correct that, or name another folder."
-        raise EvaluationError(problem) from exc
+        problem = f"{path} cannot be written: {reason_of(exc)}"
+        raise EvaluationError(f"{problem}; correct that, or name another folder.") from exc
 
 
 def file_name(text: str) -> str:

@@ -208,7 +208,7 @@ def check_skill(
 
     What does so is an error; what only makes it come less is a warning.
     """
-    root = index.root_of(document)
+    root, option = index.root_of(document), index_option(index.folder)
     yield Check("skill", "ok", f"{document.path}; root: {describe_root(root)}")
     yield _check_scope(index, document, root, selection)
     yield _check_settings(index, document, without_scope(selection))
@@ -218,8 +218,8 @@ def check_skill(
     yield _check_name(index, document, store)
     yield _check_family(index, document, store)
     yield _check_offer(document)
-    yield _check_trust(root, index_option(index.folder))
-    yield from _check_text(index, document)
+    yield _check_trust(root, option)
+    yield from _check_text(index, document, option)
     yield from _check_hosts(index, document, selection, window)
 
 
@@ -303,9 +303,9 @@ def _check_trust(root: Root, option: str) -> Check:
     return Check.of("trust", good, "" if root.trust == "vetted" else f"{bad}{vouch}{option}")
 
 
-def _check_text(index: SkillIndex, document: Document) -> Iterator[Check]:
+def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[Check]:
     """Read the skill as it is now, audit it, and count its example requests."""
-    path, root, option = Path(document.path), Path(document.root), index_option(index.folder)
+    path, root = Path(document.path), Path(document.root)
     try:
         data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
         skill, reported = parse_skill(data, doc_id=document.doc_id, path=path, root=root)

@@ -19,7 +19,7 @@ from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from skillsearch._version import __version__
-from skillsearch.errors import DISK_FULL, RootError, UnreachableError
+from skillsearch.errors import DISK_FULL, RootError, UnreachableError, reason_of
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
 
@@ -155,8 +155,7 @@ class _Deadline:
         if has_passed and (error is None or is_ours):
             reason = f"it took more than {self._seconds:g} s"
         elif is_ours:
-            cause = getattr(error, "reason", error)
-            reason = str(getattr(cause, "strerror", None) or cause) or type(error).__name__
+            reason = reason_of(getattr(error, "reason", error)) or type(error).__name__
         else:
             return
         raise UnreachableError(

@@ -23,7 +23,7 @@ from skillsearch.patterns import lazy_pattern
 from skillsearch.records import dataclass
 from skillsearch.setting_values import is_url
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonObject
+from skillsearch.types import SKILL_MD, JsonObject
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
 """Endings of archive names, in any case; packagers of skills write zips that end in the last."""
@@ -286,7 +286,7 @@ def shown(source: str) -> str:
 
 def is_skill_md(source: str) -> bool:
     """Return whether a URL names a bare SKILL.md."""
-    return _path(source).rpartition("/")[2].lower() == "skill.md"
+    return _path(source).rpartition("/")[2].lower() == SKILL_MD.lower()
 
 
 def _path(source: str) -> str:

@@ -24,7 +24,7 @@ from typing import NamedTuple, Self, get_args
 import xxhash
 
 from skillsearch import user_folders
-from skillsearch.errors import SkillError
+from skillsearch.errors import SkillError, reason_of
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
 from skillsearch.json_values import list_of
@@ -209,8 +209,8 @@ def _bytes_of(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except (OSError, EOFError, zlib.error) as exc:
-        reason = getattr(exc, "strerror", None) or exc
-        logger.warning("no examples are taken from %s: %s; mend or remove it", path, reason)
+        said = "no examples are taken from %s: %s; mend or remove it"
+        logger.warning(said, path, reason_of(exc))
         return b""
 
 

@@ -106,7 +106,7 @@ def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
         for root in filter(target.is_relative_to, roots):
             below = ((target / SKILL_MD) if target.is_dir() else target).relative_to(root).parts
             is_left_out = any(name in SKIPPED_FOLDERS or is_thrown_away(name) for name in below)
-            if below[-1].lower() == "skill.md" and not is_left_out:
+            if below[-1].lower() == SKILL_MD.lower() and not is_left_out:
                 with using(open_file(root, below)) as fd:
                     return _NAMING.fullmatch(os.read(fd, _MAX_NAMING_BYTES)) is None
     return False
@@ -340,7 +340,7 @@ def list_files(
             max_entries -= len(kinds)
             names = sorted(kinds)
             names_of_files = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
-            files += [file for file in names_of_files if file.lower() != "skill.md"]
+            files += [file for file in names_of_files if file.lower() != SKILL_MD.lower()]
             inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
             is_deep = len(parts) == depth
             waiting += [] if is_deep else inner
