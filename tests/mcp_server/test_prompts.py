@@ -62,7 +62,7 @@ def test_there_are_two_prompts(make_server, talk, drinks, mode):
 
 
 def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
-    program, open_wire, cli, drinks, index_dir
+    program, open_wire, cli, drinks, index_dir, wait_for
 ):
     with program(drinks, "--index-dir", index_dir) as process:
         wire = open_wire(process)
@@ -70,6 +70,8 @@ def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
         assert "enrich_skills" in [one["name"] for one in offered]
         result = wire.ask("prompts/get", {"name": "enrich_skills"})["result"]
         (message,) = result["messages"]
+        # The prompt is there before the index, which the command below needs, is on the disk.
+        wait_for((index_dir / "CURRENT").is_file)
     (pending,) = re.findall(r"^1\. `(.+ enrich .*--pending)`", message["content"]["text"], re.M)
     argv = shlex.split(pending)
     assert argv[argv.index("--index-dir") + 1] == str(index_dir)
