@@ -2,7 +2,7 @@
 
 Every collection is searched as it is and in variants (one line a skill, few skills), so that what
 is learned does not depend on how long skills are or how many there are. In each, six kinds of query
-are asked: judged ones; the same with the right skills and their copies hidden (dropped); twins,
+are searched: judged ones; the same with the right skills and their copies hidden (dropped); twins,
 changed as little as possible so that nothing fits; others that nothing fits; queries of foreign
 collections; and names of skills, which people type too.
 """
@@ -89,10 +89,10 @@ class Sample:
         source: Foreign collection that the query comes from, or empty.
         corpus: The parts of the index searched.
         query: The analysed query.
-        candidates: What was found.
+        candidates: What the search gives.
         relevant: Which candidates are relevant, bool.
-        judged: How many documents are relevant, found or not.
-        asked: The judged query or twin, which has the kind of its original; else None.
+        judged: How many documents are relevant, among the candidates or not.
+        judged_query: The judged query or twin, which has the kind of its original; else None.
     """
 
     collection: str
@@ -104,23 +104,27 @@ class Sample:
     candidates: Candidates
     relevant: NDArray[np.bool_]
     judged: int
-    asked: JudgedQuery | None = None
-    _known: dict[int, list[float]] = field(default_factory=dict)
+    judged_query: JudgedQuery | None = None
+    _evidence: dict[int, list[float]] = field(default_factory=dict)
     read: dict[int, float] = field(default_factory=dict)
     """What a reader said of the candidates in some rows, NaN for those that it cannot read."""
 
+    def is_whole(self, kind: str) -> bool:
+        """Return whether it is a query of a kind over a whole collection."""
+        return self.kind == kind and self.variant == "whole"
+
     def evidence(self, rows: Sequence[int]) -> list[list[float]]:
         """Return the evidence for the candidates in some rows, but for their lead."""
-        if new := [row for row in rows if row not in self._known]:
-            found, size = self.candidates, len(self.candidates.documents)
-            columns = (found.documents, found.features, found.lexical)
+        if new := [row for row in rows if row not in self._evidence]:
+            candidates, size = self.candidates, len(self.candidates.documents)
+            columns = (candidates.documents, candidates.features, candidates.lexical)
             ranked = Ranked(*columns, np.zeros(size), np.arange(size))
             values = find_evidence(self.corpus, self.query, ranked, new)
-            self._known.update(
-                (row, [one[name] for name in EVIDENCE])
-                for row, one in zip(new, values, strict=True)
+            self._evidence.update(
+                (row, [pieces[name] for name in EVIDENCE])
+                for row, pieces in zip(new, values, strict=True)
             )
-        return [self._known[row] for row in rows]
+        return [self._evidence[row] for row in rows]
 
 
 def one_line(collection: Collection) -> Collection:
@@ -148,9 +152,9 @@ def fewer(size: int) -> Callable[[Collection], Collection]:
         rest = [doc_id for doc_id in ids if doc_id not in kept]
         kept.update(random.permutation(rest)[: max(size - len(kept), 0)].tolist())
         qrels = {
-            query: found
+            query: left
             for query, grades in collection.qrels.items()
-            if any((found := {d: g for d, g in grades.items() if d in kept}).values())
+            if any((left := {d: g for d, g in grades.items() if d in kept}).values())
         }
         return replace(
             collection,
@@ -208,22 +212,22 @@ def cross_language(folder: Path, collections: Iterable[Collection]) -> list[Coll
         The collections, sorted by folder; queries about a collection that is not given are left
         out.
     """
-    known = {collection.name: collection for collection in collections}
-    found = []
-    for place in sorted(path for path in folder.iterdir() if path.is_dir()):
-        if (place / "corpus.jsonl").is_file():
-            found.append(load_collection(place))
-        elif place.name in known:
-            found.append(_queries_over(known[place.name], place))
-    return found
+    by_name = {collection.name: collection for collection in collections}
+    loaded = []
+    for subfolder in sorted(path for path in folder.iterdir() if path.is_dir()):
+        if (subfolder / "corpus.jsonl").is_file():
+            loaded.append(load_collection(subfolder))
+        elif subfolder.name in by_name:
+            loaded.append(_queries_over(by_name[subfolder.name], subfolder))
+    return loaded
 
 
-def _queries_over(collection: Collection, place: Path) -> Collection:
+def _queries_over(collection: Collection, folder: Path) -> Collection:
     """Ask a collection the queries of a folder instead of its own."""
-    lines = (place / "queries.jsonl").read_text(encoding="utf-8").splitlines()
+    lines = (folder / "queries.jsonl").read_text(encoding="utf-8").splitlines()
     queries = tuple(JudgedQuery(q["_id"], q["text"], language=q["lang"]) for q in map(loads, lines))
     qrels: dict[str, dict[str, int]] = {}
-    for line in (place / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
+    for line in (folder / "qrels.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         query, document, grade = line.split("\t")
         qrels.setdefault(query, {})[document] = int(grade)
     name = f"{collection.name}{CROSS}"
@@ -237,14 +241,15 @@ def with_examples(collections: Iterable[Collection], file: Path) -> list[Collect
         collections: The collections; those without examples are left out.
         file: JSON lines with the ``collection``, the ``_id`` and the ``examples`` of a skill.
     """
-    known: dict[tuple[str, str], tuple[str, ...]] = {}
+    examples: dict[tuple[str, str], tuple[str, ...]] = {}
     lines = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     for record in map(loads, lines.splitlines()):
-        known[record["collection"], record["_id"]] = tuple(record["examples"])
-    found = []
-    for one in collections:
+        examples[record["collection"], record["_id"]] = tuple(record["examples"])
+    made = []
+    for collection in collections:
         exampled = tuple(
-            replace(each, examples=known.get((one.name, each.doc_id), ())) for each in one.documents
+            replace(each, examples=examples.get((collection.name, each.doc_id), ()))
+            for each in collection.documents
         )
         if any(each.examples for each in exampled):
             is_left = np.random.default_rng(0).random(len(exampled)) < 0.5
@@ -252,16 +257,16 @@ def with_examples(collections: Iterable[Collection], file: Path) -> list[Collect
                 each if is_kept else replace(each, examples=())
                 for each, is_kept in zip(exampled, is_left.tolist(), strict=True)
             )
-            found.append(replace(one, documents=exampled))
-            found.append(replace(one, name=f"{one.name}{HALF}", documents=half))
-    return found
+            made.append(replace(collection, documents=exampled))
+            made.append(replace(collection, name=f"{collection.name}{HALF}", documents=half))
+    return made
 
 
 def is_foreign(source: str, collection: str) -> bool:
     """Return whether queries of one collection have no answer in another."""
-    one, other = _plain(source), _plain(collection)
-    related = any({one, other} <= group for group in RELATED)
-    return family(one) != family(other) and not related and family(other) not in GENERAL
+    first, second = _plain(source), _plain(collection)
+    related = any({first, second} <= group for group in RELATED)
+    return family(first) != family(second) and not related and family(second) not in GENERAL
 
 
 class Sampler:
@@ -303,14 +308,14 @@ class Sampler:
         made = []
         for query in _spread(collection.queries, self._queries // part):
             made += searched.judged(query)
-        twins = [one for one in collection.negatives if one.kind == TWIN]
+        twins = [query for query in collection.negatives if query.kind == TWIN]
         kinds = collection.kinds
         for query in _spread(twins, self._queries // part):
             twin = replace(query, kind=kinds.get(query.twin_of, ""))
-            made.append(searched.sample("twin", query.text, asked=twin))
-        nothing = [one for one in collection.negatives if one.kind == NOTHING]
+            made.append(searched.sample("twin", query.text, judged_query=twin))
+        nothing = [query for query in collection.negatives if query.kind == NOTHING]
         made += [
-            searched.sample(NOTHING, query.text, asked=query)
+            searched.sample(NOTHING, query.text, judged_query=query)
             for query in _spread(nothing, self._queries // part)
         ]
         for document in _spread(list(searched.index.documents()), self._queries // part // 4):
@@ -325,10 +330,10 @@ class Sampler:
         """Index a collection unless that was done before; map the index's ids to its own."""
         folders = write_skills(collection, self._work)
         end = HALF if collection.name.endswith(HALF) else "-examples" if folders.examples else ""
-        place = folders.work / f"index{end}"
+        index_dir = folders.work / f"index{end}"
         request = IndexRequest(folders.roots, "onnx", with_body=True)
         book = ExampleBook(None, packaged=False, own=False, extra=folders.examples)
-        built, _ = SkillIndex.build(request, place, IndexOptions(examples=book))
+        built, _ = SkillIndex.build(request, index_dir, IndexOptions(examples=book))
         embedder = self._embedders["onnx"]
         return SkillIndex(IndexFolder(built.folder), built.opened, embedder), folders.ids
 
@@ -354,8 +359,8 @@ class _Searched:
         ignored = self._numbers_of(self._collection.ignored.get(query.query_id, ()))
         hidden = ignored | self._copies(relevant)
         return [
-            self.sample("judged", query.text, relevant, ignored, asked=query),
-            self.sample("dropped", query.text, frozenset(), hidden, asked=query),
+            self.sample("judged", query.text, relevant, ignored, judged_query=query),
+            self.sample("dropped", query.text, frozenset(), hidden, judged_query=query),
         ]
 
     def named(self, name: str) -> Sample:
@@ -370,19 +375,21 @@ class _Searched:
         hidden: frozenset[int] = frozenset(),
         *,
         source: str = "",
-        asked: JudgedQuery | None = None,
+        judged_query: JudgedQuery | None = None,
     ) -> Sample:
         """Search one query."""
         corpus, form = self.index.opened.corpus, self.index.analyse(text)
         excluded = np.array(sorted(hidden), np.int64)
-        (found,) = find_candidates(corpus, [form], HITS_WANTED, excluded)
-        mask = np.isin(found.documents, sorted(relevant))
+        (candidates,) = find_candidates(corpus, [form], HITS_WANTED, excluded)
+        mask = np.isin(candidates.documents, sorted(relevant))
         count = len(relevant - hidden)
-        return Sample("", self._variant, kind, source, corpus, form, found, mask, count, asked)
+        return Sample(
+            "", self._variant, kind, source, corpus, form, candidates, mask, count, judged_query
+        )
 
     def _numbers_of(self, doc_ids: Iterable[str]) -> frozenset[int]:
         """Return the numbers of documents that were indexed."""
-        return frozenset(self._numbers[one] for one in doc_ids if one in self._numbers)
+        return frozenset(self._numbers[doc_id] for doc_id in doc_ids if doc_id in self._numbers)
 
     def _copies(self, numbers: frozenset[int]) -> frozenset[int]:
         """Return documents with all their copies."""
@@ -393,4 +400,4 @@ def _spread(items: Sequence[Item], limit: int) -> list[Item]:
     """Take at most so many items, evenly spaced."""
     if len(items) <= limit:
         return list(items)
-    return [items[place] for place in np.linspace(0, len(items) - 1, limit).astype(int)]
+    return [items[position] for position in np.linspace(0, len(items) - 1, limit).astype(int)]

@@ -5,6 +5,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import ir_measures
 import numpy as np
@@ -26,17 +27,15 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 
 
 @pytest.fixture(scope="module")
-def scripts(import_script):
-    return import_script("fit_fusion"), import_script("fusion_samples")
+def fusion(import_script):
+    """Give the modules of the fit."""
+    names = ("samples", "ranking", "answers", "confidence", "measures")
+    modules = {name: import_script(f"fusion_{name}") for name in names}
+    return SimpleNamespace(**modules, fit=import_script("fit_fusion"))
 
 
 @pytest.fixture
-def fusion(scripts):
-    return scripts[0]
-
-
-@pytest.fixture
-def make_sample(scripts):
+def make_sample(fusion):
     """Make a judged sample of features, with the relevant rows given."""
 
     def make(features, relevant, judged=None):
@@ -45,7 +44,9 @@ def make_sample(scripts):
         form = QueryForm("", "", Counter(), np.zeros(1, np.float32))
         candidates = Candidates(np.arange(len(features)), features, features[:, :3])
         count = len(relevant) if judged is None else judged
-        return scripts[1].Sample("c", "whole", "judged", "", None, form, candidates, mask, count)
+        return fusion.samples.Sample(
+            "c", "whole", "judged", "", None, form, candidates, mask, count
+        )
 
     return make
 
@@ -63,7 +64,7 @@ def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
         qrels[str(number)] |= {f"lost{i}": 1 for i in range(number % 3)}
         run[str(number)] = {str(doc): s for doc, s in enumerate((features @ weights).tolist())}
     expected = ir_measures.calc_aggregate([ir_measures.nDCG @ 10], qrels, run)
-    found = fusion.RankingData(samples).ndcg(weights)
+    found = fusion.ranking.RankingData(samples).ndcg(weights)
     assert found == pytest.approx(expected[ir_measures.nDCG @ 10], abs=1e-9)
 
 
@@ -75,13 +76,13 @@ def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
         features[:, list(FEATURES).index("bm25_full")] = 0.1 * random.random(20)
         features[7, list(FEATURES).index("bm25_full")] = 0.9
         samples.append(make_sample(features, [7]))
-    data = [fusion.RankingData(samples)]
-    start = np.array([fusion.START[name] for name in FEATURES])
-    weights = fusion.fit_ranking(data)
+    data = [fusion.ranking.RankingData(samples)]
+    start = np.array([fusion.ranking.START[name] for name in FEATURES])
+    weights = fusion.ranking.fit_ranking(data)
     assert data[0].ndcg(weights) > max(data[0].ndcg(start), 0.95)
     signs = dict(zip(FEATURES, weights < 0, strict=True))
     assert {name for name, is_against in signs.items() if is_against} == {*AGAINST}
-    without = fusion.fit_ranking(data, ("bm25_full",))
+    without = fusion.ranking.fit_ranking(data, ("bm25_full",))
     assert without[list(FEATURES).index("bm25_full")] == 0
 
 
@@ -97,7 +98,7 @@ def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
     truth = np.array([3.0, 0.5, 0.25, -2.0])
     outcomes = outcomes_of(rows, truth, -1.0, random)
-    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    found = fusion.confidence.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
     assert list(found) == [*names, "intercept"]
     assert list(found.values()) == pytest.approx([*truth, -1.0], abs=0.2)
 
@@ -107,7 +108,7 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
     names = (*EVIDENCE, READER)
     rows = random.random((4_000, len(names)))
     outcomes = outcomes_of(rows, np.full(len(names), -3.0), 1.5 * len(names), random)
-    found = fusion.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    found = fusion.confidence.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
     assert all(found[name] == 0 for name in (*SUPPORTING, READER))
     assert all(found[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
 
@@ -118,10 +119,10 @@ def make_answers(fusion):
 
     def make(names, sums, relevant, logits=None):
         size = len(names)
-        evidence = np.full((size, fusion.HITS, len(EVIDENCE)), np.nan)
-        shape = (size, fusion.HITS)
+        evidence = np.full((size, fusion.answers.HITS, len(EVIDENCE)), np.nan)
+        shape = (size, fusion.answers.HITS)
         rest = (np.full(shape, -1e9), np.zeros(shape, bool), np.full(shape, np.nan))
-        found = fusion.Answers(evidence, *rest)
+        found = fusion.answers.Answers(evidence, *rest)
         for row in range(size):
             hits = len(names[row])
             evidence[row, :hits] = 0.0
@@ -138,7 +139,7 @@ def make_answers(fusion):
 def by_name(fusion, reader=1.0):
     """Return a confidence by twice the name less one, or by the logit alone."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
-    return fusion.Confidence(
+    return fusion.confidence.Confidence(
         nothing | {"name": 2.0, "intercept": -1.0},
         nothing | {READER: 1.0, "intercept": 0.0},
         reader,
@@ -186,10 +187,10 @@ def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sam
         [[0.0, 0.0]] * 2, [[2.0, 1.0]] * 2, [[False, True]] * 2, [[0.0, 0.55]] * 2
     )
     known = np.ones(2, bool)
-    assert fusion.fit_reader_weight([sample] * 2, answers, known) == 1.9
-    assert fusion.fit_reader_weight([sample] * 2, answers, ~known) == 0
+    assert fusion.confidence.fit_reader_weight([sample] * 2, answers, known) == 1.9
+    assert fusion.confidence.fit_reader_weight([sample] * 2, answers, ~known) == 0
     unread = make_answers([[0.0, 0.0]], [[2.0, 1.0]], [[False, True]])
-    assert fusion.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
+    assert fusion.confidence.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
 
 
 def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
@@ -208,16 +209,16 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     leads = relevant + random.normal(0, 2, (size, 2))
     answers.evidence[:, :2, list(EVIDENCE).index("lead")] = leads
     known = np.ones(size, bool)
-    found = fusion.fit_confidence([sample] * size, answers, known)
+    found = fusion.confidence.fit_confidence([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
     assert READER not in found.alone
     assert found.read["name"] == pytest.approx(3, abs=0.5)
     assert found.read[READER] == pytest.approx(1, abs=0.15)
     assert found.reader > 0
     assert found.alone["lead"] > 0 == found.read["lead"]
-    without = fusion.fit_confidence([sample] * size, answers, known, ("name",))
+    without = fusion.confidence.fit_confidence([sample] * size, answers, known, ("name",))
     assert without.alone["name"] == without.read["name"] == 0
-    nothing = fusion.fit_confidence([sample] * size, answers, ~known)
+    nothing = fusion.confidence.fit_confidence([sample] * size, answers, ~known)
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
@@ -225,7 +226,7 @@ def test_a_kind_that_one_collection_has_counts_for_the_scale_as_the_mix_says(fus
     sample = make_sample(np.zeros((1, len(FEATURES))), [0])
     others = [replace(sample, collection=name) for name in "abab"]
     nothing = [replace(sample, collection="a", kind="nothing")] * 3
-    weights = fusion.shared_weights([*others, *nothing], {"judged": 1.0, "nothing": 0.5})
+    weights = fusion.confidence.shared_weights([*others, *nothing], {"judged": 1.0, "nothing": 0.5})
     assert weights[:4] == pytest.approx([2000 / 1.5 / 4] * 4)
     assert weights[4:] == pytest.approx([2000 / 3 / 3] * 3)
 
@@ -235,8 +236,8 @@ def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     odds = random.normal(0, 2, 20_000)
     outcomes = (random.random(20_000) < 1 / (1 + np.exp(-(0.5 * odds + 1)))).astype(float)
     weights = np.ones(20_000)
-    assert fusion.fit_scale(odds, outcomes, weights) == pytest.approx((0.5, 1), abs=0.06)
-    slope, _ = fusion.fit_scale(odds, 1 - outcomes, weights)
+    assert fusion.confidence.fit_scale(odds, outcomes, weights) == pytest.approx((0.5, 1), abs=0.06)
+    slope, _ = fusion.confidence.fit_scale(odds, 1 - outcomes, weights)
     assert 0 < slope < 0.1
 
 
@@ -244,7 +245,7 @@ def predicted(fusion, tops, relevant=None):
     """Return predictions of one hit each."""
     scores = np.array(tops, float)[:, np.newaxis]
     right = np.zeros(scores.shape, bool) if relevant is None else np.array(relevant)[:, np.newaxis]
-    return fusion.Predicted(scores, right, np.zeros(len(scores)))
+    return fusion.measures.Predicted(scores, right, np.zeros(len(scores)))
 
 
 @pytest.mark.parametrize(
@@ -263,7 +264,7 @@ def test_the_threshold_is_the_lowest_with_few_false_answers(
     sample = make_sample([[0.0] * len(FEATURES)], [])
     samples = [replace(sample, kind="foreign")] * len(foreign)
     samples += [replace(sample, kind="twin")] * len(twins)
-    assert fusion.choose_threshold(samples, predicted(fusion, foreign + twins)) == expected
+    assert fusion.measures.choose_threshold(samples, predicted(fusion, foreign + twins)) == expected
 
 
 def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample):
@@ -271,7 +272,7 @@ def test_every_collection_counts_the_same_for_the_threshold(fusion, make_sample)
     other, lines = replace(sample, collection="other"), replace(sample, variant="lines")
     tops = [0.5, *[0.1] * 3, *[0.1] * 40, *[0.9] * 9]
     samples = [sample] * 4 + [other] * 40 + [lines] * 9
-    assert fusion.choose_threshold(samples, predicted(fusion, tops)) == 0.51
+    assert fusion.measures.choose_threshold(samples, predicted(fusion, tops)) == 0.51
 
 
 FIRST = Calibration(
@@ -290,11 +291,11 @@ def test_a_free_feature_is_fitted_beside_others_that_are_held(fusion, make_sampl
         features = 0.1 * random.random((20, len(FEATURES)))
         features[5, list(FEATURES).index("bm25_full")] = 0.5
         samples.append(make_sample(features, [5]))
-    data = fusion.RankingData(samples)
-    weights = fusion.fit_ranking([data], (), FIRST, ("bm25_full",))
+    data = fusion.ranking.RankingData(samples)
+    weights = fusion.ranking.fit_ranking([data], (), FIRST, ("bm25_full",))
     by_name = dict(zip(FEATURES, weights.tolist(), strict=True))
     assert all(by_name[name] == 2.0 for name in FEATURES if name != "bm25_full")
-    assert by_name["bm25_full"] >= fusion.START["bm25_full"]
+    assert by_name["bm25_full"] >= fusion.ranking.START["bm25_full"]
     assert data.ndcg(weights) == 1.0
 
 
@@ -307,7 +308,7 @@ def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sa
     answers.relevant[:, 0] = random.random(4_000) < 1 / (1 + np.exp(-odds))
     samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 4_000
     every, free = np.ones(4_000, bool), ("cosine_metadata",)
-    found = fusion.fit_confidence(samples, answers, every, (), FIRST, free)
+    found = fusion.confidence.fit_confidence(samples, answers, every, (), FIRST, free)
     held = [name for name in (*EVIDENCE, "intercept") if name not in free]
     assert [found.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
     assert [found.read[name] for name in held] == [FIRST.read[name] for name in held]
@@ -316,10 +317,10 @@ def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sa
     assert found.read["cosine_metadata"] == found.alone["cosine_metadata"]
 
 
-def test_the_committed_queries_can_be_read(scripts):
+def test_the_committed_queries_can_be_read(fusion):
     folders = sorted(path for path in fusion_folder().iterdir() if path.is_dir())
     assert len(folders) == 8
-    for collection in scripts[1].cross_language(fusion_folder(), []):
+    for collection in fusion.samples.cross_language(fusion_folder(), []):
         ids = {document.doc_id for document in collection.documents}
         assert all(grades.keys() <= ids for grades in collection.qrels.values())
         assert all(query.language for query in collection.queries)
@@ -368,7 +369,7 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     argv = ["fit_fusion.py", *folders, "--work", str(tmp_path / "work"), "--output", str(output)]
     argv += ["--cross-language", str(other)]
     monkeypatch.setattr(sys, "argv", argv)
-    fusion.main()
+    fusion.fit.main()
     printed, first = capsys.readouterr().out, output.read_bytes()
     assert "all, left out" in printed
     assert "kitchen" in printed
@@ -377,5 +378,5 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert calibration.reader == 0
     assert b'"garage": {' in first
     for _ in range(again):
-        fusion.main()
+        fusion.fit.main()
         assert output.read_bytes() == first

@@ -1,0 +1,201 @@
+"""What scores are worth, by collection and by kind of request, and the threshold."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from fusion_answers import HITS
+from fusion_ranking import DENSE_FEATURES, LEXICAL_FEATURES, Matrix, RankingData, channel, ndcg_of
+from fusion_samples import Sample
+from numpy.typing import NDArray
+
+from skillsearch.evaluation.assess import auroc, expected_calibration_error, means
+from skillsearch.evaluation.style import FEWEST, style_auroc
+from skillsearch.evaluation.types import JudgedQuery
+from skillsearch.text.states import BOUNDS, count_shown
+
+FALSE_ANSWERS = {"foreign": 0.04, "twin": 0.08}
+"""Share of the queries of a kind that the default threshold may answer, mean over collections."""
+UNANSWERABLE = ("dropped", "twin", "nothing", "foreign")
+Table = dict[str, dict[str, float | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Predicted:
+    """Scores of the first hits, which are relevant, and the nDCG@10; a row for each sample."""
+
+    scores: Matrix
+    relevant: NDArray[np.bool_]
+    ndcg: Matrix
+
+    @classmethod
+    def empty(cls, size: int) -> Predicted:
+        """Return room for so many samples."""
+        return cls(np.zeros((size, HITS)), np.zeros((size, HITS), bool), np.zeros(size))
+
+    @classmethod
+    def of(
+        cls, samples: Sequence[Sample], scores: Matrix, relevant: NDArray[np.bool_]
+    ) -> Predicted:
+        """Take the scores of all samples, in the order of their answers."""
+        return cls(scores, relevant, ndcg_of(samples, relevant))
+
+    def put(self, rows: NDArray[np.bool_], other: Predicted) -> None:
+        """Take some rows of another."""
+        self.scores[rows], self.relevant[rows] = other.scores[rows], other.relevant[rows]
+        self.ndcg[rows] = other.ndcg[rows]
+
+
+def hit_error(scores: Matrix, relevant: NDArray[np.bool_]) -> float:
+    """Return the expected calibration error over all first hits of some answers."""
+    is_hit = scores > 0
+    outcomes = relevant[is_hit].astype(float).tolist()
+    return expected_calibration_error(scores[is_hit].tolist(), outcomes)[0]
+
+
+def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | None]:
+    """Measure the ranking of one collection against words and vectors alone, nDCG@10."""
+    return {
+        "hybrid": data.ndcg(weights),
+        "bm25": data.ndcg(channel(weights, LEXICAL_FEATURES)),
+        "dense": data.ndcg(channel(weights, DENSE_FEATURES)),
+    }
+
+
+def confidence_measures(
+    samples: Sequence[Sample], predicted: Predicted, name: str, threshold: float
+) -> dict[str, float | None]:
+    """Measure the scores of one collection."""
+    rows = {
+        kind: np.array([s.is_whole(kind) and s.collection == name for s in samples])
+        for kind in ("judged", *UNANSWERABLE)
+    }
+    tops = {kind: predicted.scores[mask][:, 0] for kind, mask in rows.items()}
+    hits, right = predicted.scores[rows["judged"]], predicted.relevant[rows["judged"]]
+    best = np.where(right, hits, 0.0).max(axis=1)
+    values: dict[str, float | None] = {
+        "read": float(predicted.ndcg[rows["judged"]].mean()),
+        "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
+        "ece hits": hit_error(hits, right),
+        "kept": float((best >= threshold).mean()),
+    }
+    ranked = [pair for pair in zip(hits.tolist(), right, strict=True) if pair[1].any()]
+    for face, bound in BOUNDS.items():
+        counts = [count_shown(scores, threshold, bound)[1] for scores, _ in ranked]
+        named = [
+            is_right[:count].any() for count, (_, is_right) in zip(counts, ranked, strict=True)
+        ]
+        values[f"shown {face}"] = float(np.mean(named)) if named else None
+        silent = tops["foreign"] < bound
+        values[f"none {face}"] = float(silent.mean()) if len(silent) else None
+    for kind in UNANSWERABLE:
+        some = tops[kind]
+        values[f"auroc {kind}"] = auroc(tops["judged"], some) if len(some) else None
+        values[f"{kind} answered"] = float((some >= threshold).mean()) if len(some) else None
+    return values
+
+
+def measure(
+    samples: Sequence[Sample],
+    weights: Mapping[str, tuple[RankingData, Matrix]],
+    predicted: Predicted,
+    threshold: float,
+) -> Table:
+    """Measure every collection."""
+    return {
+        name: ranking_measures(data, used)
+        | confidence_measures(samples, predicted, name, threshold)
+        for name, (data, used) in weights.items()
+    }
+
+
+def by_collection(
+    samples: Sequence[Sample],
+    values: NDArray[Any],
+    kind: str,
+    among: Container[str] | None = None,
+) -> list[NDArray[Any]]:
+    """Return the rows of the samples of a kind, those of each collection together.
+
+    `among` are the collections that count, by default all.
+    """
+    names = np.array([s.collection if s.is_whole(kind) else "" for s in samples])
+    wanted = sorted(name for name in {*names.tolist()} - {""} if among is None or name in among)
+    return [values[names == name] for name in wanted]
+
+
+def choose_threshold(
+    samples: Sequence[Sample], predicted: Predicted, among: Container[str] | None = None
+) -> float:
+    """Return the lowest threshold, in steps of 0.01, with at most `FALSE_ANSWERS`.
+
+    Twins that differ in a version or a direction alone do not count: they were all written to be as
+    hard as can be, and people ask few like them.
+    """
+    is_counted = [
+        s.judged_query is None or (s.kind, s.judged_query.kind) != ("twin", "contrast")
+        for s in samples
+    ]
+    counted = [s for s, counts in zip(samples, is_counted, strict=True) if counts]
+    scores = predicted.scores[is_counted, 0]
+    tops = {kind: by_collection(counted, scores, kind, among) for kind in FALSE_ANSWERS}
+
+    def is_enough(threshold: float) -> bool:
+        return all(
+            statistics.mean(float((top >= threshold).mean()) for top in tops[kind]) <= most
+            for kind, most in FALSE_ANSWERS.items()
+            if tops[kind]
+        )
+
+    return next((step / 100 for step in range(1, 100) if is_enough(step / 100)), 0.99)
+
+
+def measure_kinds(samples: Sequence[Sample], predicted: Predicted) -> dict[str, dict[str, float]]:
+    """Return the AUROC of each kind of request with twins, and that of style alone.
+
+    Means over the collections that have enough of the kind.
+    """
+    with_twins = {s.collection for s in samples if s.kind == "twin"}
+    tops: dict[tuple[str, str, str], list[tuple[JudgedQuery, float]]] = {}
+    for sample, score in zip(samples, predicted.scores[:, 0].tolist(), strict=True):
+        if sample.judged_query and sample.variant == "whole" and sample.collection in with_twins:
+            key = (sample.judged_query.kind, sample.collection, sample.kind)
+            tops.setdefault(key, []).append((sample.judged_query, score))
+    values: dict[str, dict[str, list[float]]] = {}
+    for (kind, collection, source), some in sorted(tops.items()):
+        judged = tops.get((kind, collection, "judged"), [])
+        if source == "judged" or min(len(some), len(judged)) < FEWEST:
+            continue
+        row = values.setdefault(kind, {})
+        scores = [np.array([score for _, score in each]) for each in (judged, some)]
+        row.setdefault(f"auroc {source}", []).append(auroc(*scores))
+        if source == "twin":
+            requests = [[query for query, _ in each] for each in (judged, some)]
+            row.setdefault("style twin", []).append(style_auroc(*requests))
+    return {
+        kind: {name: statistics.mean(each) for name, each in row.items()}
+        for kind, row in values.items()
+    }
+
+
+def print_table(title: str, table: Table) -> None:
+    """Print one line a collection, then the means."""
+    rows: Mapping[str, Mapping[str, float | None]] = {**table, "mean": {**means(table.values())}}
+    names = list(rows["mean"])
+    print(f"\n{title:24}", *(f"{name:>16}" for name in names))
+    for label, row in rows.items():
+        cells = (f"{'-':>16}" if row[name] is None else f"{row[name]:16.3f}" for name in names)
+        print(f"{label:24}", *cells, flush=True)
+
+
+def print_kinds(kinds: Mapping[str, Mapping[str, float]]) -> None:
+    """Print one line a kind of request."""
+    names = sorted({name for row in kinds.values() for name in row})
+    print(f"\n{'kind of request':24}", *(f"{name:>16}" for name in names))
+    for kind, row in kinds.items():
+        cells = (f"{row[name]:16.3f}" if name in row else f"{'-':>16}" for name in names)
+        print(f"{kind:24}", *cells, flush=True)
