@@ -4,14 +4,15 @@ Both are gzipped JSON lines, which are not part of this repository. A skill has 
 ``description``, ``body`` and ``lang``. A request has ``text``, ``writer``, ``cluster``, ``kind``,
 ``rows`` (line numbers, from 0, of the skills that were judged) and ``grades`` (row → 2 if the skill
 does what is asked, 1 if it helps); a twin, changed so that other skills fit, or none, names its
-original in ``twin_of``.
+original in ``twin_of``. If a name is all that was changed, ``rename`` has the old and the new one.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ WRITERS = {"tr": "translated", "ag": "agent", "hd": "hard"}
 FREE_NEAR_MISS = "n"
 """Kind of requests that were written freely as near misses."""
 _NEIGHBOUR_CHARS = 300
+_SHORT = 5
+_BEFORE, _BEHIND = r"(?<![\w.+/@-])", r"(?![\w+/@-]|\.\w)"  # "go" is neither in "go-to" nor "a.go"
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
@@ -44,6 +47,27 @@ def clusters(text: str) -> set[int]:
         low, _, high = part.partition("-")
         numbers.update(range(int(low), int(high or low) + 1))
     return numbers
+
+
+def names_pattern(names: Iterable[str], *, in_words: bool = False) -> re.Pattern[str]:
+    """Return what matches names as words in any case, or also as part of *binance-orders*."""
+    longest_first = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
+    ends = (r"(?<![^\W_])", r"(?![^\W_])") if in_words else (_BEFORE, _BEHIND)
+    return re.compile(f"{ends[0]}(?:{longest_first}){ends[1]}", re.IGNORECASE)
+
+
+def renamed(text: str, old: str, new: str, *, in_words: bool = False) -> str:
+    """Return a text with another name, written small or in capitals as the one before."""
+
+    def like(match: re.Match[str]) -> str:
+        word = match[0]
+        if word.islower():
+            return new.lower()
+        if word.isupper() and len(word) < _SHORT:
+            return new.upper() if len(new) <= _SHORT else new.title()
+        return new.title() if new.islower() else new
+
+    return names_pattern([old], in_words=in_words).sub(like, text)
 
 
 class Skills(NamedTuple):
@@ -79,7 +103,10 @@ class Skills(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A request, the rows of the skills that were judged for it, and the grades of some."""
+    """A request, the rows of the skills that were judged for it, and the grades of some.
+
+    A twin may differ from its original in a name alone: `rename` has the old and the new one.
+    """
 
     text: str
     rows: tuple[int, ...]
@@ -88,7 +115,8 @@ class Request(NamedTuple):
     kind: str
     source: str
     writer: str
-    twin_of: str | None
+    twin_of: str | None = None
+    rename: tuple[str, str] | None = None
 
     def graded(self, grade: int) -> list[int]:
         """Return the judged skills of a grade."""
@@ -113,6 +141,7 @@ def read_requests(
             WRITERS.get(record["writer"][:2], "written"),
             record["writer"],
             record.get("twin_of"),
+            tuple(record["rename"]) if "rename" in record else None,
         )
 
 

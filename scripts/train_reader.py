@@ -44,6 +44,7 @@ from graded_requests import (
     clusters,
     material_record,
     read_requests,
+    renamed,
 )
 from model_base import read_weights, write_weights
 from numpy.typing import NDArray
@@ -56,6 +57,7 @@ from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import Group, ReaderSettings, pairs_of, train_reader
 from skillsearch.training.model_folders import begin_weights
+from skillsearch.training.queries import SkillText
 
 SETTINGS = ReaderSettings(
     epochs=1.0,
@@ -79,8 +81,6 @@ STRANGER_SHARE, STRANGERS = 0.6, 150
 """So often the nearest of so many skills of other clusters is read: an index brings up such too."""
 ALONE = 3
 """Skills that are read with a twin whose original is not there."""
-MADE = "twin"
-"""Writer of the twins that ``near_twins.py`` did not make, nor a translator or a hard writer."""
 LONG = "t"
 """Kind of the tasks of a hundred words."""
 Item = TypeVar("Item")
@@ -137,7 +137,7 @@ class Drawer:
 
     def _is_kept(self, request: Request, twins: Sequence[Request]) -> bool:
         """Keep long requests, those with a written twin, and a share of the others."""
-        if request.kind == LONG or not all(map(_is_near, twins)) or self._alone_share == 1:
+        if request.kind == LONG or not all(twin.rename for twin in twins) or self._alone_share == 1:
             return True
         return self._chance.random() < self._alone_share
 
@@ -148,17 +148,46 @@ class Drawer:
         if len(fit) < FIT:
             fit += self._some(request.graded(1), 1)
         rows = fit + self._some(wrong, WRONG[self._chance.random() < MORE_WRONG])
-        near = [twin for twin in twins if _is_near(twin)]
-        groups = []
+        near = [twin for twin in twins if twin.rename]
+        groups: list[Group] = []
+        renamed_skills: list[tuple[SkillText, int]] = []
         for twin in [*(twin for twin in twins if twin not in near), *self._some(near, 1)]:
             better = [row for row in twin.graded(2) if row not in fit][:1]
             both = [row for row in fit if row in twin.rows]
             neither = [row for row in wrong if row in twin.rows and row not in twin.grades]
-            groups.append(self._group(twin, [*both, *better, *self._some(neither, 1)]))
+            group = self._group(twin, [*both, *better, *self._some(neither, 1)])
+            if both and (skill := self._renamed(both[0], twin)):
+                # The skill with the other name fits the twin, and no longer the original.
+                group = self._with(group, skill, both[0], request.grades[both[0]])
+                renamed_skills.append((skill, both[0]))
+            groups.append(group)
             rows += [row for row in twin.graded(2) if row in request.rows and row not in rows][:1]
         if self._chance.random() < STRANGER_SHARE:
             rows.append(self._stranger(request, rows[0]))
-        return self._group(request, rows)._replace(twins=tuple(groups))
+        whole = self._group(request, rows)
+        for skill, row in renamed_skills:
+            whole = self._with(whole, skill, row, 0)
+        return whole._replace(twins=tuple(groups))
+
+    def _renamed(self, row: int, twin: Request) -> SkillText | None:
+        """Return a skill with the name of a near twin in place of the original's, if it has it."""
+        if twin.rename is None:
+            return None
+        skill = self._texts[row]
+        name, about, body = (
+            renamed(text, *twin.rename, in_words=True)
+            for text in (skill.name, skill.about, skill.body)
+        )
+        is_same = (name, about) == (skill.name, skill.about)
+        return None if is_same else SkillText(name, about, body)
+
+    def _with(self, group: Group, skill: SkillText, row: int, grade: int) -> Group:
+        """Return a group that is also read with a skill that was renamed."""
+        return group._replace(
+            texts=(*group.texts, self._shown(skill, group.request)),
+            grades=(*group.grades, grade),
+            skills=(*group.skills, (row, skill.name, skill.about)),
+        )
 
     def _stranger(self, request: Request, row: int) -> int:
         """Return the skill nearest to one of a request's, of some that were judged for others."""
@@ -169,21 +198,16 @@ class Drawer:
     def _group(self, request: Request, rows: Sequence[int]) -> Group:
         text, rows = instruction(request.text) or request.text, tuple(dict.fromkeys(rows))
         grades = tuple(request.grades.get(row, 0) for row in rows)
-        return Group(text, tuple(self._shown(row, text) for row in rows), grades, rows)
+        shown = tuple(self._shown(self._texts[row], text) for row in rows)
+        return Group(text, shown, grades, rows)
 
-    def _shown(self, row: int, request: str) -> str:
+    def _shown(self, skill: SkillText, request: str) -> str:
         """Return what a reader is shown of a skill."""
-        skill = self._texts[row]
         weights = {term: self._idf.get(term, _UNKNOWN_IDF) for term in terms(request)}
         return passage_text(skill.name, skill.about, best_passage(skill.body, weights))
 
     def _some(self, items: Sequence[Item], most: int) -> list[Item]:
         return self._chance.sample(items, min(most, len(items)))
-
-
-def _is_near(twin: Request) -> bool:
-    """Return whether ``near_twins.py`` made a twin."""
-    return twin.source == "written" and twin.writer != MADE
 
 
 def read_begin(base: Path, folder: Path) -> tuple[BertWeights, str]:

@@ -46,6 +46,27 @@ def test_a_skill_for_several_names_of_a_kind_may_help_with_more(twins, grades):
     assert list(twins.of(asked("postgres is slow", grades))) == []
 
 
+def test_skills_nearby_lend_their_names(near, import_script):
+    """A name is a word in capitals; the twin has none that a judged skill has."""
+    about = "Trade on {0} with {0} keys: place an order on {0}, and read prices."
+    names = ("Binance", "Kraken", "Coinbase", "Upbit", "Bitstamp")
+    texts = [near.SkillText(f"{name.lower()}-orders", about.format(name), "") for name in names]
+    texts.append(near.SkillText("bread", "Bake bread at home, with a sourdough of rye.", ""))
+    skills = import_script("graded_requests").Skills(texts, ["en"] * 6, {n: n for n in range(6)})
+    swaps = near.OwnNames(skills, random.Random(3)).swaps
+    requests = [
+        asked("buy on Binance at noon", {"0": 2}, rows=[0, 1, 5]),
+        asked("buy on binance or kraken", {"0": 2, "1": 1}, rows=[0, 1]),
+        asked("bake bread", {"5": 2}, rows=[5]),
+        asked("of a copy on Binance", {"9": 2}, rows=[9]),
+    ]
+    (swap,) = swaps(requests)
+    assert swap.request == requests[0]
+    assert swap.rename[0] == "binance"
+    assert swap.rename[1] in ("Coinbase", "Upbit", "Bitstamp")
+    assert swap.text == f"buy on {swap.rename[1]} at noon"
+
+
 def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, monkeypatch):
     monkeypatch.setattr(near, "CONTROLS", 1.0)
     request = asked("a letter about our mysql outage", {"2": 2}, rows=[2, 3])

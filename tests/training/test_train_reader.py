@@ -42,9 +42,9 @@ def drawer(make_drawer):
 
 @pytest.fixture
 def request_of(graded):
-    def make(text, grades, rows=range(8), cluster=1, kind="s", writer="w00", twin_of=None):
+    def make(text, grades, rows=range(8), cluster=1, kind="s", writer="w00", **twin):
         source = graded.WRITERS.get(writer[:2], "written")
-        return graded.Request(text, tuple(rows), grades, cluster, kind, source, writer, twin_of)
+        return graded.Request(text, tuple(rows), grades, cluster, kind, source, writer, **twin)
 
     return make
 
@@ -69,8 +69,8 @@ def test_a_twin_is_read_with_what_fitted_and_with_what_fits_now(drawer, request_
     """Of near twins one; the others each, and what fits them is read with the original too."""
     twins = [
         request_of("mend her kettle", {4: 2}, kind="x", writer="twin", twin_of="mend my kettle"),
-        request_of("mend no kettle", {}, kind="x", twin_of="mend my kettle"),
-        request_of("mend a tin kettle", {}, kind="x", twin_of="mend my kettle"),
+        request_of("mend no kettle", {}, twin_of="mend my kettle", rename=("my", "no")),
+        request_of("mend a kettle", {}, twin_of="mend my kettle", rename=("my", "a")),
         request_of("mend a lost one", {}, kind="x", cluster=3, twin_of="nobody asks"),
     ]
     group, alone = drawer.groups([request_of("mend my kettle", {0: 2}), *twins])
@@ -82,6 +82,34 @@ def test_a_twin_is_read_with_what_fitted_and_with_what_fits_now(drawer, request_
     assert dict(zip(group.twins[0].skills, group.twins[0].grades, strict=True))[4] == 2
     assert dict(zip(group.skills, group.grades, strict=True))[4] == 0
     assert (alone.request, alone.grades, len(alone.skills)) == ("mend a lost one", (0, 0, 0), 3)
+
+
+def test_a_skill_with_the_other_name_fits_the_near_twin_alone(drawer, request_of):
+    request = request_of("Mend a kettle", {0: 2})
+    twin = request_of("Mend a Tagine", {}, twin_of=request.text, rename=("kettle", "Tagine"))
+    other = request_of("Mend a pot", {}, twin_of="Mend a pan", rename=("pan", "pot"))
+    group, alone = drawer.groups([request, twin, other])
+    (changed,) = group.twins
+    skill = changed.skills[-1]
+    assert skill[:2] == (0, "mend-tagine")
+    assert changed.texts[-1] == "mend tagine. Helps to mend a tagine. | # tagine See the tagine."
+    assert group.texts[-1] == changed.texts[-1]
+    assert dict(zip(changed.skills, changed.grades, strict=True)) | {0: 0, skill: 2} == dict(
+        zip(changed.skills, changed.grades, strict=True)
+    )
+    assert dict(zip(group.skills, group.grades, strict=True))[skill] == 0
+    assert not any(isinstance(skill, tuple) for skill in alone.skills)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("AWS and aws-cli, not LAWS", "GCP and gcp-cli, not LAWS"),
+        ("Aws", "Gcp"),
+    ],
+)
+def test_a_name_is_written_as_the_one_before(graded, text, expected):
+    assert graded.renamed(text, "aws", "gcp", in_words=True) == expected
 
 
 def test_near_misses_and_some_requests_of_agents_are_left_out(drawer, request_of):
@@ -98,7 +126,10 @@ def test_of_short_requests_without_a_written_twin_a_share_is_read(make_drawer, r
     """All long ones are; a near twin is not a written one."""
     requests = [request_of(f"short {number}", {0: 2}) for number in range(100)]
     requests += [request_of(f"near {number}", {0: 2}) for number in range(100)]
-    near = [request_of("x", {}, kind="x", twin_of=f"near {number}") for number in range(100)]
+    near = [
+        request_of("x", {}, twin_of=f"near {number}", rename=("near", "far"))
+        for number in range(100)
+    ]
     kept = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
     twin = request_of("a twin", {}, kind="x", writer="twin", twin_of="twin")
     groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *kept, twin]))
