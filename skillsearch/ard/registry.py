@@ -138,14 +138,7 @@ def matches(entry: JsonObject, wanted: Filter) -> bool:
 
 def read_list(parameters: Sequence[tuple[str, str]]) -> ListRequest:
     """Read the parameters of ``GET /agents``, or raise `QueryError`."""
-    values = dict(parameters)
-    names = [name for name, _ in parameters]
-    for name in names:
-        if name not in _PARAMETERS or names.count(name) > 1:
-            raise QueryError(
-                f"The parameter {_shown(name)} is unknown or there twice; use each of these once: "
-                f"{', '.join(_PARAMETERS)}."
-            )
+    values = _each_once(parameters)
     by = _read_expression(values.get("filter", ""))
     order, is_descending = _order(values.get("orderBy", "displayName"))
     text = values.get("pageSize", str(LIST_PAGE))
@@ -169,6 +162,18 @@ def read_list(parameters: Sequence[tuple[str, str]]) -> ListRequest:
         after=after,
         digest=digest,
     )
+
+
+def _each_once(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters by name; `QueryError` for one that is unknown or there twice."""
+    names = [name for name, _ in parameters]
+    for name in names:
+        if name not in _PARAMETERS or names.count(name) > 1:
+            raise QueryError(
+                f"The parameter {_shown(name)} is unknown or there twice; use each of these once: "
+                f"{', '.join(_PARAMETERS)}."
+            )
+    return dict(parameters)
 
 
 def list_answer(
@@ -270,9 +275,7 @@ def _read_expression(text: str) -> dict[str, tuple[str, ...]]:
         if clause is None:
             raise QueryError(f"filter has {_shown(text[position:])}, which is no clause; {hint}.")
         field, quoted = clause["field"], clause["value"]
-        is_quoted = len(quoted) > 1 and quoted[0] == quoted[-1] and quoted[0] in "'\""
-        inner = quoted[1:-1] if is_quoted else quoted
-        values = tuple(filter(None, (value.strip() for value in inner.split(","))))
+        values = tuple(filter(None, map(str.strip, _unquoted(quoted).split(","))))
         if field not in _LISTED_BY or field in by or not values:
             raise QueryError(
                 f"filter has {_shown(clause[0].strip())}; use each of these once, with a value: "
@@ -284,6 +287,11 @@ def _read_expression(text: str) -> dict[str, tuple[str, ...]]:
             raise QueryError(f"filter has {_shown(clause[0].strip())}; {hint}.")
         by[field], position = values, clause.end()
     return by
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value
 
 
 def _order(text: str) -> tuple[str, bool]:

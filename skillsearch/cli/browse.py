@@ -366,16 +366,11 @@ def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
 
 
 def _show_budget(report: BudgetReport) -> None:
-    from skillsearch.budget.tables import claims, levels, listings
+    from skillsearch.budget.tables import claims, cut_skills, levels, listings
     from skillsearch.embedders.embedder import COUNTED_BY
 
     tables = levels(report), claims(report), listings(report)
-    cuts = [
-        (listing.host, fate, names)
-        for listing in report.listings
-        for fate, names in listing.fates.items()
-        if names and fate != "whole"
-    ]
+    cuts = list(cut_skills(report))
     if is_terminal():
         for table in tables:
             show_rows([tuple(map(shown, row)) for row in table.rows], table.heads)

@@ -203,11 +203,16 @@ def _follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
     has_roots = is_named or settings.roots
     if how == "replace" and has_roots:
         return "named"
-    is_other = settings.sources.get("index_dir") == "flag"
-    if is_other and (has_roots or (how == "add" and held_roots(settings))):
+    if _is_filled(settings, how, has_roots=bool(has_roots)):
         return None
     is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
     return "projects" if is_named or (settings.roots and is_users) else "hosts"
+
+
+def _is_filled(settings: Settings, how: How, *, has_roots: bool) -> bool:
+    """Return whether an index that a flag names has roots, or gets some."""
+    is_other = settings.sources.get("index_dir") == "flag"
+    return is_other and (has_roots or (how == "add" and bool(held_roots(settings))))
 
 
 def check_settings(settings: Settings) -> None:

@@ -93,9 +93,9 @@ def read_history(paths: Sequence[Path], *, system: str | None = None) -> tuple[R
 def _join(reports: Sequence[Report]) -> Report:
     """Return the runs on a collection as one report, with the counts of the last."""
     runs = [report.systems[0] for report in reports]
-    for name, times in Counter(run.name for run in runs).items():
-        if times > 1:
-            raise EvaluationError(f"Two runs are named {shown(name)}; rename the file of one.")
+    ((name, times),) = Counter(run.name for run in runs).most_common(1)
+    if times > 1:
+        raise EvaluationError(f"Two runs are named {shown(name)}; rename the file of one.")
     queries = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
     is_known = bool(queries[0]) and all(queries[0].values())
     same = [run for run, keys in zip(runs, queries, strict=True) if is_known and keys == queries[0]]
@@ -106,7 +106,7 @@ def _join(reports: Sequence[Report]) -> Report:
         for run, report in zip(runs, reports, strict=True)
         if report.documents != reports[0].documents
     )
-    comparisons = compare([(run.name, run.per_query) for run in same]) if same else ()
+    comparisons = compare([(run.name, run.per_query) for run in same])
     joined = replace(reports[-1], systems=tuple(runs), comparisons=comparisons)
     return replace(joined, notes=tuple(notes))
 

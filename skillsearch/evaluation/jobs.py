@@ -110,8 +110,10 @@ def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[Syst
 
 def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
     name, equals, rest = text.partition("=")
-    if not equals and name not in SYSTEMS:
-        raise ValueError("it is not a way to search")
+    if not equals:
+        if name not in SYSTEMS:
+            raise ValueError("it is not a way to search")
+        return replace(usual, name=name, system=name)
     if not name or name != one_line(name, _MAX_NAME_CHARS):
         raise ValueError(f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line")
     if rest == "@":
@@ -119,7 +121,7 @@ def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
     if rest.startswith("@"):
         return SystemSpec(name, run=Path(rest[1:]))
     settings: dict[str, Any] = {}
-    for key, value in map(_read_setting, rest.split(",") if equals else ()):
+    for key, value in map(_read_setting, rest.split(",")):
         if key in settings:
             raise ValueError(f"it has {key} twice")
         settings[key] = value

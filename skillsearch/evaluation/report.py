@@ -273,16 +273,19 @@ def headline(report: Report) -> str:
     if interval := measured[top].intervals.get(MAIN_MEASURE):
         said += f" (95 % interval {spread(interval)})"
     is_first = top == report.systems[0].name
-    for name in ranked if is_first else [top]:
-        if comparison := _main_comparison(report, name):
-            sign, rival = (-1, comparison.system) if is_first else (1, comparison.baseline)
-            side = "below" if sign * comparison.difference < 0 else "above"
-            said += f", {100 * abs(comparison.difference):.1f} points {side} {rival}"
-            ends = " to ".join(map(points, sorted(sign * end for end in comparison.interval)))
-            said += f" (95 % interval {ends})"
-            said += f": {VERDICTS[verdict(comparison)].rpartition(', ')[2]}"
-            break
+    compared = (_main_comparison(report, name) for name in (ranked if is_first else [top]))
+    if comparison := next(filter(None, compared), None):
+        said += f", {_compared(comparison, is_first=is_first)}"
     return f"{said}."
+
+
+def _compared(comparison: Comparison, *, is_first: bool) -> str:
+    """Return how far a system is from the first one, or the first one from it, and the verdict."""
+    sign, rival = (-1, comparison.system) if is_first else (1, comparison.baseline)
+    side = "below" if sign * comparison.difference < 0 else "above"
+    ends = " to ".join(map(points, sorted(sign * end for end in comparison.interval)))
+    said = f"{100 * abs(comparison.difference):.1f} points {side} {rival} (95 % interval {ends})"
+    return f"{said}: {VERDICTS[verdict(comparison)].rpartition(', ')[2]}"
 
 
 def answers_said(system: SystemReport) -> str:

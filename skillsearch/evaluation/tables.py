@@ -11,6 +11,7 @@ from skillsearch.evaluation.types import (
     ANSWERABLE,
     JSON_KEYS,
     Abstention,
+    OperatingPoint,
     QueryExample,
     Report,
     States,
@@ -232,31 +233,37 @@ def _abstention_figures(
         yield _Figure("AUROC against", source, f"AUROC {source}", auroc, decimals)
     for source, auroc in report.style.items():
         yield _Figure("AUROC of style alone", source, "", auroc, decimals)
-    default, own = abstention.default, "at its own threshold"
-    threshold, bound = (default.threshold, default.lower_bound) if default else (None, None)
+    own = "at its own threshold"
+    threshold = bound = precision = None
+    if default := abstention.default:
+        threshold, bound, precision = default.threshold, default.lower_bound, default.precision
     yield _Figure(own, "threshold", "threshold (default)", threshold, score_digits)
     yield _Figure(own, "lower bound", "lower bound (default)", bound, score_digits)
-    precision = default.precision if default else None
     yield _Figure(own, "precision", "precision (default)", precision)
     if default:
         yield from (_Figure("", "", *figure) for figure in _state_figures(default))
     points = words.operating_points(abstention)
     for name in names:
-        point, group = points.get(name), f"to {name} of its right answers"
-        threshold, recall = (point.threshold, point.recall) if point else (None, None)
-        label = "{} (" + name + ")" if sources else ""
-        yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
-        yield _Figure(group, "recall", label.format("kept"), recall)
-        for source in sources:
-            share = point.false_answers.get(source) if point else None
-            head = words.FALSE_ANSWERS.format(source)
-            yield _Figure(group, head, label.format(f"false answers {source}"), share)
+        yield from _point_figures(name, points.get(name), sources)
     for source in sources:
         label, share = f"kept at 5 % false {source}", abstention.recall_at_few_false.get(source)
         yield _Figure("recall at 5 % false answers to", source, label, share)
     for kind in (ANSWERABLE, "all"):
         label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
         yield _Figure("calibration error", f"{kind} queries", label, error, decimals)
+
+
+def _point_figures(
+    name: str, point: OperatingPoint | None, sources: Iterable[str]
+) -> Iterator[_Figure]:
+    group, label = f"to {name} of its right answers", "{} (" + name + ")" if sources else ""
+    threshold, recall = (point.threshold, point.recall) if point else (None, None)
+    yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
+    yield _Figure(group, "recall", label.format("kept"), recall)
+    for source in sources:
+        share = point.false_answers.get(source) if point else None
+        head, said = words.FALSE_ANSWERS.format(source), f"false answers {source}"
+        yield _Figure(group, head, label.format(said), share)
 
 
 def gains(measured: Measured) -> Table:
@@ -310,12 +317,8 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
     title = f"Skills that lose queries to others under {_name(system)}"
     yield Line(((title, "bold"),), begins=True)
     for pair in confusions[:_MAX_PAIRS]:
-        said = f": {counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
-        said += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
-        said += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
-        said += ", and the other way round" if pair.is_mutual else ""
         loser, winner = _name(pair.loser_name), _name(pair.winner_name)
-        yield Line(((loser, "bold"), " loses to ", (winner, "bold"), said))
+        yield Line(((loser, "bold"), " loses to ", (winner, "bold"), f": {_losses(pair)}"))
         reasons = {
             "won by": [word.text for word in pair.words],
             "only in its body": [word.text for word in pair.missing if word.in_loser == "body"],
@@ -328,6 +331,13 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
     if len(confusions) > _MAX_PAIRS:
         more = counted(len(confusions) - _MAX_PAIRS, "more pair")
         yield Line((f"and {more} (--json lists all)",))
+
+
+def _losses(pair: Confusion) -> str:
+    said = f"{counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
+    said += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
+    said += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
+    return said + (", and the other way round" if pair.is_mutual else "")
 
 
 def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:

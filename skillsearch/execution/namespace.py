@@ -111,8 +111,8 @@ def enclosed(program: Program, backend: Backend, filter_file: int) -> tuple[str,
     It inherits the descriptor of a file with the `syscall_filter` of this machine.
     """
     # It inherits the program's environment, except for variables that would affect it itself.
-    own = [(name, value) for name, value in program.env.items() if name.startswith(_STEERS_LIBC)]
-    variables = [word for item in own for word in ("--setenv", *item)]
+    own = [item for item in program.env.items() if item[0].startswith(_STEERS_LIBC)]
+    variables = list(chain.from_iterable(("--setenv", *item) for item in own))
     if "LC_CTYPE" not in program.env:  # which Python sets if it finds no locale
         variables += ("--unsetenv", "LC_CTYPE")
     is_bwrap = backend == "bwrap"

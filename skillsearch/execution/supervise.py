@@ -253,11 +253,8 @@ def look_after(program: int, orders: Orders, outer: int, control: int, groups: l
         if now >= deadline:
             reason = b"done" if ended else b"time"
             break
-        if orders.processes and any(n >= orders.processes for n, _ in enumerate(descendants())):
-            reason = b"processes"
-            break
-        if os.getppid() != outer:
-            reason = b"outer"
+        if broken := broken_rule(orders, outer):
+            reason = broken
             break
         pause = min(deadline - now, TICK, 0.001 + (now - started) / 8)
         if poll.poll(1000 * pause):
@@ -270,6 +267,13 @@ def look_after(program: int, orders: Orders, outer: int, control: int, groups: l
         reason = b"memory"
     remove_groups(groups)
     return b"ended %d %s %d %d\n" % (family.code or 0, reason, killed, 1000 * (ended - started))
+
+
+def broken_rule(orders: Orders, outer: int) -> bytes:
+    """Return why a program may not go on, whatever it does; empty if it may."""
+    if orders.processes and any(n >= orders.processes for n, _ in enumerate(descendants())):
+        return b"processes"
+    return b"" if os.getppid() == outer else b"outer"
 
 
 def descendants() -> "Iterator[int]":

@@ -115,14 +115,14 @@ class Change:
         if within and not target.is_relative_to(os.path.realpath(within)):
             raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
         before, mode = _read(target)
-        after = before or b""
+        after = there = before or b""
         try:
             for entry in entries:
                 after = edit(after, entry)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
         is_writable = before is None or (mode & 0o222 and os.access(target, os.W_OK))
-        if after != (before or b"") and not is_writable:
+        if after != there and not is_writable:
             raise ConfigError(f"{path} is read-only; it was left as it is.")
         return cls(path, target, before, after, mode or (0o644 if within else 0o600))
 

@@ -260,7 +260,7 @@ class Freshness:
         changes = [str(report)] if len(report) else []
         changes += ["a folder is back"] if has_come else []
         changes += ["its model has changed"] if has_changed_model else []
-        return f"index refreshed: {', '.join(changes)}" if changes else ""
+        return _refreshed(changes)
 
     def _follow_hosts(self, request: IndexRequest) -> str:
         """Take up what hosts look for now and did not before, and return what came and went.
@@ -282,10 +282,8 @@ class Freshness:
         new = [root for root in wanted.roots if root not in request.roots]
         soon, later = self._split(new, wanted)
         gone = [root for root in request.roots if root not in wanted.roots]
-        is_seen_otherwise = any(
-            wanted.seen_by(key) != request.seen_by(key) for key in map(key_of, request.roots)
-        )
-        if soon or gone or is_seen_otherwise:
+        keys = list(map(key_of, request.roots))
+        if soon or gone or list(map(wanted.seen_by, keys)) != list(map(request.seen_by, keys)):
             if not self._may_write(_LOCK_SECONDS):
                 return ""
             limits = SegmentLimits(least_documents=_LEAST_WITH_DELTA)
@@ -298,7 +296,7 @@ class Freshness:
             for roots, what in ((soon, "came"), (gone, "went"))
             if roots
         ]
-        return f"index refreshed: {', '.join(changes)}" if changes else ""
+        return _refreshed(changes)
 
     def _may_write(self, seconds: float = 0) -> bool:
         """Return whether no other process writes the index, or none does within some seconds."""
@@ -358,6 +356,10 @@ class Freshness:
         if self._executor:
             self._job = self._executor.submit(_renew, self.index.folder, self._timer)
         return ""
+
+
+def _refreshed(changes: Sequence[str]) -> str:
+    return f"index refreshed: {', '.join(changes)}" if changes else ""
 
 
 def _is_waiting(index: SkillIndex) -> bool:

@@ -95,8 +95,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     if not selection and len(numbers) == len(store):
         return store
     named: list[str] = []
-    tests: list[_Test] = []
-    strict: list[_Test] = []
+    parts: tuple[list[_Test], list[_Test]] = ([], [])
     for kind, values, *folder in selection:
         inside = [root for root in roots if not folder or root.path.is_relative_to(folder[0])]
         outside = {root.alias for root in roots if root not in inside}
@@ -106,13 +105,14 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
             numbers = numbers[find_sorted(of_roots, numbers) >= 0]
             named += aliases
         else:
-            (strict if kind == "strict" else tests).append((kind, _pattern(kind, values), outside))
+            parts[kind == "strict"].append((kind, _pattern(kind, values), outside))
+    tests, strict = parts
     numbers = _passing(tests, store, numbers)
     if selection and not len(numbers):
         raise SelectionError(_nothing(store, selection, _projects_of(hidden, named)))
     fitting = _passing(strict, store, numbers)
     gone = without(numbers, fitting)
-    skipped = tuple(_skipped(store[number]) for number in gone.tolist())
+    skipped = tuple(map(_skipped, map(store.__getitem__, gone.tolist())))
     if ("strict", WITH_FRONTMATTER) not in selection:
         _warn_of(skipped)
     deleted = without(np.arange(store.size), fitting)

@@ -88,10 +88,7 @@ class Indexer:
         With `at_once` the caller makes it nevertheless, unless the executor is at work.
         If it could not be made, the next call tries again.
         """
-        job = self._job
-        if job is not None and job.future.done():
-            self._job = None
-            self.last = (job.state, job.future.result())
+        self._end_job()
         if self.last is not None and self.last[0] is state:
             return self.last[1]
         if self.executor is None or (at_once and self._job is None):
@@ -103,6 +100,13 @@ class Indexer:
         if index is None:
             raise IndexingError(self.progress or IndexProgress())
         return index
+
+    def _end_job(self) -> None:
+        """Take up what came of the work of the executor, if it is done."""
+        job = self._job
+        if job is not None and job.future.done():
+            self._job = None
+            self.last = (job.state, job.future.result())
 
 
 @dataclass(slots=True)

@@ -139,10 +139,8 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
     name = frontmatter.get("name", "")
     if problem := check_strict_name(name if isinstance(name, str) else ""):
         return problem
-    for key, limit in _LIMITS.items():
-        if key == "compatibility" and key not in frontmatter:
-            continue
-        value = frontmatter.get(key)
+    for key in (key for key in _LIMITS if key in {"description", *frontmatter}):
+        value, limit = frontmatter.get(key), _LIMITS[key]
         if not isinstance(value, str) or not value.strip():
             return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
         if len(value) > limit:

@@ -320,9 +320,7 @@ def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -
             is_beyond = max(entries, len(made)) > limits.members
             refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
             parts = tuple(part for part in member.name.split("/") if part not in {"", "."})
-            fault = member.fault or name_fault(member.name)
-            fault = fault or ("" if parts or member.is_folder else "names no file")
-            if fault := fault or _reserve(made, parts, member):
+            if fault := member.fault or name_fault(member.name) or _reserve(made, parts, member):
                 left_out.append((member.name, fault))
             elif member.is_folder:
                 os.close(open_folder(folder, parts, make=True))
@@ -335,6 +333,8 @@ def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -
 
 def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> str:
     """Record a path and its parent folders; return what hinders that it is written."""
+    if not (parts or member.is_folder):
+        return "names no file"
     for length in range(1, len(parts) + 1):
         path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
         # Equal for paths that some file system takes for the same.

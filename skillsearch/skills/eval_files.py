@@ -247,8 +247,7 @@ def _named_skills(key: str, value: Json, owner: str) -> list[str] | None:
         return None
     if key in _KEYS["output-too"] and max(map(len, map(str.split, names)), default=0) > 1:
         return None
-    words = ((name, _fold(name)) for name in names)
-    return [owner if word in _YES else name for name, word in words if word not in _NOBODY]
+    return [owner if _fold(name) in _YES else name for name in names if _fold(name) not in _NOBODY]
 
 
 def _first_text(fields: Mapping[str, Json], keys: Iterable[str]) -> str:

@@ -179,18 +179,22 @@ def _with_letters(parts: list[_Part]) -> list[_Part]:
     starts = [at for at, part in enumerate(parts) if _begins_letter(part, closed=bool(closings))]
     if not starts:
         return [part for part in parts if not _expression("greeting").fullmatch(part.text)]
-    start, last = starts[0], len(parts) - 1
+    start = starts[0]
+    end = _end_of_letter(parts, start, closings)
+    letter = "\n".join(part.text for part in parts[start : end + 1])
+    return [*parts[:start], _Part(letter, True), *parts[end + 1 :]]
+
+
+def _end_of_letter(parts: list[_Part], start: int, closings: list[int]) -> int:
+    """Return the last part of a letter, which ends with a closing or before an order."""
+    last = len(parts) - 1
     if closings and closings[-1] >= start:
         end = closings[-1]
         behind = parts[end + 1].text if end < last else ""
-        if behind and _count(behind) <= _MOST_NAME_WORDS and not _orders(behind):
-            end += 1
-    elif start < last and (start == 0 or _orders(parts[-1].text)):
-        end = last - 1
-    else:
-        end = last
-    letter = "\n".join(part.text for part in parts[start : end + 1])
-    return [*parts[:start], _Part(letter, True), *parts[end + 1 :]]
+        is_name = behind and _count(behind) <= _MOST_NAME_WORDS and not _orders(behind)
+        return end + 1 if is_name else end
+    is_order_behind = start < last and (start == 0 or _orders(parts[-1].text))
+    return last - 1 if is_order_behind else last
 
 
 def _begins_letter(part: _Part, *, closed: bool) -> bool:

@@ -19,7 +19,7 @@ from skillsearch.embedders.embedding import Role, head_of
 from skillsearch.embedders.unigram import BEGIN, END
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
-from skillsearch.training.run_state import RunState, arrays_of, load_checkpoint, save_checkpoint
+from skillsearch.training.run_state import RunState, arrays_of
 from skillsearch.training.torch_bert import TorchBert, torch
 from skillsearch.types import Progress
 
@@ -117,8 +117,7 @@ def train(
     """
     run = _Run(begin, plan, settings)
     key = run.key()
-    if checkpoints and (state := load_checkpoint(checkpoints, key)):
-        run.restore(state)
+    run.resume(checkpoints, key)
     is_last = run.is_over()
     with _first_interrupt() as interrupted:
         while not is_last:
@@ -127,8 +126,8 @@ def train(
             if check:
                 run.look(check, is_late=is_late)
             is_last = is_late or run.is_over() or interrupted.is_set()
-            if checkpoints and (is_last or run.step % settings.save_every == 0):
-                save_checkpoint(checkpoints, key, run.state())
+            if is_last or run.step % settings.save_every == 0:
+                run.save(checkpoints, key)
             if progress:
                 progress("train", run.step, len(plan))
     if interrupted.is_set() and not run.is_over():

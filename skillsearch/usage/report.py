@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -97,7 +97,6 @@ class UsageReport(Record):
         offered = Counter(offer.skill for event in shown for offer in event.offered)
         loaded = Counter(event.skill for event in loads)
         names = _Names(skills)
-        passed = ((skill, count) for skill, count in offered.most_common() if count >= FEW)
         return cls(
             requests=len(requests),
             loads=len(loads),
@@ -105,9 +104,7 @@ class UsageReport(Record):
             with_text=sum(bool(event.text) for event in events),
             never_offered=names.of(skill for skill in skills if skill not in offered),
             never_loaded=names.of(skill for skill in skills if skill not in loaded),
-            passed_over=tuple(
-                PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
-            ),
+            passed_over=tuple(_passed_over(offered, loaded, names)),
             collisions=tuple(_collisions(shown, loads, names)),
             gaps=tuple(_gaps(requests, nearest, alike)),
             shadow=tuple(_shadow(requests, loads, names)),
@@ -174,6 +171,14 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
     return groups
 
 
+def _passed_over(
+    offered: Counter[str], loaded: Mapping[str, int], names: _Names
+) -> Iterator[PassedOver]:
+    for skill, count in offered.most_common():
+        if count >= FEW and not loaded[skill]:
+            yield PassedOver(names[skill], count)
+
+
 def _gaps(
     requests: Sequence[Event],
     nearest: Callable[[NDArray[np.float32]], Sequence[str]],
@@ -191,13 +196,14 @@ def _gaps(
     rows = unpacked([event.vector for event in left])
     groups = _grouped(rows, alike)
     near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
-    gaps = []
-    for group, name in zip(groups, near, strict=True):
-        group_events = [left[row] for row in group]
-        texts = tuple(event.text for event in group_events if event.text)[:SHOWN_TEXTS]
-        count = sum(times[event.request_id] for event in group_events)
-        gaps.append(Gap(count, len(group), name, texts))
+    pairs = zip(groups, near, strict=True)
+    gaps = (_gap([left[row] for row in group], times, name) for group, name in pairs)
     return sorted(gaps, key=lambda gap: -gap.times)
+
+
+def _gap(events: Sequence[Event], times: Mapping[str, int], name: str) -> Gap:
+    texts = tuple(event.text for event in events if event.text)[:SHOWN_TEXTS]
+    return Gap(sum(times[event.request_id] for event in events), len(events), name, texts)
 
 
 def _shadow(requests: Sequence[Event], loads: Sequence[Event], names: _Names) -> list[Shadow]:

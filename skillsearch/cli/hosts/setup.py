@@ -70,18 +70,15 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     to learn from use; see "skillsearch usage". A host with our plugin needs neither server nor
     hook: they are taken out there.
     """
-    settings = read_settings()
-    if settings.is_project_index:
-        settings = load_settings(index_dir=user_index_dir())
+    settings = _settings_of_user()
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
     roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
     plans = list(_plans(index_dir, only, remove=remove))
     if not as_json:
-        show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
-    _show_plans(plans, remove=remove, as_json=as_json)
-    is_open = is_new or any(plan.is_open for plan in plans)
-    done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
+        _show_rows(roots, index_dir, plans)
+    _explain(plans, remove=remove)
+    done = _agrees(yes, only, plans, roots, remove=remove, is_new=is_new)
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out() if done else plan.row for plan in plans]
@@ -94,6 +91,13 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     return int(any(row["state"] == "refused" for row in outcomes))
 
 
+def _settings_of_user() -> Settings:
+    """Return the settings, with the index of the user if they name that of a project."""
+    settings = read_settings()
+    is_project = settings.is_project_index
+    return load_settings(index_dir=user_index_dir()) if is_project else settings
+
+
 def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan]:
     """Work out what is to become of each file of each host on this machine."""
     for client in HOSTS:
@@ -101,22 +105,33 @@ def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan
             yield _Plan.of(client, file, entries)
 
 
-def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empty: bool) -> bool:
+def _agrees(
+    yes: bool,
+    only: str | None,
+    plans: Sequence[_Plan],
+    roots: Sequence[str],
+    *,
+    remove: bool,
+    is_new: bool,
+) -> bool:
     """Return whether to do what is shown; without ``--yes`` only if anything is open."""
-    if is_empty:
+    if not (plans or roots):
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
         return yes
-    if not (yes or is_open):
+    if not (yes or is_new or any(plan.is_open for plan in plans)):
         say("There is nothing to change.")
         return False
     words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
     return agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
 
 
-def _show_plans(plans: Sequence[_Plan], *, remove: bool, as_json: bool) -> None:
-    if not as_json:
-        rows = [list(plan.row.values())[:4] for plan in plans]
-        show_rows(rows, ("host", "entries", "file", "to do"))
+def _show_rows(roots: Sequence[str], index_dir: Path, plans: Sequence[_Plan]) -> None:
+    show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
+    rows = [list(plan.row.values())[:4] for plan in plans]
+    show_rows(rows, ("host", "entries", "file", "to do"))
+
+
+def _explain(plans: Sequence[_Plan], *, remove: bool) -> None:
     for plan in plans:
         plan.explain()
     if not (remove or importlib.util.find_spec("mcp")):

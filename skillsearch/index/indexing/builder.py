@@ -96,23 +96,22 @@ class Builder:
         Raises RootError if a root cannot be indexed and is not to be left out.
         """
         usable, problems = make_roots(self.request.roots, self.request.aliases)
-        is_missing = any(problem.severity == "error" for problem in problems)
+        self._root_diagnostics = tuple(
+            problem for problem in problems if problem.severity != "error"
+        )
+        is_missing = len(self._root_diagnostics) < len(problems)
         keeps_missing = self.options.missing == "keep" and is_missing
         before = open_current(self.folder) if keeps_missing else None
         if is_missing and not before and not (missing == "leave" and usable):
             resolve_roots(self.request.roots)
-        paths = list(map(key_of, self.request.roots))
-        roots = {str(root.path): root for root in (before.settings.roots if before else ())}
-        roots |= {str(root.path): root for root in usable}
-        wanted = dict.fromkeys(path for path in paths if path in roots)
+        held = before.settings.roots if before else ()
+        roots = {str(root.path): root for root in (*held, *usable)}
+        wanted = dict.fromkeys(filter(roots.__contains__, map(key_of, self.request.roots)))
         aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
         self.request = replace(self.request, aliases=aliases)
         self._roots = self.request.with_trust(map(roots.__getitem__, wanted))
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
-        self._root_diagnostics = tuple(
-            problem for problem in problems if problem.severity != "error"
-        )
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -126,11 +125,8 @@ class Builder:
             if not self.options.only:
                 self._damaged = self.folder.damage(everything=self.options.verify)
                 detector = self._detector(self._reusable())
-                index = detector.index
-                has_same_roots = index is not None and index.settings.roots == self._roots
-                is_held = has_same_roots and self._is_request_held()
-                if index and is_held and detector.is_unchanged():
-                    return self._report_unchanged(index)
+                if detector.index and self._is_held(detector.index) and detector.is_unchanged():
+                    return self._report_unchanged(detector.index)
             with self.folder.lock():
                 if (held := last_request(self.folder)) != self._held:
                     self._decide(held, unpack=False)
@@ -202,8 +198,8 @@ class Builder:
             how = self._progress, self.options.limits, self.folder.path
             update = Update(changes, settings, cached, *how)
             previous, delta = changes.index, None
-            is_changed = bool(changes.to_read or changes.removed_ids)
-            is_same = not is_changed and self._has_same_rest(changes)
+            is_same = not (changes.to_read or changes.removed_ids)
+            is_same &= self._has_same_rest(changes)
             is_same &= previous is None or previous.settings.pending == settings.pending
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
@@ -267,6 +263,9 @@ class Builder:
         self.opened = index
         count = len(index.corpus.documents)
         return self._report(index.name, index.diagnostics(), Written(count, count))
+
+    def _is_held(self, index: OpenedIndex) -> bool:
+        return index.settings.roots == self._roots and self._is_request_held()
 
     def _is_request_held(self) -> bool:
         is_intact = REQUEST_FILE not in self._damaged

@@ -364,20 +364,15 @@ class ChangeDetector:
         scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
         """Compare files with what is known of them; those that could not be indexed are read."""
-        files, paths = discovery.files, [root.path for root in self.roots]
-        reader = FileReader(self.book, paths)
+        files = discovery.files
+        reader = FileReader(self.book, [root.path for root in self.roots])
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
         for position, file in enumerate(files if seen_before else ()):
             seen = seen_before.get(str(file.path))
             if seen and seen.is_indexed:
                 more = beside.get(str(file.path.parent))
-                is_kept[position] = file.root in self.gone or (
-                    str(file.path) not in self._with_other_examples
-                    and str(file.root.path) not in self.unfinished
-                    and is_same(file, seen, verify=self.verify, roots=paths)
-                    and (more is not None or reader.continues(file, seen))
-                )
+                is_kept[position] = self._is_kept(file, seen, reader, is_beside=more is not None)
                 reader.continued.setdefault(str(file.path), more or ())
             elif seen and reader.read(file) is None:
                 refused.add(position)
@@ -395,6 +390,17 @@ class ChangeDetector:
             seen_at_ns=seen_at_ns,
             scopes=scopes,
             examples=self._examples,
+        )
+
+    def _is_kept(
+        self, file: SkillFile, seen: SeenFile, reader: FileReader, *, is_beside: bool
+    ) -> bool:
+        """Return whether a file stays as indexed; `is_beside`: nothing beside it has changed."""
+        return file.root in self.gone or (
+            str(file.path) not in self._with_other_examples
+            and str(file.root.path) not in self.unfinished
+            and is_same(file, seen, verify=self.verify, roots=reader.roots)
+            and (is_beside or reader.continues(file, seen))
         )
 
 

@@ -155,7 +155,7 @@ class FileReader:
 
     def __init__(self, book: ExampleBook = NO_EXAMPLES, roots: Sequence[Path] = ()) -> None:
         """Take the examples that skills get, and the folders that links may lead into."""
-        self._book, self._roots = book, roots
+        self._book, self.roots = book, roots
         self.files: dict[str, ReadFile] = {}
         self.continued: dict[str, Sequence[tuple[str, FileStat]]] = {}
 
@@ -164,7 +164,7 @@ class FileReader:
         path = str(file.path)
         read = self.files.get(path)
         if read is None or (read.skill is None and read.seen.is_indexed):
-            read = read_file(file, self._book, self._roots)
+            read = read_file(file, self._book, self.roots)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = read if is_kept else read._replace(skill=None)
             self.continued[path] = read.files
