@@ -65,7 +65,7 @@ APART = [  # the members of each set never import each other
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
 SEARCHING = {  # the only modules of the evaluation that may see skills and their index
-    "evaluation.jobs",
+    "evaluation.answering",
     "evaluation.judged_index",
     "evaluation.own_skills",
 }

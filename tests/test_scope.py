@@ -22,7 +22,7 @@ from skillsearch.environ import variables
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
-from skillsearch.index.opening import Freshness
+from skillsearch.index.freshness import Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
 from skillsearch.index.search.options import SearchOptions

@@ -9,7 +9,7 @@ import pytest
 
 from skillsearch import SkillIndex, SkillLibrary, search_skills
 from skillsearch.agents.toolsets import chunks, context, skills_manager, workspace
-from skillsearch.agents.toolsets.environments import ServerEnvironment
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.config import SETTINGS, load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.embedders.embedder import LOADERS

@@ -29,9 +29,10 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
-from skillsearch.reports.health import Check, Status
+from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport
 from skillsearch.reports.improve import Improvement
+from skillsearch.reports.status import Status
 from skillsearch.reports.why import Why
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change

@@ -34,7 +34,7 @@ def family_of(
         return None
     others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))
     listed = _listed(store[number], [store[other] for other in others[:MOST_LISTED]])
-    leader = int(store.families.leaders_of(np.array([number]))[0])
+    leader = store.families.leader_of(number)
     return Family(len(others), store.count_roots(leader), listed)
 
 

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import (
-    METADATA,
-    Corpus,
-    IndexSettings,
-    OpenedIndex,
-    count_statistics,
-)
+from skillsearch.index.corpus import METADATA, Corpus, IndexSettings, OpenedIndex, count_statistics
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.documents import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document

@@ -20,6 +20,7 @@ from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.documents import ANALYSIS, Document, field_texts
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
+    empty_roots,
     hash_beside,
     in_order,
     parse_file,
@@ -144,9 +145,7 @@ class Indexing:
     def _all_diagnostics(self, discovery: Discovery) -> tuple[Diagnostic, ...]:
         diagnostics = [*self._diagnostics, *discovery.diagnostics, *self._skipped]
         if not discovery.files:
-            message = "No SKILL.md below this root; check the path."
-            paths = (str(root.path) for root in self._roots)
-            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in paths]
+            diagnostics += empty_roots(self._roots)
         return in_order(diagnostics)
 
     def _compare(

@@ -21,7 +21,7 @@ from skillsearch.index.dense.query_embedder import QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, freely, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
-from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import without_scope
 from skillsearch.index.search.analysis import analyse_queries
@@ -91,12 +91,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         The rest is as in `SkillIndex.from_roots`. Raises ConfigError, RootError, EmbedderError,
         MissingDependencyError, or LockTimeoutError if another process is writing the index.
         """
-        from skillsearch.roots.bundles import local_roots
-
-        named = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(named)
-        levels = trust_by_root(trust, named)
-        request = IndexRequest(paths, model, with_body, sources, levels)
+        config: IndexConfig = {"model": model, "with_body": with_body, "trust": trust}
+        request = IndexRequest.of(roots, config)
         return cls.build(request, uri, progress=progress, **connection)[0]
 
     @classmethod

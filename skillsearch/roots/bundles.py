@@ -15,7 +15,7 @@ import shlex
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
@@ -157,17 +157,20 @@ def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | No
         logger.warning("Using the copy that was unpacked before: %s", exc)
         return
     is_same = new is None or (ready is not None and ready.sha256 == new.sha256)
-    folder = unpacked
-    if not is_same:
-        folder = work / _NEW
+    folder = unpacked if is_same else work / _NEW
+    if not folder.exists():
         _unpack(work / "download", folder, source, name)
     is_agreed = agree is None or agree(unpacked if unpacked.exists() else None, folder)
     if new is None or not is_agreed:
         return
     record = asdict(replace(new, source=source, content=_digest(folder, unpacked)))
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
+    _put_in_place(work, folder, unpacked)
+
+
+def _put_in_place(work: Path, folder: Path, unpacked: Path) -> None:
     ready_file = unpacked.parent / sources.READY
-    if not is_same:
+    if folder != unpacked:
         _move_if_there(ready_file, work / _OLD_READY)
         _move_if_there(unpacked, work / _OLD)
         folder.rename(unpacked)
@@ -229,9 +232,6 @@ def _known_by(archive: Path, ready: sources.Downloaded | None) -> sources.Downlo
 
 
 def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
-    """Unpack what was fetched as a file; what was fetched as a folder is there."""
-    if folder.exists():
-        return
     from skillsearch.roots.archives import archive_kind, extract
 
     with file.open("rb") as opened:
@@ -251,16 +251,12 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
         members = listed((f"the member {member}" for member in left_out), _MAX_TOLD)
         logger.warning("Left out of %s: %s", name, members)
     if wanted:
-        _inner_folder(whole, wanted, name).rename(folder)
-
-
-def _inner_folder(whole: Path, wanted: Sequence[str], name: str) -> Path:
-    """Return the wanted folder of what was unpacked, below its top folder if it has but one."""
-    tops = [path for path in whole.iterdir() if path.is_dir()]
-    inner = (tops[0] if len(tops) == 1 else whole).joinpath(*wanted)
-    if not inner.is_dir() or inner.is_symlink():
-        raise RootError(f"{name} has no folder {printable('/'.join(wanted))!r}; correct it.")
-    return inner
+        tops = [path for path in whole.iterdir() if path.is_dir()]
+        base = tops[0] if len(tops) == 1 else whole
+        inner = base.joinpath(*wanted)
+        if not inner.is_dir() or inner.is_symlink():
+            raise RootError(f"{name} has no folder {printable('/'.join(wanted))!r}; correct it.")
+        inner.rename(folder)
 
 
 def _digest(folder: Path, root: Path) -> str:

@@ -13,21 +13,8 @@ from collections.abc import Callable
 from itertools import chain
 
 from skillsearch.patterns import lazy_pattern
-from skillsearch.skills.frontmatter import (
-    Fields,
-    Finding,
-    Loaded,
-    entries,
-    usual_type,
-    well_formed,
-)
-from skillsearch.skills.metadata import (
-    NESTING_KEYS,
-    TAG_KEYS,
-    TRIGGER_KEYS,
-    as_text,
-    plain_key,
-)
+from skillsearch.skills.frontmatter import Fields, Finding, Loaded, entries, usual_type, well_formed
+from skillsearch.skills.metadata import NESTING_KEYS, TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
 from skillsearch.types import Json
 
 _NAMING_KEYS = ("name", "description")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import combinations, filterfalse
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -97,14 +97,17 @@ class UsageReport(Record):
         offered = Counter(offer.skill for event in shown for offer in event.offered)
         loaded = Counter(event.skill for event in loads)
         names = _Names(skills)
+        passed = ((skill, count) for skill, count in offered.most_common() if count >= FEW)
         return cls(
             requests=len(requests),
             loads=len(loads),
             pins=sum(event.kind == "pin" for event in events),
             with_text=sum(bool(event.text) for event in events),
-            never_offered=names.of(skill for skill in skills if skill not in offered),
-            never_loaded=names.of(skill for skill in skills if skill not in loaded),
-            passed_over=tuple(_passed_over(offered, loaded, names)),
+            never_offered=names.of(filterfalse(offered.__contains__, skills)),
+            never_loaded=names.of(filterfalse(loaded.__contains__, skills)),
+            passed_over=tuple(
+                PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
+            ),
             collisions=tuple(_collisions(shown, loads, names)),
             gaps=tuple(_gaps(requests, nearest, alike)),
             shadow=tuple(_shadow(requests, loads, names)),
@@ -169,14 +172,6 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
             is_left[members] = False
             groups.append(members.tolist())
     return groups
-
-
-def _passed_over(
-    offered: Counter[str], loaded: Mapping[str, int], names: _Names
-) -> Iterator[PassedOver]:
-    for skill, count in offered.most_common():
-        if count >= FEW and not loaded[skill]:
-            yield PassedOver(names[skill], count)
 
 
 def _gaps(

@@ -8,7 +8,7 @@ from contextlib import suppress
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
-from skillsearch.index.opening import MAX_REFRESHED_FILES
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer

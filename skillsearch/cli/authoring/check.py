@@ -101,7 +101,7 @@ def _report(
     lost: int | None = None,
 ) -> dict[str, int]:
     """Print findings, all as JSON or the shown ones as lines; return how many of each severity."""
-    from skillsearch.reports.health import count_severities
+    from skillsearch.reports.status import count_severities
 
     counts = count_severities(findings)
     if as_json:

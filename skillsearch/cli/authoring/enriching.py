@@ -162,21 +162,26 @@ class Enriching:
         A SkillError if one of the names has no examples; then none are taken away.
         """
         entries, skills = user_examples(), Review(self.index).skills
-        known = {*entries, *(entry.name for entry in entries.values())}
-        if unknown := [name for name in names if name not in known]:
-            said = f"No examples of yours are kept for {one_line(unknown[0], 80)!r}."
-            raise SkillError(f"{said} See: skillsearch enrich --list")
-        wanted = {*names, *(entries.keys() - skills.keys() if stale else ())}
-        gone = [entry for digest, entry in entries.items() if wanted & {entry.name, digest}]
+        for name in names:
+            if not any(name in (entry.name, entry.digest) for entry in entries.values()):
+                hint = "See: skillsearch enrich --list"
+                raise SkillError(
+                    f"No examples of yours are kept for {one_line(name, 80)!r}. {hint}"
+                )
+        gone = [
+            entry
+            for digest, entry in entries.items()
+            if {entry.name, digest} & {*names} or (stale and digest not in skills)
+        ]
         for entry in gone:
             say(f"{entry.name}: {counted(len(entry.examples), 'example')}")
         done = not gone or agrees(self.yes, "Nothing was taken away. To do this, add --yes.")
         if gone and done:
             change_examples(forget=[entry.digest for entry in gone])
         if self.as_json:
-            forgotten = list(map(asdict, gone))
+            forgotten = [asdict(entry) for entry in gone]
             emit_json({"file": str(user_file()), "forgotten": forgotten, "done": done})
-        return int(not done)
+        return 0 if done else 1
 
     def _without_examples(self) -> tuple[Sequence[Document], int]:
         """Return the skills that have no examples, and how many unvetted ones were left out."""

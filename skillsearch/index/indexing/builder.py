@@ -31,13 +31,8 @@ from skillsearch.index.documents import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import count_skipped, in_order
-from skillsearch.index.indexing.writers import (
-    DeltaWriter,
-    Update,
-    Written,
-    write_full,
-)
+from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
+from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
@@ -287,9 +282,7 @@ class Builder:
         diagnostics = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
         if changes.scopes is None:
             diagnostics += self._root_diagnostics
-            message = "No SKILL.md lies below this root; check the path."
-            empty = () if changes.files else (str(root.path) for root in self._roots)
-            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in empty]
+            diagnostics += () if changes.files else empty_roots(self._roots)
         return in_order(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:

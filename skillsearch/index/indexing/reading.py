@@ -29,7 +29,7 @@ from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.skills.stubs import Continuation, continuation_in, continuation_of, digest_of
-from skillsearch.types import Diagnostic, FileStat, Skill, SkillFile
+from skillsearch.types import Diagnostic, FileStat, Root, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -187,6 +187,12 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
             set(diagnostics), key=lambda item: (item.path, item.line or 0, item.code, item.message)
         )
     )
+
+
+def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:
+    """Yield a warning of each root, which has no skills."""
+    message = "No SKILL.md lies below this root; check the path."
+    return (Diagnostic("root-empty", "warning", message, str(root.path)) for root in roots)
 
 
 def skipped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

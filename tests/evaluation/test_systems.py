@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.jobs import parse_systems
+from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import SystemSpec
 from skillsearch.types import SYSTEMS
 

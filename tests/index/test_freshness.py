@@ -22,8 +22,8 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
 from skillsearch.index import opening
+from skillsearch.index.freshness import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
-from skillsearch.index.opening import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex

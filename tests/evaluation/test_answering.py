@@ -8,13 +8,15 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
+from skillsearch.evaluation.answering import DEPTH, MAX_FOREIGN, Answered, answer_all
 from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.jobs import DEPTH, MAX_FOREIGN, Answered, Job, answer_all, parse_systems
 from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
 from skillsearch.evaluation.report import Outcome
 from skillsearch.evaluation.runs import measure, save_runs, write_run
+from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import (
     Collection,
+    Job,
     JudgedDocument,
     JudgedQuery,
     SystemAnswers,
