@@ -25,12 +25,6 @@ from skillsearch.records import dataclass
 if TYPE_CHECKING:
     import os
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    EmbeddingMatrix: TypeAlias = NDArray[np.float32]
-    """One text a row, unit length, float32, shape (texts, dimensions)."""
-
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 """A JSON value: a text, a number, a truth value, null, or lists and string-keyed maps of them."""
 
