@@ -36,17 +36,17 @@ from skillsearch.cli import options
 from skillsearch.cli.index import planned
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, SkillSearchError
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.setting_values import is_url
+from skillsearch.settings.environ import forbid_telemetry
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from ray_fleet import Vectors
 
-    from skillsearch.types import JsonObject
+    from skillsearch.types.json_values import JsonObject
 
 OBJECT_STORE_BYTES = 256 << 20
 """Of Ray on this machine; a shard of 256 texts takes 3 MB of it at most."""

@@ -23,14 +23,15 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 
-from skillsearch.environ import install_extra
+from skillsearch.settings.environ import install_extra
 
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeVar
 
-    from skillsearch.types import IndexProgress, Severity
+    from skillsearch.types.indexing import IndexProgress
+    from skillsearch.types.skills import Severity
 
     Answer = TypeVar("Answer")
     Explanation = TypeVar("Explanation")

@@ -7,10 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.agents.prompt import render_offers
-from skillsearch.config import Settings
 from skillsearch.index.opening import answer_queries
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.types import Hit, JsonObject
+from skillsearch.settings.config import Settings
+from skillsearch.types.answers import Hit
+from skillsearch.types.json_values import JsonObject
 from skillsearch.usage.recording import learn, log_of, record
 
 if TYPE_CHECKING:

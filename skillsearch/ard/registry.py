@@ -15,10 +15,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from skillsearch.errors import QueryError
-from skillsearch.json_values import list_of, object_of
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject, list_of, object_of
 
 MAX_PAGE = 100
 MAX_HITS = 100

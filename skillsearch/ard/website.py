@@ -17,8 +17,8 @@ from typing import NamedTuple
 from skillsearch.errors import CacheError, ConfigError, StorageError, is_missing
 from skillsearch.files.atomic_files import read_record, write_record, written_beside
 from skillsearch.files.openat import open_file, open_folder, read_opened, using
-from skillsearch.json_values import list_of, object_of, text_of
 from skillsearch.text.safe_text import listed, visible
+from skillsearch.types.json_values import list_of, object_of, text_of
 
 RECORD = ".well-known/.skillsearch.json"
 

@@ -13,14 +13,15 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
-from skillsearch.config import load_settings
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
+from skillsearch.settings.config import load_settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, one_line, visible
-from skillsearch.types import Json, Root, Skill
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Root, Skill
 from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> 
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.types.Family)]})
+@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.answers.Family)]})
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 

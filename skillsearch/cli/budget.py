@@ -19,13 +19,13 @@ from skillsearch.cli.output import (
     say,
     show_rows,
 )
-from skillsearch.config import Settings
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_index
 from skillsearch.index.scope import scope_of
 from skillsearch.rendering.blocks import plain, shown
+from skillsearch.settings.config import Settings
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Diagnostic, SkillFile
+from skillsearch.types.skills import Diagnostic, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.budget.costs import BudgetReport

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from skillsearch import config, user_folders
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.hosts.hook import forget_told
@@ -25,7 +24,6 @@ from skillsearch.cli.options import (
     read_settings,
 )
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
-from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
@@ -34,15 +32,17 @@ from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
+from skillsearch.settings import config, user_folders
+from skillsearch.settings.config import Settings
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
-from skillsearch.types import IndexReport
+from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
-    from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
+    from skillsearch.types import skills
 
 
 @click.command("index")
@@ -271,7 +271,7 @@ def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
 
 
-def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
+def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
     """Return what to know about paths to look at that no root of the index holds or lies below."""
     folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
 
@@ -284,7 +284,7 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
     return f"no root of this index holds {names}; {cure}" if stray else ""
 
 
-def _unvetted(roots: Sequence[types.Root], option: str) -> str:
+def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here.
 
     The `option` names the index in commands, if it has to.
@@ -336,7 +336,7 @@ def _uri(settings: Settings) -> str:
 def _show(
     report: IndexReport,
     target: Mapping[str, str],
-    roots: Sequence[types.Root],
+    roots: Sequence[skills.Root],
     folders: Sequence[FolderReport],
     *,
     as_json: bool,

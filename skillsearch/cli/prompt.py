@@ -12,10 +12,10 @@ from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.hosts import hook
 from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import Settings
 from skillsearch.index.opening import open_fresh
+from skillsearch.settings.config import Settings
 from skillsearch.text.provenance import body_warning, left_out
-from skillsearch.types import OVERVIEW_FORMATS, OverviewFormat
+from skillsearch.types.skills import OVERVIEW_FORMATS, OverviewFormat
 from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:

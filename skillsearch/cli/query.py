@@ -13,16 +13,16 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.options import LOGGER, Setting, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
-from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
+from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import SYSTEMS, SearchResult, System
+from skillsearch.types.answers import SYSTEMS, SearchResult, System
 from skillsearch.usage.recording import log_of
 
 if TYPE_CHECKING:

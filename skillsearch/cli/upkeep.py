@@ -16,15 +16,15 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.config import Settings, load_settings
 from skillsearch.daemon import client
-from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_index
-from skillsearch.json_values import checked, objects_of, text_of
-from skillsearch.types import JsonObject, Root
-from skillsearch.user_folders import cache_dir, default_index_dir
+from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.environ import PREFIX
+from skillsearch.settings.user_folders import cache_dir, default_index_dir
+from skillsearch.types.json_values import JsonObject, checked, objects_of, text_of
+from skillsearch.types.skills import Root
 
 if TYPE_CHECKING:
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment

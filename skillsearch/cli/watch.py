@@ -17,11 +17,11 @@ from skillsearch.cli.hosts.hook import forget_told
 from skillsearch.cli.index import check_settings, default_follows
 from skillsearch.cli.options import NamedRoot, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say
-from skillsearch.environ import INTERRUPTED
 from skillsearch.index.root_change import RootChange
 from skillsearch.library import watcher
+from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import counted
-from skillsearch.types import IndexReport, Progress
+from skillsearch.types.indexing import IndexReport, Progress
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex

@@ -18,9 +18,7 @@ from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.offer import Offer
 from skillsearch.agents.prompt import render_offers
-from skillsearch.config import Settings, load_settings
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.freshness import Freshness
@@ -31,7 +29,10 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.reader import Readers
-from skillsearch.types import Json, JsonObject, Selection
+from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.environ import PLACES, variables
+from skillsearch.types.answers import Selection
+from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.usage.log import UsageLog
 
 MAX_INDEXES = 4

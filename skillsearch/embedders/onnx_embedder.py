@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from skillsearch.embedders import embedding
 from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.environ import forbid_telemetry
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

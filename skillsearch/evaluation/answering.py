@@ -27,7 +27,7 @@ from skillsearch.evaluation.types import (
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import PACKAGED, load_calibration
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 DEPTH = 50
 """Hits of a judged query, five times what measures use; twice as many take twice the time."""

@@ -14,10 +14,10 @@ from skillsearch.evaluation.collection import load_collection, negatives_by_sour
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.judged_index import Embedders
 from skillsearch.evaluation.own_skills import read_own_collection
-from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.style import style_controls
 from skillsearch.evaluation.types import FOREIGN, Collection, Job, SystemSpec
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 """Systems compared by default; the first is the baseline."""
 

@@ -11,9 +11,9 @@ from typing import Any, get_args
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.types import Examples, SystemSpec
-from skillsearch.setting_values import parse_reader
+from skillsearch.settings.values import parse_reader
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SYSTEMS, System
+from skillsearch.types.answers import SYSTEMS, System
 
 DEFAULT_SYSTEMS: tuple[System, ...] = ("hybrid", "bm25", "dense")
 USUAL = SystemSpec("")

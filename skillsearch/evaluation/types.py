@@ -8,8 +8,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal, TypeAlias
 
-from skillsearch.setting_values import DEFAULT_READER
-from skillsearch.types import Diagnostic, Face, System
+from skillsearch.settings.values import DEFAULT_READER
+from skillsearch.types.answers import Face, System
+from skillsearch.types.skills import Diagnostic
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError, EditError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import read_regular
@@ -22,8 +21,9 @@ from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.hosts.table import Files
+from skillsearch.settings.environ import host_folders
 from skillsearch.text.safe_text import visible
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject
 
 _MAX_BYTES = 16 << 20
 _BACKUP = ".skillsearch.bak"

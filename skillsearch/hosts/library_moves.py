@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from skillsearch import user_folders
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.files.atomic_files import sync_to_disk
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
 from skillsearch.hosts.table import library_folder
-from skillsearch.types import Record
+from skillsearch.settings import user_folders
+from skillsearch.types.json_values import Record
 
 State = Literal["moving", "moved", "restoring", "restored"]
 STATES: tuple[State, ...] = get_args(State)

@@ -11,10 +11,10 @@ from pathlib import Path
 from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
-from skillsearch.config import user_index_dir
 from skillsearch.errors import LockTimeoutError, SkillSearchError
 from skillsearch.index.next_steps import index_option
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.config import user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:

@@ -19,21 +19,13 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import (
-    LOADED_NAME_CHARS,
-    MAX_NAME_CHARS,
-    Diagnostic,
-    Family,
-    Hit,
-    Relative,
-    Root,
-    Skill,
-)
+from skillsearch.types.answers import Family, Hit, Relative
+from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS, Diagnostic, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4

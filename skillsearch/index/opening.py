@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from skillsearch.config import Settings
 from skillsearch.errors import IndexNotFoundError, RootError
 from skillsearch.index.freshness import MAX_AGE, MAX_CHECKED_SKILLS, Freshness
 from skillsearch.index.scope import folders_of
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.settings.config import Settings
 from skillsearch.usage.recording import learn, record
 
 if TYPE_CHECKING:
     from skillsearch.index.search.options import SearchOptions
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.types import SearchResult, Selection
+    from skillsearch.types.answers import SearchResult, Selection
     from skillsearch.usage.log import UsageLog
 
 # Queries that are embedded together.

@@ -24,10 +24,11 @@ from skillsearch.index.request import key_of
 from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import SCOPE, SELECTING, WITH_FRONTMATTER, Diagnostic, Root, Selection
+from skillsearch.types.answers import SCOPE, SELECTING, Selection
+from skillsearch.types.skills import WITH_FRONTMATTER, Diagnostic, Root
 
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8

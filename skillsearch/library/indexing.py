@@ -28,7 +28,9 @@ from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
 from skillsearch.text.tokenizer import document_terms
-from skillsearch.types import IndexProgress, Progress, Root, SearchResult
+from skillsearch.types.answers import SearchResult
+from skillsearch.types.indexing import IndexProgress, Progress
+from skillsearch.types.skills import Root
 
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""

@@ -10,7 +10,6 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.config import Settings, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.freshness import MAX_AGE
@@ -25,25 +24,17 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.load_order import LoadOrder, load_order
 from skillsearch.library.source import IndexSource, ScannedSource, differences
-from skillsearch.signatures import public, searches
+from skillsearch.settings.config import Settings, load_only
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted
-from skillsearch.types import (
-    SELECTING,
-    STRICT,
-    Diagnostic,
-    FileContent,
-    Hit,
-    IndexProgress,
-    Root,
-    SearchResult,
-    Selection,
-    Skill,
-)
+from skillsearch.types.answers import SELECTING, Hit, SearchResult, Selection
+from skillsearch.types.indexing import IndexProgress
+from skillsearch.types.signatures import public, searches
+from skillsearch.types.skills import STRICT, Diagnostic, FileContent, Root, Skill
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import learn
-from skillsearch.user_folders import cache_dir
 
 MAX_PRELOADED_SKILLS = 1_000
 _KEPT_SKILLS = 32

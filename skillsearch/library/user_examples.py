@@ -16,9 +16,9 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.files.private import make_private
-from skillsearch.json_values import list_of
 from skillsearch.library.enrich import ExampleEntry
 from skillsearch.skills.example_requests import read_examples, usable, user_file
+from skillsearch.types.json_values import list_of
 
 _LOCK_SECONDS = 10.0
 

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch import config
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.embedders.embedding import head_of
 from skillsearch.embedders.mapped_model import MappedModel
@@ -20,8 +19,9 @@ from skillsearch.embedders.sentence_transformer_embedder import load_cross_encod
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.records import dataclass
-from skillsearch.setting_values import DEFAULT_READER, READING
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import config
+from skillsearch.settings.values import DEFAULT_READER, READING
 
 if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Encoding

@@ -46,7 +46,8 @@ from skillsearch.remote.rows import (
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.types import Diagnostic, IndexReport, Progress, SkillFile
+from skillsearch.types.indexing import IndexReport, Progress
+from skillsearch.types.skills import Diagnostic, SkillFile
 
 _STATE_ROWS = 5_000
 _STATE: tuple[Field, ...] = (

@@ -13,8 +13,6 @@ from typing import TypedDict, TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
-from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.environ import milvus_token
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import QueryEmbedder
@@ -36,12 +34,16 @@ from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
-from skillsearch.signatures import public, searches
+from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.environ import milvus_token
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import Hit, IndexReport, Progress, SearchResult, Skill
+from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.types.indexing import IndexReport, Progress
+from skillsearch.types.signatures import public, searches
+from skillsearch.types.skills import Skill
 
 Read = TypeVar("Read")
 

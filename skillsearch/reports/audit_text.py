@@ -5,14 +5,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Sequence, Set
 
+from skillsearch.reports.lures import find_lures
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.text.instructions import find_commands, find_commands_in_comments
 from skillsearch.text.languages import language_of
 from skillsearch.text.lookalikes import look, lookalikes
-from skillsearch.text.lures import find_lures
 from skillsearch.text.prose import keyword_stretch, prose, repetition
 from skillsearch.text.safe_text import hidden_runs, one_line
-from skillsearch.types import Severity, Skill
+from skillsearch.types.skills import Severity, Skill
 
 # In 0.6 % of real skills the metadata has a longer stretch of keywords, in .03 % a paragraph of the
 # body; AUC of 40 keywords added to a description .99, of 100 in a body .9997.

@@ -13,11 +13,8 @@ from importlib import metadata, util
 from pathlib import Path
 from typing import Literal
 
-from skillsearch import config, user_folders
 from skillsearch._version import __version__
-from skillsearch.config import Settings
 from skillsearch.embedders.embedder import PACKAGED, load_embedder
-from skillsearch.environ import install_extra, pip_install
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
@@ -37,11 +34,15 @@ from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.reports.status import describe_root
 from skillsearch.roots.lock import read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_of
+from skillsearch.settings import config, user_folders
+from skillsearch.settings.config import Settings
+from skillsearch.settings.environ import install_extra, pip_install
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import SKILL_MD_NAMES, Diagnostic, Record, Root
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import SKILL_MD_NAMES, Diagnostic, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"

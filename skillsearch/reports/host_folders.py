@@ -12,7 +12,7 @@ from skillsearch.index.host_roots import count_skills
 from skillsearch.index.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Record
+from skillsearch.types.json_values import Record
 
 State = Literal["new", "indexed", "disabled", "outside", "left out", "not indexed"]
 MOST_COUNTED = 9_999

@@ -15,12 +15,14 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.search import Position
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.reports.health import Check
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.tokenizer import is_bigram, terms
-from skillsearch.types import Explanation, Hit, Record, Root, State
+from skillsearch.types.answers import Explanation, Hit, State
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import Root
 
 _WORD = lazy_pattern(r"\w[\w'-]*", re.UNICODE)
 _NOMINATORS: Mapping[Nominator, str] = {

@@ -14,12 +14,12 @@ from skillsearch.index.languages import count_languages
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.json_values import text_of
 from skillsearch.reports.sources import check_sources
 from skillsearch.roots.lock import known_sources
 from skillsearch.roots.sources import shown, source_behind
 from skillsearch.skills.example_requests import count_exampled
-from skillsearch.types import Diagnostic, Root
+from skillsearch.types.json_values import text_of
+from skillsearch.types.skills import Diagnostic, Root
 
 _NAMES = dict.fromkeys(PACKAGED, PACKAGED_NAME)
 

@@ -36,7 +36,9 @@ from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed, one_line
-from skillsearch.types import SHOWN_NAME_CHARS, Diagnostic, Record, Root, Selection, SkillFile
+from skillsearch.types.answers import Selection
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import SHOWN_NAME_CHARS, Diagnostic, Root, SkillFile
 
 _MOST_NAMED = 5
 # Files of skills that are read to learn their names, and folders that are looked into.

@@ -27,9 +27,9 @@ from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
 from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
-from skillsearch.setting_values import is_url
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import listed
-from skillsearch.types import SKILL_MD, FileStat
+from skillsearch.types.skills import SKILL_MD, FileStat
 
 LOCK_SECONDS = 300.0
 _MAX_TOLD = 5

@@ -9,13 +9,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from skillsearch import user_folders
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
-from skillsearch.records import dataclass
-from skillsearch.types import Record
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import user_folders
+from skillsearch.types.json_values import Record
 
 VERSION = 1
 _MAX_BYTES = 16 << 20

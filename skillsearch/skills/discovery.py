@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.files.paths import is_plain, is_utf8, printable
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
-from skillsearch.types import (
+from skillsearch.types.skills import (
     SKILL_MD,
     SKILL_MD_NAMES,
     Diagnostic,

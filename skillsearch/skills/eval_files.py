@@ -16,11 +16,12 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.text.tables import read_tables
-from skillsearch.types import Diagnostic, Json
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Diagnostic
 
 MAX_FILE_BYTES = 1 << 20
 MAX_QUERIES = 2_000  # of one skill

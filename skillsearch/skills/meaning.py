@@ -12,10 +12,10 @@ import textwrap
 from collections.abc import Callable
 from itertools import chain
 
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, entries, usual_type, well_formed
 from skillsearch.skills.metadata import NESTING_KEYS, TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 _NAMING_KEYS = ("name", "description")
 _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)

@@ -21,7 +21,7 @@ from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
 from skillsearch.training.run_state import RunState, arrays_of
 from skillsearch.training.torch_bert import TorchBert, torch
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 if TYPE_CHECKING:
     from skillsearch.embedders.torch_runtime import Tensor

@@ -14,7 +14,6 @@ from urllib.parse import quote
 from skillsearch.budget.costs import MeasuredSkill, measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
-from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.files.openat import UNKNOWN_STAT
@@ -30,11 +29,13 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
+from skillsearch.settings.config import Settings
 from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import LAST_SECOND, Diagnostic, Family, Hit, Relative, Selection, SkillFile
+from skillsearch.types.answers import Family, Hit, Relative, Selection
+from skillsearch.types.skills import LAST_SECOND, Diagnostic, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skillsearch.records import dataclass
-from skillsearch.types import Record
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.json_values import Record
 from skillsearch.usage.events import Event, unpacked
 from skillsearch.usage.support import ALIKE
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.agents.offer import Offer
-from skillsearch.config import load_settings
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.config import load_settings
 from skillsearch.usage.log import UsageLog
 
 REQUEST = "brew a pot of tea"

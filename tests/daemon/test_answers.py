@@ -12,7 +12,6 @@ from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.environ import variables
 from skillsearch.errors import (
     ConfigError,
     DaemonError,
@@ -26,7 +25,8 @@ from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.environ import variables
+from skillsearch.settings.user_folders import cache_dir
 
 
 @pytest.fixture

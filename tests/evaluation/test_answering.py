@@ -11,7 +11,7 @@ from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.answering import DEPTH, MAX_FOREIGN, Answered, answer_all
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
-from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.runs import measure, save_runs, write_run
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import (
@@ -24,7 +24,7 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 TEXTS = {
     "tea": ("steep-tea", "Steep green tea at the right temperature."),

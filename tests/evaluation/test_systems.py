@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import SystemSpec
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 
 def parse_system(text, **defaults):

@@ -17,9 +17,7 @@ from skillsearch.agents import default_tools
 from skillsearch.agents.toolsets import context
 from skillsearch.agents.toolsets.environments import Environment
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
-from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
-from skillsearch.environ import variables
 from skillsearch.errors import SkillSearchError
 from skillsearch.index import opening
 from skillsearch.index.freshness import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
@@ -28,6 +26,8 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.environ import variables
 
 WAIT_SECONDS = 120
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}

@@ -13,7 +13,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import IndexProgress
+from skillsearch.types.indexing import IndexProgress
 
 SECONDS = 120
 

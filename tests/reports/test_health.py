@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.environ import pip_install
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, validate_paths
+from skillsearch.settings.environ import pip_install
 
 
 def verdicts(checks, name):

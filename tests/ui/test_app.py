@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillsearch
-from skillsearch.config import load_settings
 from skillsearch.index import freshness
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.settings.config import load_settings
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.app import make_app
 from skillsearch.ui.pages import MOST_BYTES, Pages

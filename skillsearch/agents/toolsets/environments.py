@@ -28,16 +28,9 @@ from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import (
-    SHOWN_NAME_CHARS,
-    STRICT_METADATA,
-    WITH_FRONTMATTER,
-    Diagnostic,
-    Hit,
-    Json,
-    JsonObject,
-    SearchResult,
-)
+from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.skills import SHOWN_NAME_CHARS, STRICT_METADATA, WITH_FRONTMATTER, Diagnostic
 
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
 MIN_DESCRIPTION_CHARS = 128  # room to say that nothing is listed

@@ -14,16 +14,14 @@ from skillsearch.agents.toolsets.environments import (
     Environment,
     SkillChoice,
 )
-from skillsearch.config import Settings, load_settings
 from skillsearch.errors import EnvironmentNotFoundError
 from skillsearch.files.openat import open_file
 from skillsearch.library.skill_library import library_config
-from skillsearch.setting_values import is_environment_name
+from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.values import is_environment_name
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import (
-    JsonObject,
-)
+from skillsearch.types.json_values import JsonObject
 
 DEFAULT_ENVIRONMENT = "default"
 CONFIG_FILE = "config.jsonc"

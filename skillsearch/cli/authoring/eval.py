@@ -14,14 +14,14 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.index import request_for
 from skillsearch.cli.options import read_settings
-from skillsearch.config import Settings
 from skillsearch.errors import require_installed
 from skillsearch.index.request import IndexRequest
-from skillsearch.types import Json
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import cache_dir
+from skillsearch.types.json_values import Json
 
 if TYPE_CHECKING:
-    from skillsearch.evaluation.report import Outcome
+    from skillsearch.evaluation.reporting.report import Outcome
     from skillsearch.evaluation.types import Job, SystemSpec
 
 _NOTHING = (
@@ -208,7 +208,7 @@ def _finish(
     as_json: bool,
 ) -> int:
     """Save and show what was measured; return 1 if a mean is too low."""
-    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.reporting.report import shortfalls
     from skillsearch.evaluation.runs import save_runs
 
     if runs:
@@ -254,8 +254,8 @@ def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> 
 
 def _compare(files: Sequence[str], system: str | None, html: Path | None, *, as_json: bool) -> None:
     """Show saved results, each by the named system, or else by its first."""
-    from skillsearch.evaluation.history import read_history
-    from skillsearch.evaluation.report import Outcome
+    from skillsearch.evaluation.reporting.history import read_history
+    from skillsearch.evaluation.reporting.report import Outcome
 
     reports = read_history(list(map(Path, files)), system=system)
     _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
@@ -296,11 +296,11 @@ def _own_job(
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: bool) -> None:
-    from skillsearch.evaluation.report import mean_systems
+    from skillsearch.evaluation.reporting.report import mean_systems
 
     now = datetime.now().astimezone()
     if html:
-        from skillsearch.evaluation.page import save_page
+        from skillsearch.evaluation.reporting.page import save_page
 
         save_page(outcomes, html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
     if as_json:
@@ -311,7 +311,7 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
         output.emit_json({**made, **(several if len(records) > 1 else records[0])})
         return
     from skillsearch.cli.tables import print_blocks
-    from skillsearch.evaluation.tables import FIGURES, figure_rows, outcome_blocks
+    from skillsearch.evaluation.reporting.tables import FIGURES, figure_rows, outcome_blocks
 
     if output.is_terminal():
         print_blocks(outcome_blocks(outcomes))

@@ -152,7 +152,7 @@ def _show_tuned(tuned: Tuned, use: str) -> None:
     for name, measured in tuned.measured.items():
         if output.is_terminal():
             from skillsearch.cli.tables import print_blocks
-            from skillsearch.evaluation.tables import gains
+            from skillsearch.evaluation.reporting.tables import gains
 
             skills = counted(measured.documents, "skill")
             click.echo(f"{measured.queries:,} {_NAMES[name]}, among {skills}")

@@ -15,8 +15,6 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import say
-from skillsearch.config import Flags, Settings
-from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import (
     HOOK_CLIENTS,
@@ -31,6 +29,8 @@ from skillsearch.hosts.files import Change, host_file, our_command
 from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.next_steps import no_index
 from skillsearch.mcp_server.session_tools import TOOLSETS
+from skillsearch.settings.config import Flags, Settings
+from skillsearch.settings.environ import install_extra
 from skillsearch.text.safe_text import visible
 
 _ON_PATH = (

@@ -17,8 +17,6 @@ from skillsearch.cli.hosts.mcp_config import make_change
 from skillsearch.cli.index import ask_to_vouch, build_index, held_roots, show_folders
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
-from skillsearch.config import Settings, load_settings, user_index_dir
-from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import HOSTS, Entry, hook_entry, server_entry
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
@@ -26,6 +24,8 @@ from skillsearch.index.request import key_of
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import shown, source_of
+from skillsearch.settings.config import Settings, load_settings, user_index_dir
+from skillsearch.settings.environ import install_extra
 from skillsearch.text.safe_text import counted, listed
 
 _KINDS = ("server", "hook")

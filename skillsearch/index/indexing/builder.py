@@ -39,7 +39,8 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.types import Diagnostic, IndexReport, Root
+from skillsearch.types.indexing import IndexReport
+from skillsearch.types.skills import Diagnostic, Root
 
 logger = logging.getLogger(__name__)
 

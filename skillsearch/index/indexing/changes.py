@@ -27,7 +27,7 @@ from skillsearch.index.indexing.reading import (
     is_same,
 )
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import (
     MAX_DEPTH,
     Discovery,
@@ -39,7 +39,8 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
-from skillsearch.types import SKILL_MD, Diagnostic, FileStat, Progress, Root, SkillFile
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SKILL_MD, Diagnostic, FileStat, Root, SkillFile
 
 MOST_PLACES = 3_000
 """With more changed folders and files than this, a walk is simpler."""

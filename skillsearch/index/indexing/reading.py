@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, is_racy
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.skills.stubs import Continuation, continuation_in, continuation_of, digest_of
-from skillsearch.types import Diagnostic, FileStat, Root, Skill, SkillFile
+from skillsearch.types.skills import Diagnostic, FileStat, Root, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 

@@ -26,23 +26,18 @@ from typing import TypeVar
 import xxhash
 
 from skillsearch import errors
-from skillsearch.config import Settings
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
 from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
-from skillsearch.index.storage.generation_parts import (
-    DamageGuard,
-    Part,
-    damaged_parts,
-)
-from skillsearch.json_values import checked, object_of, text_of
-from skillsearch.records import dataclass
+from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.safe_text import listed
-from skillsearch.types import Json, JsonObject
-from skillsearch.user_folders import cache_dir
+from skillsearch.types.json_values import Json, JsonObject, checked, object_of, text_of
 
 logger = logging.getLogger(__name__)
 

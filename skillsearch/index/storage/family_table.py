@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 
 @dataclass(frozen=True)
