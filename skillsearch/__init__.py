@@ -1,7 +1,4 @@
-"""Find the right skill for an AI agent: hybrid search over SKILL.md folders that can say "none".
-
-The quickest way in: ``SkillIndex.from_roots("~/.claude/skills").search("fill in a PDF form")``.
-"""
+"""Find the right skill for an AI agent: hybrid search over SKILL.md folders that can say "none"."""
 
 import importlib
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.agents.prompt import render_offers
-from skillsearch.index.opening import answer_queries
+from skillsearch.index.opening import Tell, answer_queries
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings.config import Settings
 from skillsearch.types.answers import Hit
@@ -42,7 +42,7 @@ class Offer(NamedTuple):
         index: SkillIndex,
         text: str,
         settings: Settings,
-        tell: Callable[[str], object],
+        tell: Tell,
         states: Collection[str] | None = None,
         *,
         vetted_only: bool,

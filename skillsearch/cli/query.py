@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO
 
@@ -16,7 +16,7 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.opening import answer_queries, answer_query, open_fresh
+from skillsearch.index.opening import Tell, answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
 from skillsearch.text.provenance import shown_name, source_tag
@@ -185,10 +185,7 @@ def _search_one(text: str, settings: Settings, how: SearchOptions) -> Answer:
 
 
 def _search(
-    texts: Sequence[str],
-    settings: Settings,
-    how: SearchOptions,
-    tell: Callable[[str], object] = say,
+    texts: Sequence[str], settings: Settings, how: SearchOptions, tell: Tell = say
 ) -> Iterator[SearchResult]:
     if settings.backend == "milvus":
         from skillsearch.cli.index import open_in_milvus

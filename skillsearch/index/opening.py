@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from skillsearch.types.answers import SearchResult, Selection
     from skillsearch.usage.log import UsageLog
 
+Tell = Callable[[str], object]
+"""Shows a message to the user."""
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
@@ -49,7 +51,7 @@ def open_index(settings: Settings) -> SkillIndex:
         ) from exc
 
 
-def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
+def open_fresh(settings: Settings, tell: Tell) -> SkillIndex:
     """Open the index that the settings name, and look at the disk unless they say not to.
 
     `tell` gets each message that `Freshness.look` returns.
@@ -62,10 +64,7 @@ def open_fresh(settings: Settings, tell: Callable[[str], object]) -> SkillIndex:
 
 
 def answer_queries(
-    index: SkillIndex,
-    queries: Sequence[str],
-    tell: Callable[[str], object],
-    options: SearchOptions,
+    index: SkillIndex, queries: Sequence[str], tell: Tell, options: SearchOptions
 ) -> Iterator[SearchResult]:
     """Yield the answer to each query; `tell` gets each message for the user."""
     if not len(index) and options.include_hidden:
@@ -75,11 +74,7 @@ def answer_queries(
 
 
 def answer_query(
-    index: SkillIndex,
-    query: str,
-    options: SearchOptions,
-    tell: Callable[[str], object],
-    log: UsageLog | None,
+    index: SkillIndex, query: str, options: SearchOptions, tell: Tell, log: UsageLog | None
 ) -> tuple[SearchResult, tuple[str, ...]]:
     """Return the answer, by what a log says too and kept there, and `near_names` if it has none."""
     learn(index, log)

@@ -19,7 +19,7 @@ from skillsearch.embedders.embedding import Role, head_of
 from skillsearch.embedders.unigram import BEGIN, END
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
-from skillsearch.training.run_state import RunState, arrays_of
+from skillsearch.training.run_state import RunState, arrays_of, save_checkpoint
 from skillsearch.training.torch_bert import TorchBert, torch
 from skillsearch.types.indexing import Progress
 
@@ -126,8 +126,8 @@ def train(
             if check:
                 run.look(check, is_late=is_late)
             is_last = is_late or run.is_over() or interrupted.is_set()
-            if is_last or run.step % settings.save_every == 0:
-                run.save(checkpoints, key)
+            if checkpoints and (is_last or run.step % settings.save_every == 0):
+                save_checkpoint(checkpoints, key, run.state())
             if progress:
                 progress("train", run.step, len(plan))
     if interrupted.is_set() and not run.is_over():

@@ -27,7 +27,7 @@ from skillsearch.readers.reader import (
     encode_pair,
 )
 from skillsearch.training.bert_weights import BertWeights
-from skillsearch.training.run_state import RunState, arrays_of
+from skillsearch.training.run_state import RunState, arrays_of, save_checkpoint
 from skillsearch.training.torch_bert import TorchBert, put, torch
 from skillsearch.types.indexing import Progress
 
@@ -294,8 +294,8 @@ def train_reader(
         is_last = step in (len(plan), settings.last_step) or time.monotonic() > deadline
         if check:
             run.look(check, is_last=is_last)
-        if is_last or step % settings.save_every == 0:
-            run.save(checkpoints, key)
+        if checkpoints and (is_last or step % settings.save_every == 0):
+            save_checkpoint(checkpoints, key, run.state())
         if progress:
             progress("train", step, len(plan))
         if is_last or run.is_stale():

@@ -115,11 +115,6 @@ class RunState:
                 arrays[f"moments/{number}/{name}"] = array
         return arrays
 
-    def save(self, folder: Path | None, key: str) -> None:
-        """Write a checkpoint, if there is a folder for them."""
-        if folder:
-            save_checkpoint(folder, key, self.state())
-
     def resume(self, folder: Path | None, key: str) -> None:
         """Go on from the checkpoint of the same run, if there is one."""
         if folder and (arrays := load_checkpoint(folder, key)):

@@ -92,7 +92,7 @@ def open_package():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for pattern in ("*.py", "*/*.py", "*/*.txt", "*/*.toml"):
+        for pattern in ("*.py", "*/*.py", "*/*/*.py", "*/*.txt", "*/*/*.txt", "*/*.toml"):
             for file in package.glob(pattern):
                 copy = folder / "skillsearch" / file.relative_to(package)
                 copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -338,7 +338,7 @@ def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
 
 
 def test_this_repository_indexes_its_examples():
-    folder = Path(__file__).parents[1]
+    folder = Path(__file__).parents[2]
     settings = load_settings(folder)
     assert settings.roots == (folder / "skillsearch" / "examples",)
     assert settings.index_dir.parent == folder / "index_cache"

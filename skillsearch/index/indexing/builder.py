@@ -18,7 +18,7 @@ from pathlib import Path
 from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.errors import CacheError, StorageError
+from skillsearch.errors import CacheError, writing_index
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
@@ -117,7 +117,7 @@ class Builder:
         when another process does not finish writing it.
         """
         detector = None
-        try:
+        with writing_index(self.folder.path):
             if not self.options.only:
                 self._damaged = self.folder.damage(everything=self.options.verify)
                 detector = self._detector(self._reusable())
@@ -136,8 +136,6 @@ class Builder:
                     self.request.save(self.folder.path, report.generation)
                 self.opened = self.opened or open_current(self.folder)
                 return replace(report, left=_count_left(before, self.opened))
-        except OSError as exc:
-            raise StorageError.unwritten(self.folder.path, exc) from exc
 
     def _update(self, detector: ChangeDetector) -> IndexReport:
         """Bring the index up to date, or build it anew if it turns out to be damaged."""

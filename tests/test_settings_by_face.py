@@ -53,7 +53,7 @@ WHY = {  # why some faces do not take a setting
 }
 ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no search
     "all_projects": "test_scope.py",
-    "refresh": "test_freshness.py",
+    "refresh": "index/test_freshness.py",
     "trust": "agents/test_trust.py",
     "environment": "agents/toolsets/test_server_environment.py",
     "environments": "agents/toolsets/test_server_environment.py",
