@@ -21,11 +21,10 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from skillsearch.errors import RootError, UnreachableError
-from skillsearch.files.locks import locked
+from skillsearch.errors import RootError, UnreachableError, explained
+from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
-from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import listed
@@ -101,29 +100,26 @@ def update(
         from skillsearch.roots.downloads import check_url
 
         check_url(source.removeprefix(sources.SKILL_SERVER))
-    try:
-        make_private(unpacked.parent)
-        with locked(unpacked.parent / "lock", LOCK_SECONDS):
-            for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
-                _settle(left, unpacked)
-                shutil.rmtree(left)
-            if only_mend and _intact(source, unpacked):
-                return
-            with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:
-                try:
-                    _renew(source, unpacked, name, Path(work), agree)
-                finally:
-                    _settle(Path(work), unpacked)
-    except TimeoutError as exc:
-        raise RootError(
-            f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
-            "process, or try again later."
-        ) from exc
-    except OSError as exc:
-        raise RootError(
-            f"{name} cannot be unpacked below {unpacked.parent}: {exc.strerror or exc}. "
-            "Fix that, or unpack it yourself and name the folder."
-        ) from exc
+    failed = explained(
+        RootError,
+        f"{name} cannot be unpacked below {unpacked.parent}: %s. "
+        "Fix that, or unpack it yourself and name the folder.",
+    )
+    busy = RootError(
+        f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
+        "process, or try again later."
+    )
+    with exclusive(unpacked.parent / "lock", LOCK_SECONDS, failed, busy):
+        for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+            _settle(left, unpacked)
+            shutil.rmtree(left)
+        if only_mend and _intact(source, unpacked):
+            return
+        with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:
+            try:
+                _renew(source, unpacked, name, Path(work), agree)
+            finally:
+                _settle(Path(work), unpacked)
 
 
 def _intact(source: str, unpacked: Path) -> sources.Downloaded | None:

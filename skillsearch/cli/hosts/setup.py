@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 import click
@@ -63,17 +64,18 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
-    done = _agrees(yes, only, plans, roots, remove=remove, is_new=is_new)
+    is_open = is_new or any(map(attrgetter("is_open"), plans))
+    done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
-    outcomes = [plan.carry_out() if done else plan.row for plan in plans]
+    outcomes = [plan.carry_out(done) for plan in plans]
     if done and not (yes or remove or as_json):
         from skillsearch.cli.usage import ask_for_usage
 
         ask_for_usage(settings)
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
-    return int(any(row["state"] == "refused" for row in outcomes))
+    return int("refused" in map(itemgetter("state"), outcomes))
 
 
 def _settings_of_user() -> Settings:
@@ -90,20 +92,12 @@ def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan
             yield _Plan.of(client, file, entries)
 
 
-def _agrees(
-    yes: bool,
-    only: str | None,
-    plans: Sequence[_Plan],
-    roots: Sequence[str],
-    *,
-    remove: bool,
-    is_new: bool,
-) -> bool:
+def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empty: bool) -> bool:
     """Return whether to do what is shown; without ``--yes`` only if anything is open."""
-    if not (plans or roots):
+    if is_empty:
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
         return yes
-    if not (yes or is_new or any(plan.is_open for plan in plans)):
+    if not (yes or is_open):
         say("There is nothing to change.")
         return False
     words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
@@ -210,10 +204,10 @@ class _Plan:
         say(f"refused: {self.row['reason']}" if "reason" in self.row else "")
         say(f"note: {self.note}" if self.note else "")
 
-    def carry_out(self) -> Mapping[str, str]:
-        """Make the change that was shown, and return what came of it."""
+    def carry_out(self, is_agreed: bool) -> Mapping[str, str]:
+        """Make the change that was shown if the user agreed, and return what came of it."""
         try:
-            if self.change is None:
+            if self.change is None or not is_agreed:
                 return self.row
             make_change(self.change, self.entries)
         except (ConfigError, OSError) as exc:
