@@ -24,7 +24,7 @@ from bench_measures import save_report
 from fusion_samples import with_examples
 
 from skillsearch.evaluation.collection import load_collection, save_collection
-from skillsearch.evaluation.report import percent
+from skillsearch.evaluation.reporting.report import percent
 from skillsearch.text.states import BOUNDS
 
 HYBRID = "hybrid"

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
 
 Matrix: TypeAlias = NDArray[np.float64]
 Ids: TypeAlias = Mapping[str, str]

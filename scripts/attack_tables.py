@@ -7,7 +7,7 @@ from typing import Any
 
 import markdown_tables
 
-from skillsearch.evaluation.report import percent, points
+from skillsearch.evaluation.reporting.report import percent, points
 
 Row = Mapping[str, Any]
 

@@ -20,7 +20,7 @@ from attack_texts import Text, framed, named, sentences_of, shorten, tweaked
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import Hit, Relative, SearchResult
+from skillsearch.types.answers import Hit, Relative, SearchResult
 
 VICTIMS = 24
 COPIES = 5

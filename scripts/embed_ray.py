@@ -36,15 +36,17 @@ from skillsearch.cli import options
 from skillsearch.cli.index import planned
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, SkillSearchError
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.setting_values import is_url
+from skillsearch.settings.environ import forbid_telemetry
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from skillsearch.types import EmbeddingMatrix, JsonObject
+    from ray_fleet import Vectors
+
+    from skillsearch.types.json_values import JsonObject
 
 OBJECT_STORE_BYTES = 256 << 20
 """Of Ray on this machine; a shard of 256 texts takes 3 MB of it at most."""
@@ -79,7 +81,7 @@ class Worker:
             "where": f"pid {os.getpid()} on {socket.gethostname()}{self._cpus}",
         }
 
-    def embed(self, model: str, fingerprint: str, texts: list[str]) -> EmbeddingMatrix | str:
+    def embed(self, model: str, fingerprint: str, texts: list[str]) -> Vectors | str:
         """Embed texts, or return the error message if that fails."""
         try:
             embedder = self._load(model)

@@ -28,9 +28,9 @@ import end_to_end_counts
 import markdown_tables
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
-from skillsearch.config import SETTINGS, text_of
 from skillsearch.evaluation.assess import means
 from skillsearch.hosts.table import hosts
+from skillsearch.settings.config import SETTINGS, text_of
 from skillsearch.text.languages import LANGUAGE_NAMES
 from skillsearch.text.states import BOUNDS
 

@@ -14,7 +14,10 @@ from skillsearch.errors import EmbedderError
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from skillsearch.types import EmbeddingMatrix
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+    """One text a row, of unit length."""
 
 AHEAD = 2
 """Shards given to each worker: one at work and one waiting, so that none is ever idle."""
@@ -75,7 +78,7 @@ class Fleet:
             self._fingerprint = found["fingerprint"]
             return Model(found["fingerprint"], found["dimensions"])
 
-    def embed(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, EmbeddingMatrix]]:
+    def embed(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, Vectors]]:
         """Embed shards, each taken when a worker has room for it; yield it with its vectors."""
         while True:
             is_last = self._hand_out(shards)
@@ -110,7 +113,7 @@ class Fleet:
             self._running[reference] = (number, actor, shard)
         return False
 
-    def _collect(self) -> list[tuple[Shard, EmbeddingMatrix]]:
+    def _collect(self) -> list[tuple[Shard, Vectors]]:
         """Wait a while for something to be done, and return the shards that are."""
         done, _ = self._ray.wait(list(self._running), timeout=POLL_S)
         if not done and not self._ready:

@@ -22,11 +22,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from skillsearch.execution.capture import SUPERVISOR
 from skillsearch.execution.executors import REGISTRY, executor_statuses, select_executor
+from skillsearch.execution.isolation.capture import SUPERVISOR
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import Limits, Program, RunRequest
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 
 MARK = "3571.25"
 """Seconds that nothing else sleeps for: what is left over is known by its command line."""

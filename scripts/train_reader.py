@@ -50,9 +50,9 @@ from model_base import read_weights, write_weights
 from numpy.typing import NDArray
 
 from skillsearch.embedders.model_files import sha256_of
+from skillsearch.index.search.passages import best_passage, passage_text
+from skillsearch.index.search.pasted import instruction
 from skillsearch.readers.reader import MAX_TOKENS
-from skillsearch.text.passages import best_passage, passage_text
-from skillsearch.text.pasted import instruction
 from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import Group, ReaderSettings, pairs_of, train_reader

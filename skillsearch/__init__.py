@@ -1,7 +1,4 @@
-"""Find the right skill for an AI agent: hybrid search over SKILL.md folders that can say "none".
-
-The quickest way in: ``SkillIndex.from_roots("~/.claude/skills").search("fill in a PDF form")``.
-"""
+"""Find the right skill for an AI agent: hybrid search over SKILL.md folders that can say "none"."""
 
 import importlib
 
@@ -15,7 +12,9 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.remote.remote_index import RemoteIndex
-    from skillsearch.types import Diagnostic, Hit, IndexReport, SearchResult, Skill, SkillMetadata
+    from skillsearch.types.answers import Hit, SearchResult
+    from skillsearch.types.indexing import IndexReport
+    from skillsearch.types.skills import Diagnostic, Skill, SkillMetadata
 
 __all__ = [
     "Diagnostic", "Hit", "IndexReport", "RemoteIndex", "SearchResult", "Skill", "SkillIndex",
@@ -25,7 +24,8 @@ __all__ = [
 _HOMES = {
     "RemoteIndex": "remote.remote_index", "SkillIndex": "index.skill_index",
     "SkillLibrary": "library.skill_library", "SkillSession": "agents.session",
-    "search_skills": "agents.default_tools",
+    "search_skills": "agents.default_tools", "Hit": "types.answers",
+    "SearchResult": "types.answers", "IndexReport": "types.indexing",
 }  # fmt: skip
 
 
@@ -33,7 +33,7 @@ def __getattr__(name: str) -> object:
     """Import a name when it is first used: some need numpy, faiss or pydantic."""
     if name not in __all__:
         raise AttributeError(f"module 'skillsearch' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"skillsearch.{_HOMES.get(name, 'types')}"), name)
+    return getattr(importlib.import_module(f"skillsearch.{_HOMES.get(name, 'types.skills')}"), name)
 
 
 def __dir__() -> list[str]:

@@ -23,14 +23,16 @@ from __future__ import annotations
 import errno
 from contextlib import contextmanager
 
-from skillsearch.environ import install_extra
+from skillsearch.settings.environ import install_extra
 
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from typing import TypeVar
 
-    from skillsearch.types import IndexProgress, Severity
+    from skillsearch.types.indexing import IndexProgress
+    from skillsearch.types.skills import Severity
 
     Answer = TypeVar("Answer")
     Explanation = TypeVar("Explanation")
@@ -154,14 +156,6 @@ class IndexingError(SkillSearchError):
 
 class StorageError(SkillSearchError):
     """The index folder cannot be read or written."""
-
-    @classmethod
-    def unwritten(cls, folder: object, error: OSError) -> StorageError:
-        """Return the error for an index that could not be written to a folder."""
-        return cls(
-            f"The index cannot be written to {folder}: {error.strerror or error}. "
-            f"The index before is unchanged; {_cure(error)}, or choose another --index-dir."
-        )
 
 
 class UnreadableError(StorageError):
@@ -327,6 +321,15 @@ def explained(
     except OSError as exc:
         before, _, after = message.rpartition("%s")
         raise kind(f"{before}{why(exc)}{after}") from exc
+
+
+def writing_index(folder: object) -> AbstractContextManager[None]:
+    """Raise StorageError if an index cannot be written to a folder."""
+    return explained(
+        StorageError,
+        f"The index cannot be written to {folder}: %s, or choose another --index-dir.",
+        lambda exc: f"{exc.strerror or exc}. The index before is unchanged; {_cure(exc)}",
+    )
 
 
 @contextmanager

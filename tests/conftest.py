@@ -29,15 +29,15 @@ from hypothesis import settings
 
 import skillsearch
 from skillsearch.daemon import client
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import DaemonError
 from skillsearch.files.openat import is_racy
 from skillsearch.index import skill_index
 from skillsearch.index.indexing import reading
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.settings.environ import forbid_telemetry
 from skillsearch.text import states
-from skillsearch.types import FACES
+from skillsearch.types.answers import FACES
 
 forbid_telemetry()
 settings.register_profile("search", deadline=None, max_examples=50)
@@ -218,7 +218,7 @@ def fits_from(monkeypatch):
 def count_saved():
     """Count the vectors in the user's cache, while others write to it too."""
     from skillsearch.embedders.embedding_cache import FILE, FOLDER
-    from skillsearch.user_folders import cache_dir
+    from skillsearch.settings.user_folders import cache_dir
 
     def count_vectors():
         path = cache_dir() / FOLDER / FILE
@@ -412,8 +412,8 @@ def serve(runtime):
 @pytest.fixture
 def serve_library(monkeypatch):
     """Serve the library of some roots, or else of an index."""
-    from skillsearch.config import load_settings
     from skillsearch.mcp_server.served_library import ServedLibrary
+    from skillsearch.settings.config import load_settings
 
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 

@@ -12,19 +12,16 @@ from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "environ", "errors", "hosts.scan", "json_values"}
-    | {"patterns", "records", "signatures", "types"},
+    {"_version", "errors", "hosts.scan", "lazy", "settings.environ", "types"},
     {"text"},
     {
-        "config",
         "files",
         "hosts.library_moves",
         "hosts.folders",
         "hosts.plugins",
         "hosts.table",
         "rendering",
-        "setting_values",
-        "user_folders",
+        "settings",
     },
     {"execution", "hosts", "roots", "skills"},
     {"usage"},
@@ -65,7 +62,7 @@ APART = [  # the members of each set never import each other
     {"index.search.calibration", "index.lexical", "index.dense"},
 ]
 SEARCHING = {  # the only modules of the evaluation that may see skills and their index
-    "evaluation.jobs",
+    "evaluation.answering",
     "evaluation.judged_index",
     "evaluation.own_skills",
 }
@@ -78,15 +75,15 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "ir_measures": set(),  # the tests alone
     "langchain_core": {"agents.integrations.langchain"},
     "huggingface_hub": {"embedders.sentence_transformer_embedder"},
-    "matplotlib": {"evaluation.plots"},
+    "matplotlib": {"evaluation.reporting.plots"},
     "mcp": {"mcp_server", "roots.skill_servers"},
     "mcp_types": {"mcp_server", "roots.skill_servers"},
     "onnx": {"training.onnx_model"},
     "onnxruntime": {"embedders.onnx_embedder"},
     "opentelemetry": {"execution.tracing"},
     "packaging": {"skills.versions"},
-    "platformdirs": {"user_folders"},
-    "pydantic": {"cli.models", "evaluation.history", "mcp_server", "agents.toolsets"}
+    "platformdirs": {"settings.user_folders"},
+    "pydantic": {"cli.models", "evaluation.reporting.history", "mcp_server", "agents.toolsets"}
     | {"roots.skill_servers"}
     | {
         f"agents.{name}" for name in ("arguments", "default_tools", "failures", "run_tools", "tool")
@@ -131,10 +128,10 @@ PURE = {  # no clock, no files, no logging
     "evaluation.comparison",
     "evaluation.confusables",
     "skills.eval_files",
-    "evaluation.report",
-    "evaluation.tables",
+    "evaluation.reporting.report",
+    "evaluation.reporting.tables",
     "evaluation.types",
-    "execution.globs",
+    "execution.workspaces.globs",
     "execution.types",
     "files.media_types",
     "index.search.calibration",
@@ -361,7 +358,8 @@ def test_only_the_command_line_prints():
 
 
 def test_few_modules_read_the_environment():
-    others = set(PATHS) - {"config", "environ", "mcp_server.token_file", "user_folders"}
+    allowed = {"settings.config", "settings.environ", "settings.user_folders"}
+    others = set(PATHS) - {*allowed, "mcp_server.token_file"}
     readers = {"environ", "environb", "getenv", "getenvb"}
 
     def reading(name):

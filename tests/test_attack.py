@@ -13,7 +13,7 @@ import skillsearch
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.skills.parser import read_skill
-from skillsearch.types import Hit
+from skillsearch.types.answers import Hit
 
 EXAMPLES = Path(skillsearch.__file__).parent / "examples"
 REQUESTS = {

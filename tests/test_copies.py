@@ -9,9 +9,9 @@ from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.client import search_arguments
-from skillsearch.environ import variables
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.environ import variables
 
 QUERY = "brew filter coffee or steep green tea"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import click
 import pytest
 
-from skillsearch import config
 from skillsearch.cli.app import app
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.settings import config
 
 COMMANDS = {
     name: app.get_command(click.Context(app), name)

@@ -20,7 +20,7 @@ from skillsearch.embedders.embedding_cache import FOLDER
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "embed_ray.py"
 RAY_THREADS = 185

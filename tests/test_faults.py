@@ -17,7 +17,6 @@ import pytest
 
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
-from skillsearch.config import Settings
 from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
@@ -27,7 +26,8 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.health import check_index
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import cache_dir
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")
 PACKAGE_FOLDER = Path(sys.modules["skillsearch"].__file__).parents[1]

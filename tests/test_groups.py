@@ -11,11 +11,11 @@ from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import describe_skills
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.client import read_search, search_arguments
-from skillsearch.environ import variables
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.arrivals import ARRIVALS
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.environ import variables
 from skillsearch.text.provenance import record_of_source, source_tag
 
 QUERY = "fill in a PDF form"

@@ -11,7 +11,7 @@ import pytest
 
 import skillsearch
 from skillsearch.hosts.table import hosts
-from skillsearch.index import opening
+from skillsearch.index import freshness
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.skills.example_requests import PACKAGED
@@ -57,7 +57,7 @@ def of_code():
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
     yield f"Python {project['requires-python'].removeprefix('>=')} or newer"
     yield f"[{len(hosts())} hosts]"
-    yield f"within {WORDS[int(opening.MAX_AGE)].replace('one', 'a')} second"
+    yield f"within {WORDS[int(freshness.MAX_AGE)].replace('one', 'a')} second"
     yield f"ours for {len(lines_of(PACKAGED)):,} public skills"
     yield f"the first {WORDS[READ_MOST]} hits"
     yield f"At the default threshold of {default_calibration().threshold}"

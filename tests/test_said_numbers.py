@@ -12,7 +12,7 @@ from skillsearch.cli.hosts import hook, hook_session
 from skillsearch.daemon import answers, client
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts.table import with_key
-from skillsearch.index import opening
+from skillsearch.index import freshness
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.search.calibration_file import default_calibration
@@ -20,7 +20,7 @@ from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.reports.cache import KEPT_SECONDS
-from skillsearch.roots.archives import LIMITS as ARCHIVES
+from skillsearch.roots.unpacking import LIMITS as ARCHIVES
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
@@ -55,13 +55,13 @@ SAID = {
         f"more than {_LEAST_WORDS})",
         f"{lines_of(PACKAGED):,} skills of",
         f"up to {WORDS[MAX_EXAMPLES]} from each",
-        f"Up to {opening.MAX_REFRESHED_FILES} new and changed files",
-        f"Above {opening.MAX_CHECKED_SKILLS:,} skills it, too",
-        f"at once up to {opening.MAX_FOUND_SKILLS} skills",
-        f"within {WORDS[opening.MAX_AGE].replace('one', 'a')} second",
+        f"Up to {freshness.MAX_REFRESHED_FILES} new and changed files",
+        f"Above {freshness.MAX_CHECKED_SKILLS:,} skills it, too",
+        f"at once up to {freshness.MAX_FOUND_SKILLS} skills",
+        f"within {WORDS[freshness.MAX_AGE].replace('one', 'a')} second",
     ],
     "skillsearch/cli/README.md": [
-        f"up to {opening.MAX_CHECKED_SKILLS:,} skills",
+        f"up to {freshness.MAX_CHECKED_SKILLS:,} skills",
         f"the first {MOST_LISTED} members",
         f"for {KEPT_SECONDS // 86_400} days",
         f"prints {WORDS[requests.BATCH]} skills without examples",

@@ -15,20 +15,20 @@ import pytest
 
 import skillsearch
 from skillsearch.agents import default_tools
-from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.client import search_arguments
-from skillsearch.environ import variables
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
-from skillsearch.index.opening import Freshness
+from skillsearch.index.freshness import Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import Root
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.environ import variables
+from skillsearch.types.skills import Root
 
 SKILLS = {
     "user": ("fill-form", "Fill in PDF forms and save them. Use for forms."),

@@ -9,20 +9,20 @@ import pytest
 
 from skillsearch import SkillIndex, SkillLibrary, search_skills
 from skillsearch.agents.toolsets import chunks, context, skills_manager, workspace
-from skillsearch.agents.toolsets.environments import ServerEnvironment
-from skillsearch.config import SETTINGS, load_settings
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.daemon.answers import Answers
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.environ import variables
 from skillsearch.errors import CommandRefusedError, SkillSearchError
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import RunRequest
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.session_tools import SessionTools
+from skillsearch.settings.config import SETTINGS, load_settings
+from skillsearch.settings.environ import variables
+from skillsearch.settings.user_folders import user_file
 from skillsearch.ui.pages import Pages
-from skillsearch.user_folders import user_file
 
 QUERY = "steep green tea"
 MCP = ("default", "manager", "context")
@@ -53,7 +53,7 @@ WHY = {  # why some faces do not take a setting
 }
 ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no search
     "all_projects": "test_scope.py",
-    "refresh": "test_freshness.py",
+    "refresh": "index/test_freshness.py",
     "trust": "agents/test_trust.py",
     "environment": "agents/toolsets/test_server_environment.py",
     "environments": "agents/toolsets/test_server_environment.py",

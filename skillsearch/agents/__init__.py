@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     )
     from skillsearch.agents.toolsets.environments import (
         Environment,
-        ServerEnvironment,
         SkillInfo,
         SkillLoader,
         base_skill_tool,
         create_skill_tool_with_description,
     )
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
     from skillsearch.agents.toolsets.workspace import ToolEvent, WorkspaceToolset
 
 __all__ = [
@@ -47,8 +47,9 @@ _HOMES = {
     "toolsets.context": "GetSkillArgs ListSkillsArgs SearchSkillsArgs Skill SkillMatch"
     " SkillMetadata SkillsLoader SkillsManager ToolContext calculate_match_score get_skill"
     " list_skills search_skills skills_prompt",
-    "toolsets.environments": "Environment ServerEnvironment SkillInfo SkillLoader base_skill_tool"
+    "toolsets.environments": "Environment SkillInfo SkillLoader base_skill_tool"
     " create_skill_tool_with_description",
+    "toolsets.server_environment": "ServerEnvironment",
     "toolsets.skills_manager": "SkillsManager",
     "toolsets.workspace": "ToolEvent WorkspaceToolset",
 }

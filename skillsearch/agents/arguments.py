@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from skillsearch.json_values import object_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject, object_of
 
 Arguments = Mapping[str, Json] | str | None
 """Arguments of a call, or their JSON text; None or blank text for none."""

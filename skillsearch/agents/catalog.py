@@ -10,14 +10,15 @@ from skillsearch.agents.prompt import fit_lines, overview_line
 from skillsearch.errors import SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.json_values import objects_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.versions import satisfies
 from skillsearch.text.provenance import body_warning, record_of_source
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Diagnostic, Hit, Json, JsonObject, SearchResult, Skill
+from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.types.json_values import Json, JsonObject, objects_of
+from skillsearch.types.skills import Diagnostic, Skill
 
 Record = JsonObject
 Describe = Callable[[Diagnostic], str | None]

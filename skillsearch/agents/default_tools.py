@@ -28,13 +28,15 @@ from skillsearch.agents.tool import (
     Toolset,
 )
 from skillsearch.agents.tool_texts import body_text, list_text, page_text, search_text
-from skillsearch.config import load_settings
 from skillsearch.errors import QueryError
 from skillsearch.files.paths import printable
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.config import load_settings
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import LOADED_NAME_CHARS, Hit, Json
+from skillsearch.types.answers import Hit
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import LOADED_NAME_CHARS
 from skillsearch.usage.recording import log_of, record, record_load
 
 MAX_BODY_CHARS = 100_000

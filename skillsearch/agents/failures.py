@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 
 from skillsearch import errors
 from skillsearch.errors import SkillSearchError
-from skillsearch.json_values import object_of, text_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject, object_of, text_of
 
 if TYPE_CHECKING:
     from pydantic import ValidationError

@@ -14,11 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from skillsearch.json_values import choice_of, text_of
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag, tag_of
 from skillsearch.text.safe_text import counted, one_line, shorten, visible
-from skillsearch.types import OVERVIEW_FORMATS, SHOWN_NAME_CHARS, TRUSTS, Hit, Json, OverviewFormat
+from skillsearch.types.answers import Hit
+from skillsearch.types.json_values import Json, choice_of, text_of
+from skillsearch.types.skills import OVERVIEW_FORMATS, SHOWN_NAME_CHARS, TRUSTS, OverviewFormat
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document

@@ -18,9 +18,9 @@ from typing import Any, Literal, NamedTuple, TypedDict, Unpack, get_args
 from urllib.parse import quote, unquote
 
 from skillsearch.execution.types import ArtifactRef
-from skillsearch.signatures import public
 from skillsearch.text.safe_text import counted
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.signatures import public
 
 Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
 """The kinds of records of a skill; `since` is when it was loaded."""

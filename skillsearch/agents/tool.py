@@ -18,17 +18,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
-from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.errors import (
-    QueryError,
-    SkillSearchError,
-    StorageError,
-    answered,
-    machine_problem,
-)
-from skillsearch.setting_values import MAX_N
+from skillsearch.errors import QueryError, SkillSearchError, StorageError, answered, machine_problem
+from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_N
 from skillsearch.text.safe_text import all_visible, one_line
-from skillsearch.types import LOADED_NAME_CHARS, MAX_NAME_CHARS, Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[

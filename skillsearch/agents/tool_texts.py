@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from skillsearch.agents.prompt import overview_line, render_body, render_chunks
-from skillsearch.json_values import checked, choice_of, objects_of, text_of, texts_of
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import TRUSTS, JsonObject
+from skillsearch.types.json_values import (
+    JsonObject,
+    checked,
+    choice_of,
+    objects_of,
+    text_of,
+    texts_of,
+)
+from skillsearch.types.skills import TRUSTS
 
 _Record = JsonObject
 

@@ -19,9 +19,10 @@ from skillsearch.index.documents import Document
 from skillsearch.roots.downloads import check_url
 from skillsearch.roots.sources import WELL_KNOWN, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS, SCHEMA
-from skillsearch.setting_values import is_url
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SKILL_MD, Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.skills import SKILL_MD
 
 CATALOGS = ("/.well-known/ai-catalog.json", "/.well-known/ard.json")
 """Where registries look for a catalog: before the draft 0.91, and since."""

@@ -12,10 +12,10 @@ from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
 from skillsearch.index.documents import Document
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject
 
 MARKDOWN = 'text/markdown; profile="urn:air:agent-skills"'
 """The type of an entry whose URL leads to a SKILL.md."""

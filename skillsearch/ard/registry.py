@@ -15,10 +15,9 @@ from itertools import islice
 from typing import NamedTuple
 
 from skillsearch.errors import QueryError
-from skillsearch.json_values import list_of, object_of
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject, list_of, object_of
 
 MAX_PAGE = 100
 MAX_HITS = 100
@@ -138,14 +137,7 @@ def matches(entry: JsonObject, wanted: Filter) -> bool:
 
 def read_list(parameters: Sequence[tuple[str, str]]) -> ListRequest:
     """Read the parameters of ``GET /agents``, or raise `QueryError`."""
-    values = dict(parameters)
-    names = [name for name, _ in parameters]
-    for name in names:
-        if name not in _PARAMETERS or names.count(name) > 1:
-            raise QueryError(
-                f"The parameter {_shown(name)} is unknown or there twice; use each of these once: "
-                f"{', '.join(_PARAMETERS)}."
-            )
+    values = _each_once(parameters)
     by = _read_expression(values.get("filter", ""))
     order, is_descending = _order(values.get("orderBy", "displayName"))
     text = values.get("pageSize", str(LIST_PAGE))
@@ -169,6 +161,18 @@ def read_list(parameters: Sequence[tuple[str, str]]) -> ListRequest:
         after=after,
         digest=digest,
     )
+
+
+def _each_once(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
+    """Return the parameters by name; `QueryError` for one that is unknown or there twice."""
+    names = [name for name, _ in parameters]
+    for name in names:
+        if name not in _PARAMETERS or names.count(name) > 1:
+            raise QueryError(
+                f"The parameter {_shown(name)} is unknown or there twice; use each of these once: "
+                f"{', '.join(_PARAMETERS)}."
+            )
+    return dict(parameters)
 
 
 def list_answer(
@@ -270,9 +274,7 @@ def _read_expression(text: str) -> dict[str, tuple[str, ...]]:
         if clause is None:
             raise QueryError(f"filter has {_shown(text[position:])}, which is no clause; {hint}.")
         field, quoted = clause["field"], clause["value"]
-        is_quoted = len(quoted) > 1 and quoted[0] == quoted[-1] and quoted[0] in "'\""
-        inner = quoted[1:-1] if is_quoted else quoted
-        values = tuple(filter(None, (value.strip() for value in inner.split(","))))
+        values = tuple(filter(None, map(str.strip, _unquoted(quoted).split(","))))
         if field not in _LISTED_BY or field in by or not values:
             raise QueryError(
                 f"filter has {_shown(clause[0].strip())}; use each of these once, with a value: "
@@ -284,6 +286,11 @@ def _read_expression(text: str) -> dict[str, tuple[str, ...]]:
             raise QueryError(f"filter has {_shown(clause[0].strip())}; {hint}.")
         by[field], position = values, clause.end()
     return by
+
+
+def _unquoted(value: str) -> str:
+    is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
+    return value[1:-1] if is_quoted else value
 
 
 def _order(text: str) -> tuple[str, bool]:

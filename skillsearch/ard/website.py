@@ -14,11 +14,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.errors import CacheError, ConfigError, StorageError, is_missing
+from skillsearch.errors import CacheError, ConfigError, StorageError, explained, is_missing
 from skillsearch.files.atomic_files import read_record, write_record, written_beside
 from skillsearch.files.openat import open_file, open_folder, read_opened, using
-from skillsearch.json_values import list_of, object_of, text_of
 from skillsearch.text.safe_text import listed, visible
+from skillsearch.types.json_values import list_of, object_of, text_of
 
 RECORD = ".well-known/.skillsearch.json"
 
@@ -43,17 +43,13 @@ def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
     changed since. Each file is replaced in one step; a StorageError if one cannot be written.
     """
     wanted = {path.lstrip("/"): data for path, data in files.items()}
-    try:
+    where = f"The website cannot be written to {visible(str(folder))}"
+    with explained(StorageError, f"{where}: %s. Mend that, or name another folder."):
         folder.mkdir(parents=True, exist_ok=True)
         before = _recorded(folder)
         there = {path: _digest_at(folder, path) for path in {**wanted, **before}}
         _refuse_foreign(folder, wanted, before, there)
         return _write(folder, wanted, before, there)
-    except OSError as exc:
-        raise StorageError(
-            f"The website cannot be written to {visible(str(folder))}: {exc.strerror or exc}. Mend "
-            "that, or name another folder."
-        ) from exc
 
 
 def _write(

@@ -22,7 +22,10 @@ from skillsearch.index.indexing.reading import read_file as read_skill
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Diagnostic, JsonObject, Progress, Root, Selection, Skill, SkillFile
+from skillsearch.types.answers import Selection
+from skillsearch.types.indexing import Progress
+from skillsearch.types.json_values import JsonObject
+from skillsearch.types.skills import Diagnostic, Root, Skill, SkillFile
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex

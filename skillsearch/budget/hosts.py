@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from skillsearch.hosts.table import with_key
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject
 
 Unit = Literal["characters", "tokens", "characters each"]
 Fate = Literal["whole", "shortened", "name only", "omitted", "hidden"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from skillsearch.budget.costs import BudgetReport
 from skillsearch.budget.hosts import FATES
 from skillsearch.rendering.blocks import Group, Row, Table
@@ -43,3 +45,11 @@ def listings(report: BudgetReport) -> Table:
         rows.append((listing.host, listing.limit, listing.unit, listing.needed, *counts))
     title = "Skills by what is left of them in the host's listing"
     return Table(title, ("host", "limit", "of", "uncut", *FATES), [Group(rows)], texts=["of"])
+
+
+def cut_skills(report: BudgetReport) -> Iterator[tuple[str, str, Sequence[str]]]:
+    """Yield host, fate and names of the skills that are not whole in the listing of a host."""
+    for listing in report.listings:
+        for fate, names in listing.fates.items():
+            if names and fate != "whole":
+                yield listing.host, fate, names

@@ -6,7 +6,7 @@ import os
 import sys
 
 from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
-from skillsearch.environ import settle
+from skillsearch.settings.environ import settle
 
 __all__ = ["main", "run_process"]
 

@@ -22,7 +22,7 @@ from skillsearch.cli.commands import COMMANDS
 from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import LOGGER, VerboseOption, is_interactive
 from skillsearch.cli.output import StderrHandler, prepare_streams, say
-from skillsearch.environ import INTERRUPTED, use_one_blas_thread
+from skillsearch.settings.environ import INTERRUPTED, use_one_blas_thread
 from skillsearch.text.safe_text import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}

@@ -1,4 +1,4 @@
-"""``skillsearch list``, ``families``, ``show`` and ``budget``: what there is, and what it costs."""
+"""``skillsearch list``, ``families`` and ``show``: what there is."""
 
 from __future__ import annotations
 
@@ -11,41 +11,26 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.options import NamedRoot, read_flags, read_settings
-from skillsearch.cli.output import (
-    describe,
-    emit_json,
-    emit_rows,
-    is_terminal,
-    progress_bars,
-    say,
-    show_rows,
-)
-from skillsearch.config import Settings, load_settings
+from skillsearch.cli.options import read_flags, read_settings
+from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
-from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
-from skillsearch.rendering.blocks import plain, shown
+from skillsearch.settings.config import load_settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
-from skillsearch.text.safe_text import counted, listed, one_line, visible
-from skillsearch.types import Diagnostic, Json, Root, Skill, SkillFile
+from skillsearch.text.safe_text import counted, one_line, visible
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Root, Skill
 from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:
-    from skillsearch.budget.costs import BudgetReport
     from skillsearch.index.documents import Document
     from skillsearch.skills.chunks import Chunk, ChunkedBody
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "tags")
 _SOURCE = ("trust", "origin")
 _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed_tools", "requires")
-WINDOW = 200_000
-HOSTS = tuple(with_key("listing"))
-"""Hosts whose listing is measured."""
-
-_SHOWN = 20
 
 
 @click.command("list")
@@ -90,7 +75,7 @@ def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> 
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.types.Family)]})
+@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.answers.Family)]})
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
@@ -272,120 +257,3 @@ def _skill_rows(
     rows += [(f"example ({example.source})", example.text) for example in document.examples]
     rows += [("body", f"{counted(len(skill.body), 'character')} (--body prints it)")]
     return rows + [("chunk", ": ".join(filter(None, (c.id, c.description)))) for c in chunks]
-
-
-@click.command("budget")
-@options.roots(must_exist=True)
-@options.index_dir
-@click.option(
-    "--context",
-    "window",
-    type=options.Count(0),
-    metavar="TOKENS",
-    default=WINDOW,
-    show_default=True,
-    help="Context window of the model; 0 if unknown.",
-)
-@click.option(
-    "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
-)
-@options.all_projects
-@options.as_json(lambda m: m.BUDGET | {"diagnostics": [m.Diagnostic]})
-def budget_command(
-    roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
-) -> None:
-    """Measure what skills cost in a prompt.
-
-    It also shows what hosts would cut from their listing. The skills are those below each ROOT,
-    without an index, or those of the index.
-
-    Levels: the overview is name and description of each skill that is not hidden, one a line;
-    bodies are all SKILL.md files without frontmatter; all is bodies and .md and .txt documents.
-    A search costs the overview of its hits and one body instead.
-
-    Claims are the token savings that progressive loading promises. metadata: the overview instead
-    of all bodies and documents saves 90 %. start: the overview is at most 20 % of all bodies. on
-    demand: the overview and one body instead of all bodies saves 80 %. relevant: the overview of
-    the hits instead of all saves 70 %. format: plain lines, long descriptions cut, not XML with
-    locations save 50 %.
-
-    Hosts list a skill whole, with a shortened description, by name only, or not at all. If a host
-    orders skills by use, the order of the roots and then of names is used instead.
-
-    Characters are exact. Tokens are counted by the packaged tokenizer, except for Codex, which
-    counts 4 bytes as one; the tokenizer of another model differs by some tens of percent.
-    """
-    refuse(
-        roots and read_flags()["index_dir"],
-        "ROOT and --index-dir name different skills; use one of them.",
-    )
-    from skillsearch.budget.costs import measure, report_budget
-    from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
-
-    settings = read_settings()
-    sources, problems = _sources(roots, settings)
-    with progress_bars() as progress:
-        skills, more = measure(sources, TokenCounter.load(), progress)
-    report = report_budget(skills, n=settings.n, window=window or None, hosts=hosts or HOSTS)
-    problems = (*problems, *more)
-    if as_json:
-        diagnostics = [item.to_dict() for item in problems]
-        emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": diagnostics})
-    elif not skills:
-        say("There are no skills to measure.")
-    else:
-        say(report.headline())
-        _show_budget(report)
-    if problems:
-        _show_unmeasured(problems)
-
-
-def _sources(
-    roots: Sequence[NamedRoot], settings: Settings
-) -> tuple[list[SkillFile], tuple[Diagnostic, ...]]:
-    from skillsearch.budget.costs import sources_of_index, sources_of_roots
-    from skillsearch.roots.bundles import local_roots
-
-    if roots:
-        return sources_of_roots(local_roots(roots)[0])
-    sources = sources_of_index(open_index(settings), scope_of(settings.selection))
-    library = library_folder().resolve()
-    listed_by_hosts = [source for source in sources if source.root.path != library]
-    if away := len(sources) - len(listed_by_hosts):
-        say(f"note: {counted(away, 'skill')} of your library: found by search, listed by no host")
-    return listed_by_hosts, ()
-
-
-def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
-    for item in problems[:_SHOWN]:
-        say(describe(item))
-    if len(problems) > _SHOWN:
-        say(f"and {len(problems) - _SHOWN:,} more (--json lists all)")
-    unread = sum(item.severity == "error" for item in problems)
-    say(f"not measured: skills or folders: {unread:,}, documents: {len(problems) - unread:,}")
-
-
-def _show_budget(report: BudgetReport) -> None:
-    from skillsearch.budget.tables import claims, levels, listings
-    from skillsearch.embedders.embedder import COUNTED_BY
-
-    tables = levels(report), claims(report), listings(report)
-    cuts = [
-        (listing.host, fate, names)
-        for listing in report.listings
-        for fate, names in listing.fates.items()
-        if names and fate != "whole"
-    ]
-    if is_terminal():
-        for table in tables:
-            show_rows([tuple(map(shown, row)) for row in table.rows], table.heads)
-            click.echo()
-        cut_rows = [(host, fate, listed(names, _SHOWN)) for host, fate, names in cuts]
-        show_rows(cut_rows, ("host", "fate", "skills"))
-    else:
-        for table in tables:
-            emit_rows((table.heads[0], *map(plain, row)) for row in table.rows)
-        emit_rows(("cut", host, fate, *names) for host, fate, names in cuts)
-    say(f"tokens are counted by {COUNTED_BY}; another model's differ by some tens of percent")
-    for listing in (listing for listing in report.listings if listing.is_over):
-        say(f"assuming that {listing.host} fills its listing by {listing.order}")

@@ -83,9 +83,9 @@ def _skills(publisher: Publisher, *, include_unvetted: bool) -> tuple[list[Skill
 def _read(publisher: Publisher, skill: Published, origin: str) -> SkillFiles | None:
     """Read all files of a skill, or return None if it cannot be published."""
     from skillsearch.ard.catalog import SkillFiles
-    from skillsearch.json_values import text_of
     from skillsearch.mcp_server.publication import read_published
     from skillsearch.skills.frontmatter import Finding
+    from skillsearch.types.json_values import text_of
 
     looked = publisher.look(skill)
     if isinstance(looked, Finding):

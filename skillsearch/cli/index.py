@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import shlex
-import signal
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from threading import Event
 from typing import TYPE_CHECKING, get_args
 
 import click
 
-from skillsearch import config, user_folders
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.hosts.hook import forget_told
@@ -28,26 +24,25 @@ from skillsearch.cli.options import (
     read_settings,
 )
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
-from skillsearch.config import Settings
-from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
 from skillsearch.index.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.library import watcher
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
+from skillsearch.settings import config, user_folders
+from skillsearch.settings.config import Settings
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed, visible
-from skillsearch.types import IndexReport, Progress
+from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
-    from skillsearch import types
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
+    from skillsearch.types import skills
 
 
 @click.command("index")
@@ -119,7 +114,7 @@ def index_command(
     is_adding = roots and how in ("add", "replace")
     refuse(scope and not is_adding, "--scope says who sees the ROOTs that are added; name them.")
     settings = read_settings()
-    follows = _follows(settings, how, is_named=is_named)
+    follows = default_follows(settings, how, is_named=is_named)
     change = RootChange(
         roots, how, settings, follows=follows, folders=(Path.cwd(),), scope=scope, examples=examples
     )
@@ -190,7 +185,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
     prune_archives(user_folders.cache_dir())
 
 
-def _follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
+def default_follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
     """Return which folders the index is to take up by itself: none if it is not the user's.
 
     Args:
@@ -203,11 +198,16 @@ def _follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
     has_roots = is_named or settings.roots
     if how == "replace" and has_roots:
         return "named"
-    is_other = settings.sources.get("index_dir") == "flag"
-    if is_other and (has_roots or (how == "add" and held_roots(settings))):
+    if _is_filled(settings, how, has_roots=bool(has_roots)):
         return None
     is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
     return "projects" if is_named or (settings.roots and is_users) else "hosts"
+
+
+def _is_filled(settings: Settings, how: How, *, has_roots: bool) -> bool:
+    """Return whether an index that a flag names has roots, or gets some."""
+    is_other = settings.sources.get("index_dir") == "flag"
+    return is_other and (has_roots or (how == "add" and bool(held_roots(settings))))
 
 
 def check_settings(settings: Settings) -> None:
@@ -271,7 +271,7 @@ def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
     return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
 
 
-def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
+def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
     """Return what to know about paths to look at that no root of the index holds or lies below."""
     folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
 
@@ -284,7 +284,7 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[types.Root]) -> str:
     return f"no root of this index holds {names}; {cure}" if stray else ""
 
 
-def _unvetted(roots: Sequence[types.Root], option: str) -> str:
+def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
     """Return what to know about roots that nobody vouches for and that are seen from here.
 
     The `option` names the index in commands, if it has to.
@@ -318,6 +318,12 @@ def planned(change: RootChange) -> IndexRequest:
     return change.applied_to(held)
 
 
+def request_for(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:
+    """Return a request for the named roots alone, or else for those of the index."""
+    change = RootChange(roots, settings=settings)
+    return change.applied_to(None) if roots else planned(change)
+
+
 def _uri(settings: Settings) -> str:
     if not settings.uri:
         raise ConfigError(
@@ -330,7 +336,7 @@ def _uri(settings: Settings) -> str:
 def _show(
     report: IndexReport,
     target: Mapping[str, str],
-    roots: Sequence[types.Root],
+    roots: Sequence[skills.Root],
     folders: Sequence[FolderReport],
     *,
     as_json: bool,
@@ -359,76 +365,3 @@ def _show(
         f"{name} {tag_of(root.trust)}".rstrip() for name, root in zip(names, roots, strict=True)
     )
     say(f"index: {where}; roots: {listed(tagged, SHOWN_ROOTS)}", err=False)
-
-
-@click.command("watch")
-@options.roots()
-@options.index_dir
-@options.trust
-@options.as_json(lambda m: m.IndexReport)
-def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
-    """Keep the index up to date until interrupted.
-
-    Indexes first, as "skillsearch index [ROOT]..." does, and again whenever skills change: one line
-    on stderr each time, with --json one JSON object a line on stdout. If a folder disappears, its
-    skills stay in the index until it is back.
-    """
-    watcher.require_watchfiles()
-    from skillsearch.index.indexing.options import IndexOptions
-    from skillsearch.index.skill_index import SkillIndex
-
-    settings = read_settings()
-    follows = _follows(settings, "add", is_named=bool(roots))
-    check_settings(settings)
-    change = RootChange(roots, settings=settings, follows=follows, folders=(Path.cwd(),))
-    with _until_sigterm() as stop:
-        with progress_bars() as bars:
-            run = IndexOptions(progress=partial(_go_on, stop, bars))
-            index, report = SkillIndex.build(change, settings.index_dir.absolute(), run)
-        forget_told(index.folder)
-        _show_again(report, as_json=as_json)
-        refresh = partial(_follow, index, stop, as_json)
-        try:
-            folders = [root.path for root in index.opened.settings.roots]
-            watcher.watch(folders, refresh, stop=stop, leave_out=index.folder)
-        except KeyboardInterrupt:
-            say("Stopped watching.")
-            raise click.exceptions.Exit(INTERRUPTED) from None
-
-
-@contextmanager
-def _until_sigterm() -> Iterator[Event]:
-    """Give an event that SIGTERM sets."""
-    stop = Event()
-    handler = signal.signal(signal.SIGTERM, lambda _number, _frame: stop.set())
-    try:
-        yield stop
-    finally:
-        signal.signal(signal.SIGTERM, handler)
-
-
-def _follow(index: SkillIndex, stop: Event, as_json: bool, changed: frozenset[Path] | None) -> None:
-    before = index.generation
-    if changed or not index.is_current():
-        report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
-        if index.generation != before:
-            _show_again(report, as_json=as_json)
-
-
-def _show_again(report: IndexReport, *, as_json: bool) -> None:
-    if as_json:
-        emit_json(report.to_dict())
-    else:
-        say(
-            f"{lost(report.skipped)}{counted(report.indexed, 'skill')} in the index: "
-            f"{report.indexed - report.reused:,} read, {report.removed:,} removed, "
-            f"{report.seconds:.2f} s"
-        )
-
-
-def _go_on(stop: Event, bars: Progress | None, stage: str, done: int, total: int) -> None:
-    """End the program between two steps of indexing, or move the bar; embedded texts are kept."""
-    if stop.is_set():
-        raise click.exceptions.Exit(0)
-    if bars:
-        bars(stage, done, total)

@@ -15,12 +15,12 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import is_terminal, say
-from skillsearch.config import Settings
-from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh, open_index
+from skillsearch.settings.config import Settings
+from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import counted, visible
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
 
 if TYPE_CHECKING:
     import anyio

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 
-from skillsearch.environ import INTERRUPTED
+from skillsearch.settings.environ import INTERRUPTED
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt of a host
 if TYPE_CHECKING:

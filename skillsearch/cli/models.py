@@ -18,7 +18,6 @@ from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import core_schema
 from typing_extensions import TypedDict
 
-from skillsearch import types
 from skillsearch.budget import costs
 from skillsearch.budget.hosts import Listing
 from skillsearch.evaluation import types as evaluation
@@ -29,14 +28,18 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
-from skillsearch.reports.health import Check, Status
+from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport
 from skillsearch.reports.improve import Improvement
+from skillsearch.reports.status import Status
 from skillsearch.reports.why import Why
 from skillsearch.roots.lock import LockedSource
 from skillsearch.training.gains import Change
 from skillsearch.training.tuning import Tuned
-from skillsearch.types import Diagnostic, IndexReport, Json
+from skillsearch.types import answers, skills
+from skillsearch.types.indexing import IndexReport
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Diagnostic
 from skillsearch.usage.report import UsageReport
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
@@ -59,21 +62,21 @@ def some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
 SEVERITIES = each(int, "error warning note")
 CHECKED = {"checked": int, "lost?": int, **SEVERITIES, "diagnostics": [Diagnostic]}
 FIRST = some(Document, "name doc_id path root")
-ENTRY = FIRST | some(Document, "description hidden tags") | some(types.Root, "trust origin")
+ENTRY = FIRST | some(Document, "description hidden tags") | some(skills.Root, "trust origin")
 ENTRY |= {"alias": str}
 SHOWN = {"stale": bool, "frontmatter": {str: Any}, "files": [str], "files_truncated": bool}
-SHOWN |= {"examples": [{"text": str, "source": types.ExampleSource}]}
+SHOWN |= {"examples": [{"text": str, "source": skills.ExampleSource}]}
 SHOWN |= {"chunks?": [each(str, "id description")], "body?": str}
 FILE = {"name": str, "file": str, "bytes": int}
 PARTS = FILE | {"text": str}, FILE | {"base64": str}
 SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
-INDEXED = some(IndexReport) | {"roots": [str], "trust": [types.Trust]}
+INDEXED = some(IndexReport) | {"roots": [str], "trust": [skills.Trust]}
 HELD = {"fields": Literal["full", "metadata"], "generation": str}
 HELD |= each(int, "indexed skipped")
 STATUS = get_type_hints(Status)
 STATUS |= {"diagnostics": SEVERITIES, "differences": Changes}
 STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
-STATUS |= {"roots": [some(types.Root) | {"path": str}]}
+STATUS |= {"roots": [some(skills.Root) | {"path": str}]}
 ENTRIES = [some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
 OUTPUT = some(OutputFile) | {"ref": str}
 RAN = some(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
@@ -132,7 +135,7 @@ USAGE = (
     *({"file": str, "done": bool, what: int} for what in ("forgotten", "pinned", "unpinned")),
 )
 INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"collection": str})
-QUERY = some(types.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
+QUERY = some(answers.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
 DOCTOR = each(int, "ok warning error") | {"checks": [Check]}
 WHY = some(Why)
 ENV = each(str, "folder active") | {"environments": [str]}

@@ -16,10 +16,10 @@ import click
 from click.core import ParameterSource
 
 from skillsearch.cli.output import HEADER, emit_json
-from skillsearch.config import Flags, Settings, load_settings, text_of
-from skillsearch.setting_values import BACKENDS, MAX_N, is_url
+from skillsearch.settings.config import Flags, Settings, load_settings, text_of
+from skillsearch.settings.user_folders import home_dir
+from skillsearch.settings.values import BACKENDS, MAX_N, is_url
 from skillsearch.text.safe_text import visible
-from skillsearch.user_folders import home_dir
 
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""

@@ -19,9 +19,10 @@ from typing import Any, NoReturn
 
 import click
 
-from skillsearch.environ import no_color
+from skillsearch.settings.environ import no_color
 from skillsearch.text.safe_text import all_visible, counted, one_line
-from skillsearch.types import Diagnostic, Progress
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import Diagnostic
 
 _SHOWN_DIAGNOSTICS = 10
 _STAGES = {

@@ -27,12 +27,12 @@ from rich.cells import cell_len
 from rich.text import Text
 
 from skillsearch.cli.tables import wrapped
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
 
 PAUSES = (0.05, 0.5)
 """Seconds without a key until the first search begins, and after it a slower one, with a reader."""

@@ -17,12 +17,12 @@ from skillsearch.cli.app import Failure, refuse
 from skillsearch.cli.browse import complete_name
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
 from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.index.opening import open_fresh
+from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:

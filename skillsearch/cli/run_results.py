@@ -15,14 +15,14 @@ import click
 from skillsearch.cli.options import LOGGER
 from skillsearch.cli.output import say, show_record
 from skillsearch.errors import ArtifactNotFoundError
-from skillsearch.execution.artifacts import Artifact
 from skillsearch.execution.executors import FALLBACK, executor_statuses
-from skillsearch.execution.files import replacing
-from skillsearch.execution.staging import folder_name
 from skillsearch.execution.types import LINKS, ArtifactRef, Capabilities, RunRequest, RunResult
+from skillsearch.execution.workspaces.artifacts import Artifact
+from skillsearch.execution.workspaces.files import replacing
+from skillsearch.execution.workspaces.staging import folder_name
 from skillsearch.files.openat import CREATE_FLAGS, open_folder, using
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _UNSTARTED = (-1, 126, 127)

@@ -18,7 +18,6 @@ from skillsearch.cli import options
 from skillsearch.cli.index import build_index, check_settings, held_roots, show_folders
 from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.config import Settings, load_settings, user_index_dir
 from skillsearch.errors import RootError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, key_of
@@ -28,9 +27,10 @@ from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource
 from skillsearch.roots.sources import added_source, folder_of, is_bundle, plain_source, shown
-from skillsearch.setting_values import is_url
+from skillsearch.settings.config import Settings, load_settings, user_index_dir
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 _MOST_NAMED = 10
 _SOURCE = options.NamedPath(readable=False)

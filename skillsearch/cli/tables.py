@@ -15,12 +15,12 @@ from rich.padding import Padding
 from rich.table import Table as Grid
 from rich.text import Text
 
-from skillsearch.environ import no_color
 from skillsearch.rendering.blocks import Block, Cell, Table, Value, shown
+from skillsearch.settings.environ import no_color
 from skillsearch.text.provenance import shown_name, source_tag, tag_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
 
 _DESCRIPTION_LINES = 3
 _HIT_INDENT = 10

@@ -16,20 +16,20 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.config import Settings, load_settings
 from skillsearch.daemon import client
-from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, DaemonError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_index
-from skillsearch.json_values import checked, objects_of, text_of
-from skillsearch.types import JsonObject, Root
-from skillsearch.user_folders import cache_dir, default_index_dir
+from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.environ import PREFIX
+from skillsearch.settings.user_folders import cache_dir, default_index_dir
+from skillsearch.types.json_values import JsonObject, checked, objects_of, text_of
+from skillsearch.types.skills import Root
 
 if TYPE_CHECKING:
-    from skillsearch.agents.toolsets.environments import ServerEnvironment
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
     from skillsearch.reports.cache import CacheEntry
-    from skillsearch.reports.health import Status
+    from skillsearch.reports.status import Status
 
     Sized = dict[CacheEntry, int]
 
@@ -50,7 +50,7 @@ def status_command(as_json: bool) -> int:
     with 1. For an index in Milvus it says
     what the index holds; no file is looked at.
     """
-    from skillsearch.reports.health import status
+    from skillsearch.reports.status import status
 
     settings = read_settings()
     if settings.backend == "milvus":
@@ -87,7 +87,7 @@ def _describe_milvus(settings: Settings) -> JsonObject:
 
 def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
     from skillsearch.index.languages import in_words
-    from skillsearch.reports.health import describe_root
+    from skillsearch.reports.status import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
 
     rows = [
@@ -243,7 +243,7 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
     takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc beside
     that folder, where the toolset of environments reads it.
     """
-    from skillsearch.agents.toolsets.environments import ServerEnvironment
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     refuse(action == "switch" and name is None, "switch needs the NAME.")
     refuse(action == "list" and name, "list takes no NAME; show does.")
@@ -280,7 +280,7 @@ def _enter(
 
 def _switch(name: str, settings: Settings) -> None:
     """Write which environment is in use, unless a setting that comes first names another one."""
-    from skillsearch.agents.toolsets.environments import ACTIVE, CONFIG_FILE
+    from skillsearch.agents.toolsets.server_environment import ACTIVE, CONFIG_FILE
     from skillsearch.hosts.entries import Entry
     from skillsearch.hosts.files import Change
 

@@ -16,14 +16,14 @@ from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
-from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, SkillError, explained
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.private import make_private
 from skillsearch.index.opening import open_fresh
 from skillsearch.index.scope import scope_of
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
-from skillsearch.user_folders import user_file
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex

@@ -16,22 +16,24 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from skillsearch import errors
 from skillsearch._version import __version__
+from skillsearch.agents.offer import Offer
 from skillsearch.agents.prompt import render_offers
-from skillsearch.config import Settings, load_settings
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.environ import PLACES, variables
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
-from skillsearch.index.opening import Freshness, answer_queries, near_names
+from skillsearch.index.freshness import Freshness
+from skillsearch.index.opening import answer_query
 from skillsearch.index.scope import folders_of
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.reader import Readers
-from skillsearch.types import Json, JsonObject, Selection
+from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.environ import PLACES, variables
+from skillsearch.types.answers import Selection
+from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.usage.log import UsageLog
-from skillsearch.usage.recording import learn, log_of, record
 
 MAX_INDEXES = 4
 BUSY_SECONDS = 1.0
@@ -159,10 +161,7 @@ class Answers:
             notes += warm.look(checked["refresh"], selection)
             options = SearchOptions(**{key: checked[key] for key in _OPTIONS})
             log = UsageLog.read(checked["usage"])
-            learn(warm.index, log)
-            (result,) = answer_queries(warm.index, [query], notes.append, options)
-            record(log, warm.index, result, "query", selection)
-            nearest = () if result else near_names(warm.index, query, selection)
+            result, nearest = answer_query(warm.index, query, options, notes.append, log)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, Json]) -> JsonObject:
@@ -191,24 +190,19 @@ class Answers:
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
             notes += warm.look(settings.refresh, settings.selection)
-            how = replace(
-                SearchOptions.of(settings),
-                n=options["n"],
-                include_hidden=False,
+            offer = Offer.of_request(
+                warm.index,
+                options["prompt"],
+                replace(settings, n=options["n"]),
+                notes.append,
+                options["states"],
                 vetted_only=not options["include_unvetted"],
-                face="prompt",
             )
-            log = log_of(settings)
-            learn(warm.index, log)
-            (result,) = answer_queries(warm.index, [options["prompt"]], notes.append, how)
-            is_shadow, where = settings.hook_mode == "shadow", settings.selection
-            if result.state in options["states"]:
-                record(log, warm.index, result, "hook", where, is_shadow=is_shadow)
-            offers = {} if is_shadow else render_offers(warm.library, result.shown)
+            offers = render_offers(warm.library, offer.skills)
         return {
             "offers": offers,
-            "fits": len(result.hits),
-            "unvetted": 0 if is_shadow else result.unvetted,
+            "fits": offer.fits,
+            "unvetted": offer.unvetted,
             "notes": notes,
         }
 

@@ -18,8 +18,8 @@ import sys
 import time
 
 from skillsearch._version import __version__
-from skillsearch.environ import runtime_dir
 from skillsearch.errors import DaemonError, reason_of
+from skillsearch.settings.environ import runtime_dir
 
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from skillsearch.index.search.options import SearchOptions
-    from skillsearch.types import Hit, JsonObject, SearchResult
+    from skillsearch.types.answers import Hit, SearchResult
+    from skillsearch.types.json_values import JsonObject
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
@@ -92,7 +93,7 @@ def read_search(
 
     A DaemonError if the answer has an unknown form.
     """
-    from skillsearch.types import SearchResult
+    from skillsearch.types.answers import SearchResult
 
     try:
         record = dict(answer["result"])
@@ -105,7 +106,7 @@ def read_search(
 
 
 def _read_hit(values: Mapping[str, Any]) -> Hit:
-    from skillsearch.types import Explanation, Family, Hit, Relative
+    from skillsearch.types.answers import Explanation, Family, Hit, Relative
 
     explain = values.get("explain")
     if explain is not None:

@@ -26,14 +26,14 @@ from typing import TYPE_CHECKING
 import skillsearch
 from skillsearch import errors
 from skillsearch.daemon import client
-from skillsearch.environ import settle, use_one_blas_thread
 from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
 from skillsearch.files.private import make_private
+from skillsearch.settings.environ import settle, use_one_blas_thread
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
     from skillsearch.daemon.answers import Answers
-    from skillsearch.types import JsonObject
+    from skillsearch.types.json_values import JsonObject
 
 MAX_CONNECTIONS = 64
 MAX_LOG_BYTES = 1 << 16

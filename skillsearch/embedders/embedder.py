@@ -11,16 +11,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillsearch import config
 from skillsearch.embedders.embedding import Embedder, HashingEmbedder
 from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import stamp_of, verify
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_tokenizer
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.embedders.word_table import WORDS_NAME
-from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError, EmbedderError
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.settings import config
+from skillsearch.settings.environ import install_extra
 
 if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Tokenizer

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from skillsearch.files.own_folder import other_owner
 from skillsearch.files.private import make_private
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 Row = NDArray[np.float32]
 

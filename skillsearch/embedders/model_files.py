@@ -13,15 +13,15 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any, Self
 
-from skillsearch.environ import install_again
 from skillsearch.errors import CacheError, EmbedderError, UnreadableError, explained
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.files.openat import RACY_NS
 from skillsearch.files.private import make_private
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
-from skillsearch.types import FileStat
-from skillsearch.user_folders import cache_dir
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.environ import install_again
+from skillsearch.settings.user_folders import cache_dir
+from skillsearch.types.skills import FileStat
 
 DEFAULT_MAX_TOKENS = 256
 # Some tokenizers write 1e30 for "no limit"; nothing above this is taken for a limit.

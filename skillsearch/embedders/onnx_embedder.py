@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders import embedding
 from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.environ import forbid_telemetry
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession
@@ -102,29 +103,42 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Tokenizer:
 
 def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
     """Load an ONNX model and return a function from a tokenizer's encoding to a vector."""
+    kind, cure = "a text encoder we know", "; name another model"
+    output, run = load_output(path, OUTPUTS, kind, cure)
+    if output == POOLED_OUTPUT:
+        return lambda encoding: run(encoding)[0]
+    if pooling not in ("mean", "cls"):
+        raise EmbedderError(f"{path} needs {pooling!r} after it; load it as st:{path.parent}")
+    if pooling == "cls":
+        return lambda encoding: run(encoding)[0, 0]
+    return lambda encoding: run(encoding).mean(axis=1)[0]  # no row is padding
+
+
+def load_output(
+    path: Path, wanted: Sequence[str], kind: str, cure: str
+) -> tuple[str, Callable[[Encoding], NDArray[np.floating]]]:
+    """Load an ONNX model; return its first wanted output, and a function from an encoding to it.
+
+    An EmbedderError that says what kind of model this is not, and the cure, if it has none of them
+    or needs other inputs than a tokenizer gives.
+    """
     session = open_session(path)
     inputs = [node.name for node in session.get_inputs()]
     outputs = [node.name for node in session.get_outputs()]
-    output = next((name for name in OUTPUTS if name in outputs), None)
+    output = next((name for name in wanted if name in outputs), None)
     if output is None or not set(inputs) <= set(KNOWN_INPUTS):
-        raise EmbedderError(
-            f"{path} is not a text encoder we know: {inputs} to {outputs}; name another model"
-        )
-    if output != POOLED_OUTPUT and pooling not in ("mean", "cls"):
-        raise EmbedderError(f"{path} needs {pooling!r} after it; load it as st:{path.parent}")
+        raise EmbedderError(f"{path} is not {kind}: {inputs} to {outputs}{cure}")
 
-    def run(encoding: Encoding) -> embedding.Row:
-        """Run one text; no row is padding, so the mean is over all of them."""
+    def run(encoding: Encoding) -> NDArray[np.floating]:
         tokens = (encoding.ids, encoding.attention_mask, encoding.type_ids)
         values = dict(zip(KNOWN_INPUTS, np.array(tokens, dtype=np.int64)[:, None], strict=True))
         with embedding.errors_of("ONNX Runtime", path):
-            (result,) = session.run([output], {name: values[name] for name in inputs})
-        if output != POOLED_OUTPUT:
-            result = result[:, 0] if pooling == "cls" else result.mean(axis=1)
-        row: embedding.Row = result[0]
-        return row
+            results: list[NDArray[np.floating]] = session.run(
+                [output], {name: values[name] for name in inputs}
+            )
+        return results[0]
 
-    return run
+    return output, run
 
 
 def open_session(model: Path) -> InferenceSession:

@@ -17,9 +17,9 @@ from skillsearch.embedders.model_files import (
     require_safetensors,
 )
 from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
-from skillsearch.environ import forbid_telemetry
 from skillsearch.errors import EmbedderError, importing
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.environ import forbid_telemetry
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
 # a third more time with all-MiniLM-L6-v2), 256 on other devices, which a small batch leaves idle.

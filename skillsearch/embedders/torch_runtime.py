@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skillsearch.environ import forbid_telemetry, set_defaults
 from skillsearch.errors import EmbedderError, importing
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.environ import forbid_telemetry, set_defaults
+from skillsearch.settings.user_folders import cache_dir
 
 if TYPE_CHECKING:
     from torch import Tensor as Tensor

@@ -13,7 +13,6 @@ from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
 from skillsearch.evaluation.types import (
@@ -25,10 +24,11 @@ from skillsearch.evaluation.types import (
     JudgedDocument,
     JudgedQuery,
 )
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.languages import language_of
 from skillsearch.text.requests import fold_blanks
 from skillsearch.text.safe_text import counted
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with the package
 

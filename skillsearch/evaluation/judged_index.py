@@ -23,12 +23,7 @@ from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
 from skillsearch.errors import StorageError, explained
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.lines import file_name, shown
-from skillsearch.evaluation.types import (
-    Collection,
-    JudgedDocument,
-    Ranking,
-    SystemSpec,
-)
+from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking, SystemSpec
 from skillsearch.files.private import make_private
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
@@ -42,7 +37,8 @@ from skillsearch.skills.frontmatter import as_yaml
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 from skillsearch.text.prose import first_paragraph
-from skillsearch.types import SKILL_MD, Progress
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SKILL_MD
 
 _SKILLS = "documents"  # folder of the written skills; rename it if their form changes
 _MAX_FIELD_BYTES = 30 << 10

@@ -33,7 +33,7 @@ from skillsearch.skills.resources import MAX_ENTRIES, list_files, read_file
 from skillsearch.text import requests
 from skillsearch.text.safe_text import counted
 from skillsearch.text.tables import read_tables
-from skillsearch.types import Diagnostic, Skill
+from skillsearch.types.skills import Diagnostic, Skill
 
 NAME = "own skills"
 EvalFiles: TypeAlias = Callable[[Skill], Iterable[tuple[str, bytes]]]

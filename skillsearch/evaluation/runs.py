@@ -20,7 +20,7 @@ import numpy as np
 
 from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation import lines
-from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
 from skillsearch.text.safe_text import counted
 

@@ -18,7 +18,7 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
 )
 from skillsearch.text.states import BOUNDS, count_shown
-from skillsearch.types import Face
+from skillsearch.types.answers import Face
 
 DEPTH = 5  # skills of an answer
 RANKED = 10  # a ranking whose first so many hold a relevant document could have shown it

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar, Literal, TypeAlias
 
-from skillsearch.setting_values import DEFAULT_READER
-from skillsearch.types import Face, System
+from skillsearch.settings.values import DEFAULT_READER
+from skillsearch.types.answers import Face, System
+from skillsearch.types.skills import Diagnostic
 
 Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
@@ -76,6 +77,17 @@ class Collection:
     def kinds(self) -> dict[str, str]:
         """The kind of each query by its id, empty if it has none."""
         return {query.query_id: query.kind for query in self.queries}
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A collection to evaluate, foreign queries by collection, and the folders it was made from."""
+
+    collection: Collection
+    foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
+    pooled: Sequence[JudgedQuery] = ()  # queries of all collections that share its documents
+    roots: tuple[Path, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

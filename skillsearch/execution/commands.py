@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 
 from skillsearch.errors import CommandRefusedError, WorkspaceError
-from skillsearch.execution.files import explained, remove_tree, replace_file
 from skillsearch.execution.types import MAX_COMMAND_BYTES
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces.files import explained, remove_tree, replace_file
+from skillsearch.execution.workspaces.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import is_utf8, shown
 from skillsearch.text.safe_text import listed, one_line

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
-from skillsearch.execution.container import ContainerExecutor
-from skillsearch.execution.local import LocalExecutor
-from skillsearch.execution.namespace import NamespaceExecutor
+from skillsearch.execution.isolation.container import ContainerExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
+from skillsearch.execution.isolation.namespace import NamespaceExecutor
 from skillsearch.execution.types import Capabilities, Executor, Isolation
 
 logger = logging.getLogger(__name__)

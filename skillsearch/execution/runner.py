@@ -7,27 +7,21 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from skillsearch.config import load_only
-from skillsearch.errors import (
-    ConfigError,
-    ExecutionError,
-    ExecutorError,
-    WorkspaceError,
-    explained,
-)
+from skillsearch.errors import ConfigError, ExecutionError, ExecutorError, WorkspaceError, explained
 from skillsearch.execution import types
-from skillsearch.execution.artifacts import ArtifactStore
-from skillsearch.execution.capture import stream_text
 from skillsearch.execution.commands import EDITORS, CommandPolicy, clean_environment, write_editor
-from skillsearch.execution.globs import FOLDERS, matcher, working_folder
-from skillsearch.execution.inputs import InputStager
-from skillsearch.execution.outputs import Gathering, output_specs, primary_output
-from skillsearch.execution.staging import stage_skill
+from skillsearch.execution.isolation.capture import stream_text
 from skillsearch.execution.tracing import command_name, span
-from skillsearch.execution.workspace import Workspace, Workspaces
+from skillsearch.execution.workspaces.artifacts import ArtifactStore
+from skillsearch.execution.workspaces.globs import FOLDERS, matcher, working_folder
+from skillsearch.execution.workspaces.inputs import InputStager
+from skillsearch.execution.workspaces.outputs import Gathering, output_specs, primary_output
+from skillsearch.execution.workspaces.staging import stage_skill
+from skillsearch.execution.workspaces.workspace import Workspace, Workspaces
 from skillsearch.files.paths import shown
+from skillsearch.settings.config import load_only
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject
 
 
 class SkillRunner(AbstractContextManager["SkillRunner"]):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Literal, Protocol
 
-from skillsearch.types import JsonObject, Record
+from skillsearch.types.json_values import JsonObject, Record
 
 InputMode = Literal["copy", "link"]
 Isolation = Literal["none", "namespaces", "container"]

@@ -15,7 +15,7 @@ import xxhash
 from skillsearch.errors import CacheError, UnreadableError, is_missing
 from skillsearch.files.locks import try_lock
 from skillsearch.files.openat import READ_FLAGS, using
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 _UNFINISHED = ".skillsearch-new"
 """The ending of our temporary files, which no other program uses."""

@@ -6,8 +6,10 @@ import errno
 import os
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+
+from skillsearch.files.private import make_private
 
 _POLL_SECONDS = 0.001
 
@@ -26,6 +28,23 @@ def locked(path: Path, seconds: float) -> Iterator[None]:
         with suppress(OSError):
             os.utime(path)
         yield
+
+
+@contextmanager
+def exclusive(
+    path: Path, seconds: float, failed: AbstractContextManager[None], busy: Exception
+) -> Iterator[None]:
+    """Hold a lock as `locked` does, in a folder that is made for the user alone.
+
+    If another process holds it, `busy` is raised; any other `OSError` is what `failed` makes of it.
+    """
+    with failed:
+        try:
+            make_private(path.parent)
+            with locked(path, seconds):
+                yield
+        except TimeoutError as exc:
+            raise busy from exc
 
 
 @contextmanager

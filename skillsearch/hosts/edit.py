@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from skillsearch.errors import EditError, ParseError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 _BOM = "\ufeff"
 _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")

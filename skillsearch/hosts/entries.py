@@ -15,8 +15,7 @@ from typing import NamedTuple
 from skillsearch.errors import ConfigError
 from skillsearch.files.paths import is_utf8, printable
 from skillsearch.hosts.table import with_key
-from skillsearch.json_values import object_of, objects_of, texts_of
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json, object_of, objects_of, texts_of
 
 NAME = "skillsearch"
 """Name of the server in every host."""

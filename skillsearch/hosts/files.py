@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.environ import host_folders
 from skillsearch.errors import ConfigError, EditError
 from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
 from skillsearch.files.openat import read_regular
@@ -22,8 +21,9 @@ from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
 from skillsearch.hosts.plugins import plugins_of, read_json
 from skillsearch.hosts.table import Files
+from skillsearch.settings.environ import host_folders
 from skillsearch.text.safe_text import visible
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject
 
 _MAX_BYTES = 16 << 20
 _BACKUP = ".skillsearch.bak"
@@ -115,14 +115,14 @@ class Change:
         if within and not target.is_relative_to(os.path.realpath(within)):
             raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
         before, mode = _read(target)
-        after = before or b""
+        after = there = before or b""
         try:
             for entry in entries:
                 after = edit(after, entry)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
         is_writable = before is None or (mode & 0o222 and os.access(target, os.W_OK))
-        if after != (before or b"") and not is_writable:
+        if after != there and not is_writable:
             raise ConfigError(f"{path} is read-only; it was left as it is.")
         return cls(path, target, before, after, mode or (0o644 if within else 0o600))
 

@@ -12,8 +12,8 @@ from typing import Literal
 
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, library_folder, with_key
-from skillsearch.records import dataclass
-from skillsearch.user_folders import home_dir
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.user_folders import home_dir
 
 
 @dataclass(frozen=True, slots=True)

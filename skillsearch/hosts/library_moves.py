@@ -20,13 +20,13 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from skillsearch import user_folders
-from skillsearch.errors import SkillError, StorageError
+from skillsearch.errors import SkillError, StorageError, explained
 from skillsearch.files.atomic_files import sync_to_disk
-from skillsearch.files.locks import locked
+from skillsearch.files.locks import exclusive
 from skillsearch.files.private import make_private
 from skillsearch.hosts.table import library_folder
-from skillsearch.types import Record
+from skillsearch.settings import user_folders
+from skillsearch.types.json_values import Record
 
 State = Literal["moving", "moved", "restoring", "restored"]
 STATES: tuple[State, ...] = get_args(State)
@@ -101,21 +101,19 @@ def open_journal() -> Iterator[Journal]:
     the next time.
     """
     base = user_folders.data_dir()
-    try:
+    correct = "%s. Correct that, and try again."
+    failed = explained(StorageError, correct, lambda exc: fault(exc, base))
+    busy = StorageError(f"Another process uses {base}; wait until it is done.")
+    with exclusive(base / ".library.lock", _LOCK_SECONDS, failed, busy):
         make_private(library_folder())
-        with locked(base / ".library.lock", _LOCK_SECONDS):
-            journal = Journal(base / _JOURNAL)
-            for move in list(journal.moves.values()):
-                if move.state in ("moving", "restoring"):
-                    try:
-                        _settle(journal, move)
-                    except OSError as exc:
-                        logger.warning("%s is in the middle of a move: %s", move.name, fault(exc))
-            yield journal
-    except TimeoutError as exc:
-        raise StorageError(f"Another process uses {base}; wait until it is done.") from exc
-    except OSError as exc:
-        raise StorageError(f"{fault(exc, base)}. Correct that, and try again.") from exc
+        journal = Journal(base / _JOURNAL)
+        for move in list(journal.moves.values()):
+            if move.state in ("moving", "restoring"):
+                try:
+                    _settle(journal, move)
+                except OSError as exc:
+                    logger.warning("%s is in the middle of a move: %s", move.name, fault(exc))
+        yield journal
 
 
 def move_away(journal: Journal, folder: Path, name: str) -> Move:

@@ -16,10 +16,11 @@ from typing import NamedTuple
 
 from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.settings.user_folders import home_dir
 from skillsearch.text.jsonc import parse_jsonc
-from skillsearch.types import SKILL_MD, Json, JsonObject
-from skillsearch.user_folders import home_dir
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.skills import SKILL_MD
 
 _MAX_BYTES = 16 << 20
 _MAX_PLUGINS = 1_000

@@ -9,15 +9,15 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
-from skillsearch.environ import host_folders
 from skillsearch.hosts.scan import TEXT
-from skillsearch.patterns import lazy_pattern
-from skillsearch.user_folders import data_dir
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.settings.environ import host_folders
+from skillsearch.settings.user_folders import data_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillsearch.types import JsonObject
+    from skillsearch.types.json_values import JsonObject
 
 _FOLDER = lazy_pattern(r"\{(\w+):([^}]*)\}")
 

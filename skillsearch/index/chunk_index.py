@@ -15,7 +15,7 @@ from skillsearch.index.dense.likeness import LEAST_OF_CHUNK
 from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import term_hash
 
 TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]

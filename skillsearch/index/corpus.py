@@ -36,10 +36,19 @@ from skillsearch.index.storage.document_store import DocumentSegment, DocumentSt
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.json_values import checked, choice_of, list_of, object_of, text_of, texts_of
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.roots.sources import is_bundle, source_behind
-from skillsearch.types import TRUSTS, Diagnostic, Json, JsonObject, Root
+from skillsearch.types.json_values import (
+    Json,
+    JsonObject,
+    checked,
+    choice_of,
+    list_of,
+    object_of,
+    text_of,
+    texts_of,
+)
+from skillsearch.types.skills import TRUSTS, Diagnostic, Root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -11,8 +11,8 @@ import numpy as np
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.index.hubness import hubness
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.stubs import digest_of
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description
@@ -20,7 +20,7 @@ from skillsearch.text.languages import language_of
 from skillsearch.text.lookalikes import look
 from skillsearch.text.safe_text import visible
 from skillsearch.text.tokenizer import document_terms, term_hash
-from skillsearch.types import Example, Skill
+from skillsearch.types.skills import Example, Skill
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -25,7 +25,7 @@ import numpy as np
 from skillsearch.index.documents import SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -19,21 +19,13 @@ from skillsearch.index.documents import Document, name_hash
 from skillsearch.index.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import (
-    LOADED_NAME_CHARS,
-    MAX_NAME_CHARS,
-    Diagnostic,
-    Family,
-    Hit,
-    Relative,
-    Root,
-    Skill,
-)
+from skillsearch.types.answers import Family, Hit, Relative
+from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS, Diagnostic, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _NEAREST_CUTOFF = 0.4
@@ -67,14 +59,14 @@ def find_by_name(
         wanted, constraint = split_requirement(name)
         named = _meant(wanted, documents)
     named = named or _read_freely(wanted, documents)
+    if not named:
+        raise SkillNotFoundError(name, nearest_names(wanted, documents) if suggest else ())
     if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
-        if named and not fitting:
+        if not fitting:
             versions = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in named)
             raise VersionNotFoundError(name, tuple(dict.fromkeys(versions))[:_SHOWN_VERSIONS])
         named = fitting
-    if not named:
-        raise SkillNotFoundError(name, nearest_names(wanted, documents) if suggest else ())
     best = preferred(named, roots)
     if len(best) > 1:
         raise AmbiguousNameError(name, tuple(document.doc_id for document in best))
@@ -96,9 +88,7 @@ def _preferred(
 
     That is kin which lies nearer to the live skills, or as near and is newer.
     """
-    order = {root: rank for rank, root in enumerate(roots)}
-    first = min(order.get(document.root, len(order)) for document in documents)
-    best = [document for document in documents if order.get(document.root, len(order)) == first]
+    best = _of_first_root(documents, roots)
     if len(best) == 1:
         return best, {}
     remote = {document.doc_id: remoteness(document.folder) for document in best}
@@ -116,6 +106,13 @@ def _preferred(
         else:
             leading.append(document)
     return [document for document in best if document.doc_id not in superseded], superseded
+
+
+def _of_first_root(documents: Sequence[Document], roots: Sequence[str]) -> list[Document]:
+    order = {root: rank for rank, root in enumerate(roots)}
+    ranks = [order.get(document.root, len(order)) for document in documents]
+    first = min(ranks)
+    return [document for document, rank in zip(documents, ranks, strict=True) if rank == first]
 
 
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
@@ -156,12 +153,13 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
         above = [part.casefold() for part in Path(document.path).parent.parent.parts]
         if not folders or above[-len(folders) :] == [part.casefold() for part in folders]:
             named.append(document)
-    in_plugin = [
+    if not plugin or len(named) == 1:
+        return named
+    return [
         document
         for document in named
-        if plugin and name_hash(plugin) in map(name_hash, Path(document.path).parent.parts)
+        if name_hash(plugin) in map(name_hash, Path(document.path).parent.parts)
     ]
-    return in_plugin or (named if not plugin or len(named) == 1 else [])
 
 
 def nearest_names(
@@ -229,9 +227,9 @@ def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[Root]) -> I
                 copies = (other for other in first[:_MOST_COMPARED] if are_alike(other, document))
                 if copied := next(copies, None):
                     by[document.doc_id] = copied
-            meant = {document.doc_id for document in best}
+            meant = {document.doc_id for document in best}.difference(by)
             for number, document in some.items():
-                if document.doc_id in by or document.doc_id not in meant:
+                if document.doc_id not in meant:
                     yield Shadowed(document, by.get(document.doc_id, best[0]), number)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from skillsearch.config import Settings, load_settings, user_index_dir
-from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError
+from skillsearch.settings.config import Settings, load_settings, user_index_dir
+from skillsearch.settings.environ import PREFIX
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:

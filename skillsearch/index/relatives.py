@@ -12,9 +12,9 @@ from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.families import share_most
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, without
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.folders import in_checkout
-from skillsearch.types import Family, Relative
+from skillsearch.types.answers import Family, Relative
 
 # Near-copies that are listed.
 MOST_LISTED = 20
@@ -34,7 +34,7 @@ def family_of(
         return None
     others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))
     listed = _listed(store[number], [store[other] for other in others[:MOST_LISTED]])
-    leader = int(store.families.leaders_of(np.array([number]))[0])
+    leader = store.families.leader_of(number)
     return Family(len(others), store.count_roots(leader), listed)
 
 

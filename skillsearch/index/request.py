@@ -11,18 +11,18 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
-from skillsearch.config import Key, Settings, load_only
 from skillsearch.errors import CacheError, ConfigError, RootError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
-from skillsearch.json_values import choice_of, object_of, text_of, texts_of
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
-from skillsearch.setting_values import parse_trust
+from skillsearch.settings.config import Key, Settings, load_only
+from skillsearch.settings.user_folders import cache_dir
+from skillsearch.settings.values import parse_trust
 from skillsearch.skills.discovery import make_roots
-from skillsearch.types import TRUSTS, Diagnostic, Json, JsonObject, Root, Trust
-from skillsearch.user_folders import cache_dir
+from skillsearch.types.json_values import Json, JsonObject, choice_of, object_of, text_of, texts_of
+from skillsearch.types.skills import TRUSTS, Diagnostic, Root, Trust
 
 logger = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Literal
 
-from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.hosts.folders import project_of
 from skillsearch.index import next_steps
@@ -35,11 +34,12 @@ from skillsearch.index.request import (
     trust_by_root,
     trusting,
 )
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
+from skillsearch.settings.config import Settings
 from skillsearch.text.safe_text import listed
-from skillsearch.types import Trust
+from skillsearch.types.skills import Trust
 
 Roots = Sequence[Path | str]
 """Folders, archives or URLs."""

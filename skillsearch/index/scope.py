@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.hosts.folders import project_of
-from skillsearch.types import EVERYWHERE, SCOPE, Root, Selection
+from skillsearch.types.answers import EVERYWHERE, SCOPE, Selection
+from skillsearch.types.skills import Root
 
 
 class View(NamedTuple):

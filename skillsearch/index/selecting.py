@@ -24,10 +24,11 @@ from skillsearch.index.request import key_of
 from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import SCOPE, SELECTING, WITH_FRONTMATTER, Diagnostic, Root, Selection
+from skillsearch.types.answers import SCOPE, SELECTING, Selection
+from skillsearch.types.skills import WITH_FRONTMATTER, Diagnostic, Root
 
 # Selections whose documents are kept with an opened index.
 _MOST_KEPT = 8
@@ -95,8 +96,7 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
     if not selection and len(numbers) == len(store):
         return store
     named: list[str] = []
-    tests: list[_Test] = []
-    strict: list[_Test] = []
+    parts: tuple[list[_Test], list[_Test]] = ([], [])
     for kind, values, *folder in selection:
         inside = [root for root in roots if not folder or root.path.is_relative_to(folder[0])]
         outside = {root.alias for root in roots if root not in inside}
@@ -106,13 +106,14 @@ def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -
             numbers = numbers[find_sorted(of_roots, numbers) >= 0]
             named += aliases
         else:
-            (strict if kind == "strict" else tests).append((kind, _pattern(kind, values), outside))
+            parts[kind == "strict"].append((kind, _pattern(kind, values), outside))
+    tests, strict = parts
     numbers = _passing(tests, store, numbers)
     if selection and not len(numbers):
         raise SelectionError(_nothing(store, selection, _projects_of(hidden, named)))
     fitting = _passing(strict, store, numbers)
     gone = without(numbers, fitting)
-    skipped = tuple(_skipped(store[number]) for number in gone.tolist())
+    skipped = tuple(map(_skipped, map(store.__getitem__, gone.tolist())))
     if ("strict", WITH_FRONTMATTER) not in selection:
         _warn_of(skipped)
     deleted = without(np.arange(store.size), fitting)

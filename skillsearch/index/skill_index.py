@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 
-from skillsearch.config import Settings, load_only, load_settings
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
@@ -22,13 +21,7 @@ from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
-from skillsearch.index.names import (
-    find_by_name,
-    handle_of,
-    name_problems,
-    skill_of,
-    with_handles,
-)
+from skillsearch.index.names import find_by_name, handle_of, name_problems, skill_of, with_handles
 from skillsearch.index.relatives import copies, described, families
 from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.root_change import How, RootChange
@@ -43,21 +36,15 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
-from skillsearch.signatures import public, searches, takes
+from skillsearch.settings.config import Settings, load_only, load_settings
+from skillsearch.settings.user_folders import index_dir_for
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import (
-    Diagnostic,
-    Family,
-    IndexReport,
-    Progress,
-    Root,
-    SearchResult,
-    Selection,
-    Skill,
-)
-from skillsearch.user_folders import index_dir_for
+from skillsearch.types.answers import Family, SearchResult, Selection
+from skillsearch.types.indexing import IndexReport, Progress
+from skillsearch.types.signatures import public, searches, takes
+from skillsearch.types.skills import Diagnostic, Root, Skill
 
 if TYPE_CHECKING:
     from skillsearch.usage.support import Usage
@@ -117,7 +104,7 @@ class SkillIndex:
             model: Model spec: ``onnx``, ``hashing``, ``st:NAME``, a folder.
             with_body: False to index names and descriptions alone.
             trust: Who vouches for the roots, ``LEVEL`` for all or ``ROOT=LEVEL``; the levels are
-                `skillsearch.types.TRUSTS`. By default archives and URLs are ``fetched``, and
+                `skillsearch.types.skills.TRUSTS`. By default archives and URLs are ``fetched``, and
                 folders ``vetted``, since you name them.
             device: Where a model of sentence-transformers runs: ``cpu``, ``cuda``, ``cuda:1``,
                 ``mps``, ``auto``. Vectors mean the same on all.

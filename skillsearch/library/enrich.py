@@ -25,7 +25,8 @@ from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import language_name, language_of
 from skillsearch.text.safe_text import all_visible, counted, one_line, visible
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.types import SKILL_MD, Json
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import SKILL_MD
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document

@@ -13,13 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import (
-    METADATA,
-    Corpus,
-    IndexSettings,
-    OpenedIndex,
-    count_statistics,
-)
+from skillsearch.index.corpus import METADATA, Corpus, IndexSettings, OpenedIndex, count_statistics
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.documents import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
@@ -34,7 +28,9 @@ from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.text.languages import language_of
 from skillsearch.text.tokenizer import document_terms
-from skillsearch.types import IndexProgress, Progress, Root, SearchResult
+from skillsearch.types.answers import SearchResult
+from skillsearch.types.indexing import IndexProgress, Progress
+from skillsearch.types.skills import Root
 
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""
@@ -88,10 +84,7 @@ class Indexer:
         With `at_once` the caller makes it nevertheless, unless the executor is at work.
         If it could not be made, the next call tries again.
         """
-        job = self._job
-        if job is not None and job.future.done():
-            self._job = None
-            self.last = (job.state, job.future.result())
+        self._end_job()
         if self.last is not None and self.last[0] is state:
             return self.last[1]
         if self.executor is None or (at_once and self._job is None):
@@ -103,6 +96,13 @@ class Indexer:
         if index is None:
             raise IndexingError(self.progress or IndexProgress())
         return index
+
+    def _end_job(self) -> None:
+        """Take up what came of the work of the executor, if it is done."""
+        job = self._job
+        if job is not None and job.future.done():
+            self._job = None
+            self.last = (job.state, job.future.result())
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -10,12 +10,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar, Unpack
 
-from skillsearch.config import Settings, load_only
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.freshness import MAX_AGE
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
-from skillsearch.index.opening import MAX_AGE
 from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.scope import folders_of, scope_of
 from skillsearch.index.search.calibration_file import default_calibration
@@ -23,30 +22,21 @@ from skillsearch.index.search.options import LibrarySearchOptions, SearchOptions
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
+from skillsearch.library.load_order import LoadOrder, load_order
 from skillsearch.library.source import IndexSource, ScannedSource, differences
-from skillsearch.signatures import public, searches
+from skillsearch.settings.config import Settings, load_only
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path
 from skillsearch.text.safe_text import counted
-from skillsearch.types import (
-    SELECTING,
-    STRICT,
-    Diagnostic,
-    FileContent,
-    Hit,
-    IndexProgress,
-    Root,
-    SearchResult,
-    Selection,
-    Skill,
-)
+from skillsearch.types.answers import SELECTING, Hit, SearchResult, Selection
+from skillsearch.types.indexing import IndexProgress
+from skillsearch.types.signatures import public, searches
+from skillsearch.types.skills import STRICT, Diagnostic, FileContent, Root, Skill
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import learn
-from skillsearch.user_folders import cache_dir
 
 MAX_PRELOADED_SKILLS = 1_000
-MAX_CYCLES = 100
-"""Cycles that are reported; hostile skills can have one for every two skills."""
 _KEPT_SKILLS = 32
 _GONE = "is gone: its SKILL.md was deleted or moved"
 
@@ -424,65 +414,3 @@ class LoadedSkill:
     def folder(self) -> Path:
         """The skill folder."""
         return self.skill.path.parent
-
-
-@dataclass(frozen=True, slots=True)
-class Missing:
-    """A required skill that does not exist, and the name of the skill that needs it, if any."""
-
-    requirement: str
-    needed_by: str
-
-
-@dataclass(frozen=True, slots=True)
-class LoadOrder:
-    """Skills and everything they need, each after all that it needs, else in the order asked for.
-
-    `missing` are in the order they were met; along each of at most `MAX_CYCLES` cycles, each skill
-    needs the next, the last one the first.
-    """
-
-    order: tuple[Document, ...]
-    missing: tuple[Missing, ...]
-    cycles: tuple[tuple[str, ...], ...]
-
-
-def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None]) -> LoadOrder:
-    """Order skills and everything they need, each after what it needs.
-
-    Skills in a cycle are ordered as if the requirement that closes it did not exist; a skill that
-    lacks something is still part of the order. `resolve` finds the skill that a requirement means,
-    and is called once for each requirement of each skill.
-    """
-    missing: list[Missing] = []
-    cycles: list[tuple[str, ...]] = []
-    loaded: dict[str, Document] = {}
-    path: dict[str, Document] = {}  # from a wanted skill to the current one; each needs the next
-
-    def needs(requirements: Iterable[str], needed_by: str) -> Iterator[Document]:
-        needed: dict[str, Document] = {}
-        for requirement in dict.fromkeys(requirements):
-            document = resolve(requirement)
-            if document is None:
-                missing.append(Missing(requirement, needed_by))
-            else:
-                needed.setdefault(document.doc_id, document)
-        return iter(needed.values())
-
-    # Depth first with an explicit stack: a chain of needs may exceed the recursion limit.
-    stack = [needs(wanted, "")]
-    while stack:
-        document = next(stack[-1], None)
-        if document is None:
-            stack.pop()
-            if path:
-                loaded.update([path.popitem()])
-        elif document.doc_id in path:
-            if len(cycles) < MAX_CYCLES:
-                ids = list(path)
-                cycle = ids[ids.index(document.doc_id) :]
-                cycles.append(tuple(path[doc_id].name for doc_id in cycle))
-        elif document.doc_id not in loaded:
-            path[document.doc_id] = document
-            stack.append(needs(document.requires, document.name))
-    return LoadOrder(tuple(loaded.values()), tuple(missing), tuple(cycles))

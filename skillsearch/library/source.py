@@ -15,25 +15,21 @@ from pathlib import Path
 
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.index.documents import Document, about_text, name_hash
+from skillsearch.index.freshness import MAX_REFRESHED_FILES, Freshness, LookTimer, is_free
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot, in_order
-from skillsearch.index.opening import (
-    MAX_REFRESHED_FILES,
-    Freshness,
-    LookTimer,
-    is_free,
-)
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.indexing import Indexer, WordIndex
+from skillsearch.settings.user_folders import index_dir_for
 from skillsearch.skills.discovery import EMPTY, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
-from skillsearch.types import SKILL_MD, Diagnostic, Progress, Root
-from skillsearch.user_folders import index_dir_for
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SKILL_MD, Diagnostic, Root
 
 _REGISTERED = "registered"
 _FOLDER_CHARS = 64

@@ -11,14 +11,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from skillsearch.errors import DISK_FULL, StorageError
+from skillsearch.errors import DISK_FULL, StorageError, explained, reason_of
 from skillsearch.files.atomic_files import write_atomically
-from skillsearch.files.locks import locked
+from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import READ_FLAGS, using
-from skillsearch.files.private import make_private
-from skillsearch.json_values import list_of
 from skillsearch.library.enrich import ExampleEntry
 from skillsearch.skills.example_requests import read_examples, usable, user_file
+from skillsearch.types.json_values import list_of
 
 _LOCK_SECONDS = 10.0
 
@@ -43,21 +42,19 @@ def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = 
     records = {record.digest: asdict(record) for record in add}
     path = Path(user_file().resolve())
     gone = {*records, *forget}
-    try:
-        make_private(path.parent)
-        with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
-            lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
-            for record in records.values():
-                text = json.dumps(record, ensure_ascii=False)
-                lines.append(text.encode("utf-8", "surrogatepass"))
-            write_atomically(path, b"".join(line + b"\n" for line in lines))
-    except TimeoutError as exc:
-        raise StorageError(f"Another process writes {path}; nothing was kept, try again.") from exc
-    except OSError as exc:
-        cure = "free some space" if exc.errno in DISK_FULL else "check who may write there"
-        raise StorageError(
-            f"{path} cannot be written: {exc.strerror or exc}. It is as it was; {cure}."
-        ) from exc
+    failed = explained(StorageError, f"{path} cannot be written: %s.", _unchanged)
+    busy = StorageError(f"Another process writes {path}; nothing was kept, try again.")
+    with exclusive(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS, failed, busy):
+        lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
+        for record in records.values():
+            text = json.dumps(record, ensure_ascii=False)
+            lines.append(text.encode("utf-8", "surrogatepass"))
+        write_atomically(path, b"".join(line + b"\n" for line in lines))
+
+
+def _unchanged(error: OSError) -> str:
+    cure = "free some space" if error.errno in DISK_FULL else "check who may write there"
+    return f"{reason_of(error)}. It is as it was; {cure}"
 
 
 def _lines_of(path: Path) -> list[bytes]:

@@ -29,11 +29,11 @@ from skillsearch.agents.failures import (
 )
 from skillsearch.agents.tool import Begun, Deferred, Text, Tool, Toolset
 from skillsearch.errors import SkillSearchError
-from skillsearch.execution.capture import STOP
-from skillsearch.json_values import object_of
+from skillsearch.execution.isolation.capture import STOP
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.session_tools import SessionTools
-from skillsearch.types import IndexProgress, Json, JsonObject
+from skillsearch.types.indexing import IndexProgress
+from skillsearch.types.json_values import Json, JsonObject, object_of
 
 INDEXING_SECONDS = 0.05  # how often a waiting call looks at the index
 FEW_FILES = 32  # fewer files take about `Patience.soon`, as long as nothing else tells

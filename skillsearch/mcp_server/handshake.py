@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skillsearch._version import __version__
-from skillsearch.types import Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject
 
 if TYPE_CHECKING:
     from skillsearch.mcp_server.session_tools import ServedToolset

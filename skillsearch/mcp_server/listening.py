@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import anyio
 
-from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError
+from skillsearch.settings.environ import INTERRUPTED
 
 PATH = "/mcp"
 MIN_TOKEN_CHARS = 16

@@ -18,7 +18,6 @@ from skillsearch.errors import ParseError, SkillError
 from skillsearch.files.openat import RACY_NS, is_racy
 from skillsearch.files.paths import shown
 from skillsearch.index.documents import Document
-from skillsearch.json_values import object_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.skills.frontmatter import Finding
@@ -26,7 +25,8 @@ from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
 from skillsearch.text.safe_text import all_visible, counted
-from skillsearch.types import SKILL_MD, Diagnostic, FileStat, Json
+from skillsearch.types.json_values import Json, object_of
+from skillsearch.types.skills import SKILL_MD, Diagnostic, FileStat
 
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024  # the largest skill that every host accepts
@@ -139,10 +139,8 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
     name = frontmatter.get("name", "")
     if problem := check_strict_name(name if isinstance(name, str) else ""):
         return problem
-    for key, limit in _LIMITS.items():
-        if key == "compatibility" and key not in frontmatter:
-            continue
-        value = frontmatter.get(key)
+    for key in (key for key in _LIMITS if key in {"description", *frontmatter}):
+        value, limit = frontmatter.get(key), _LIMITS[key]
         if not isinstance(value, str) or not value.strip():
             return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
         if len(value) > limit:

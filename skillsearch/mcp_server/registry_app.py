@@ -35,19 +35,19 @@ from skillsearch.ard.entries import (
 )
 from skillsearch.errors import BUG, IndexingError, QueryError, SkillError, SkillSearchError
 from skillsearch.index.documents import Document
-from skillsearch.json_values import text_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import INDEXING_SECONDS, MAX_QUERY_BYTES, PATIENCE
 from skillsearch.mcp_server.listening import Listener
 from skillsearch.mcp_server.publication import Frontmatter, Published, Publisher
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import SCHEME
-from skillsearch.setting_values import is_url
+from skillsearch.settings.values import is_url
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.metadata import regular_metadata
 from skillsearch.text.safe_text import shorten
-from skillsearch.types import SKILL_MD, JsonObject
+from skillsearch.types.json_values import JsonObject, text_of
+from skillsearch.types.skills import SKILL_MD
 
 _FILES = "/skills/"
 _HOST = re.compile(r"(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?", re.ASCII)

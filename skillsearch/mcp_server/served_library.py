@@ -15,13 +15,14 @@ from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skillsearch.config import Settings, user_index_dir
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.roots.sources import folder_of
-from skillsearch.types import IndexProgress, IndexReport, Selection
+from skillsearch.settings.config import Settings, user_index_dir
+from skillsearch.settings.user_folders import index_dir_for
+from skillsearch.types.answers import Selection
+from skillsearch.types.indexing import IndexProgress, IndexReport
 from skillsearch.usage.recording import log_of
-from skillsearch.user_folders import index_dir_for
 
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes

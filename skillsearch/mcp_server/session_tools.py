@@ -67,7 +67,8 @@ def _manager(served: ServedLibrary, *_: object) -> Offer:
 
 
 def _environment(served: ServedLibrary, *_: object) -> Offer:
-    from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
+    from skillsearch.agents.toolsets.environments import Environment
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     if not served.roots:
         return Offer(ServerEnvironment().toolset())

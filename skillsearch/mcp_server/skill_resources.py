@@ -15,7 +15,6 @@ from mcp_types import INVALID_PARAMS
 
 from skillsearch.errors import SkillError
 from skillsearch.files.media_types import BINARY, PLAIN, is_text, type_of_name
-from skillsearch.json_values import text_of
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import Context, in_thread
 from skillsearch.mcp_server.publication import Manifest, Publisher
@@ -23,7 +22,7 @@ from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import MAX_URI_CHARS, SCHEME
 from skillsearch.roots.well_known import SCHEMA
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject, text_of
 
 IDENTIFIER = "io.modelcontextprotocol/skills"
 PAGE_SIZE = 100

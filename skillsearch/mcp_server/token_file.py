@@ -7,8 +7,8 @@ import shlex
 import stat
 from pathlib import Path
 
-from skillsearch.environ import PREFIX
 from skillsearch.errors import ConfigError, reason_of
+from skillsearch.settings.environ import PREFIX
 
 _MAX_TOKEN_BYTES = 4096
 

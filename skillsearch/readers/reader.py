@@ -10,24 +10,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch import config
 from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.embedders.embedding import errors_of, head_of
+from skillsearch.embedders.embedding import head_of
 from skillsearch.embedders.mapped_model import MappedModel
 from skillsearch.embedders.model_files import ModelConfig, weight_files
-from skillsearch.embedders.onnx_embedder import (
-    KNOWN_INPUTS,
-    MODEL_FILES,
-    load_tokenizer,
-    map_ahead,
-    open_session,
-)
+from skillsearch.embedders.onnx_embedder import MODEL_FILES, load_output, load_tokenizer, map_ahead
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError
-from skillsearch.records import dataclass
-from skillsearch.setting_values import DEFAULT_READER, READING
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import config
+from skillsearch.settings.values import DEFAULT_READER, READING
 
 if TYPE_CHECKING:
     from skillsearch.embedders.onnx_embedder import Encoding
@@ -228,23 +222,9 @@ def encode_pair(
 
 def _load_session(path: Path) -> Callable[[Encoding], float]:
     """Load an ONNX model and return a function from an encoded pair to a logit."""
-    session = open_session(path)
-    inputs = [node.name for node in session.get_inputs()]
-    outputs = [node.name for node in session.get_outputs()]
-    if OUTPUT not in outputs or not set(inputs) <= set(KNOWN_INPUTS):
-        raise EmbedderError(
-            f"{path} is not a cross-encoder that we know: {inputs} to {outputs}, expected "
-            f"{OUTPUT!r}; export one for sequence classification with one label"
-        )
-
-    def run(pair: Encoding) -> float:
-        rows = np.array([pair.ids, pair.attention_mask, pair.type_ids], dtype=np.int64)[:, None]
-        values = dict(zip(KNOWN_INPUTS, rows, strict=True))
-        with errors_of("ONNX Runtime", path):
-            (logits,) = session.run([OUTPUT], {name: values[name] for name in inputs})
-        return _checked(path, logits)
-
-    return run
+    cure = f", expected {OUTPUT!r}; export one for sequence classification with one label"
+    _, run = load_output(path, [OUTPUT], "a cross-encoder that we know", cure)
+    return lambda pair: _checked(path, run(pair))
 
 
 def _checked(model: Path | str, logits: NDArray[np.floating]) -> float:

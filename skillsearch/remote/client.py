@@ -12,7 +12,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
-from skillsearch.environ import Variables
 from skillsearch.errors import (
     CollectionMissingError,
     ConfigError,
@@ -21,6 +20,7 @@ from skillsearch.errors import (
     translated,
 )
 from skillsearch.roots.sources import shown
+from skillsearch.settings.environ import Variables
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:

@@ -20,6 +20,7 @@ from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.documents import ANALYSIS, Document, field_texts
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
+    empty_roots,
     hash_beside,
     in_order,
     parse_file,
@@ -45,7 +46,8 @@ from skillsearch.remote.rows import (
 from skillsearch.skills.discovery import Discovery, discover
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.skills.resources import content_hash, read_skill_md
-from skillsearch.types import Diagnostic, IndexReport, Progress, SkillFile
+from skillsearch.types.indexing import IndexReport, Progress
+from skillsearch.types.skills import Diagnostic, SkillFile
 
 _STATE_ROWS = 5_000
 _STATE: tuple[Field, ...] = (
@@ -144,9 +146,7 @@ class Indexing:
     def _all_diagnostics(self, discovery: Discovery) -> tuple[Diagnostic, ...]:
         diagnostics = [*self._diagnostics, *discovery.diagnostics, *self._skipped]
         if not discovery.files:
-            message = "No SKILL.md below this root; check the path."
-            paths = (str(root.path) for root in self._roots)
-            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in paths]
+            diagnostics += empty_roots(self._roots)
         return in_order(diagnostics)
 
     def _compare(

@@ -13,15 +13,13 @@ from typing import TypedDict, TypeVar, Unpack
 import numpy as np
 
 from skillsearch import errors
-from skillsearch.config import MAX_QUERY_CHARS
-from skillsearch.environ import milvus_token
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, freely, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
-from skillsearch.index.request import IndexRequest, trust_by_root
+from skillsearch.index.request import IndexConfig, IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import without_scope
 from skillsearch.index.search.analysis import analyse_queries
@@ -36,12 +34,16 @@ from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View
 from skillsearch.roots.sources import note_index
-from skillsearch.signatures import public, searches
+from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.environ import milvus_token
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import Hit, IndexReport, Progress, SearchResult, Skill
+from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.types.indexing import IndexReport, Progress
+from skillsearch.types.signatures import public, searches
+from skillsearch.types.skills import Skill
 
 Read = TypeVar("Read")
 
@@ -91,12 +93,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         The rest is as in `SkillIndex.from_roots`. Raises ConfigError, RootError, EmbedderError,
         MissingDependencyError, or LockTimeoutError if another process is writing the index.
         """
-        from skillsearch.roots.bundles import local_roots
-
-        named = [roots] if isinstance(roots, str | Path) else list(roots)
-        paths, sources = local_roots(named)
-        levels = trust_by_root(trust, named)
-        request = IndexRequest(paths, model, with_body, sources, levels)
+        config: IndexConfig = {"model": model, "with_body": with_body, "trust": trust}
+        request = IndexRequest.of(roots, config)
         return cls.build(request, uri, progress=progress, **connection)[0]
 
     @classmethod

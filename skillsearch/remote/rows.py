@@ -28,7 +28,8 @@ from skillsearch.index.documents import Document, FieldTexts, name_hash
 from skillsearch.remote.client import Field, Row
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
-from skillsearch.types import Example, Json
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Example
 
 Vectors = Mapping[bytes, NDArray[np.float32]]
 """Vectors by the key of the text that they embed."""

@@ -28,7 +28,8 @@ from skillsearch.text.prose import prose
 from skillsearch.text.requests import blocks, requests
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.text.tokenizer import document_terms
-from skillsearch.types import MAX_NAME_CHARS, Diagnostic, Progress, Skill
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import MAX_NAME_CHARS, Diagnostic, Skill
 
 # Share of the words of a description that the body has: lower, as is its cosine, in 98 % of
 # mismatched pairs, and in 0.4 % of real skills.

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 
+from skillsearch.reports.lures import find_lures
 from skillsearch.skills.frontmatter import Finding
 from skillsearch.text.instructions import find_commands, find_commands_in_comments
 from skillsearch.text.languages import language_of
 from skillsearch.text.lookalikes import look, lookalikes
-from skillsearch.text.lures import find_lures
 from skillsearch.text.prose import keyword_stretch, prose, repetition
 from skillsearch.text.safe_text import hidden_runs, one_line
-from skillsearch.types import Severity, Skill
+from skillsearch.types.skills import Severity, Skill
 
 # In 0.6 % of real skills the metadata has a longer stretch of keywords, in .03 % a paragraph of the
 # body; AUC of 40 keywords added to a description .99, of 100 in a body .9997.
@@ -79,10 +79,10 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
         return
     language, hidden = language_of(text), "".join(runs)
     tags = "".join(chr(ord(char) & 0x7F) for char in hidden if ord(char) in _TAGS)
-    selectors = max(sum(char in _SELECTORS for char in run) for run in runs)
+    selectors = max(_counts(runs, _SELECTORS))
     bidi = next((char for char in hidden if char in _BIDI), "")
     invisible = _ZERO_WIDTH - ({"\u200b"} if language in _UNSPACED else set())
-    blanks = [sum(char in invisible for char in run) for run in runs]
+    blanks = _counts(runs, invisible)
     if tags:
         yield f"A text of tag characters, which nobody sees, says {_quote(tags)}", "error"
     if selectors >= _LEAST_RUN:
@@ -92,6 +92,11 @@ def _find_hidden(text: str) -> Iterator[tuple[str, Severity]]:
     if max(blanks) >= _LEAST_RUN or sum(blanks) >= _LEAST_SCATTERED:
         count = sum(blanks)
         yield f"{count} zero-width characters can hold a text that nobody sees", "warning"
+
+
+def _counts(runs: Sequence[str], chars: Set[str]) -> list[int]:
+    """Return how many of some characters each run has."""
+    return [sum(char in chars for char in run) for run in runs]
 
 
 def _quote(text: str) -> str:

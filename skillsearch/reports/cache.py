@@ -17,9 +17,9 @@ from pathlib import Path
 
 from skillsearch.files.openat import LOCK_FLAGS, using
 from skillsearch.index.request import IndexRequest
-from skillsearch.json_values import text_of
 from skillsearch.roots.sources import indexes_over, read_ready, shown
-from skillsearch.types import LAST_SECOND, JsonObject
+from skillsearch.types.json_values import JsonObject, text_of
+from skillsearch.types.skills import LAST_SECOND
 
 KEPT_SECONDS = 30 * 24 * 3600
 """How long an unneeded entry is kept after its last use."""

@@ -6,28 +6,19 @@ import os
 import platform
 import stat
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
-from typing import Literal, TypedDict
+from typing import Literal
 
-from skillsearch import config, user_folders
 from skillsearch._version import __version__
-from skillsearch.config import Settings
-from skillsearch.embedders.embedder import PACKAGED, PACKAGED_NAME, load_embedder
-from skillsearch.environ import install_extra, pip_install
-from skillsearch.errors import (
-    CacheError,
-    ConfigError,
-    EmbedderError,
-    IndexNotFoundError,
-)
+from skillsearch.embedders.embedder import PACKAGED, load_embedder
+from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
 from skillsearch.index.host_roots import usual_folders
-from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.languages import count_languages, in_words
 from skillsearch.index.next_steps import index_option
@@ -35,19 +26,23 @@ from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
-from skillsearch.json_values import text_of
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.sources import check_sources, unlocked
-from skillsearch.roots.lock import known_sources, read_lock
-from skillsearch.roots.sources import is_bundle, shown, source_behind, source_of
+from skillsearch.reports.status import describe_root
+from skillsearch.roots.lock import read_lock
+from skillsearch.roots.sources import is_bundle, shown, source_of
+from skillsearch.settings import config, user_folders
+from skillsearch.settings.config import Settings
+from skillsearch.settings.environ import install_extra, pip_install
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.skills.validator import Readers, validate
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import SKILL_MD_NAMES, Diagnostic, Record, Root
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import SKILL_MD_NAMES, Diagnostic, Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -68,7 +63,6 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
-_NAMES = dict.fromkeys(PACKAGED, PACKAGED_NAME)
 
 Verdict = Literal["ok", "warning", "error"]
 _OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
@@ -308,75 +302,6 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
 
 
-class Status(TypedDict):
-    """An index in JSON form; skipped are files that could not be indexed."""
-
-    index_dir: str
-    generation: str
-    model: str
-    model_name: str
-    dimensions: int
-    vectors: int
-    fields: Literal["full", "metadata"]
-    skills_by_language: dict[str, int]
-    examples: dict[str, int]
-    indexed: int
-    skipped: int
-    diagnostics: dict[str, int]
-    size_bytes: int
-    roots: list[dict[str, object]]
-    sources: list[dict[str, str]]
-    differences: dict[str, list[str]]
-    in_sync: bool
-
-
-def status(index: SkillIndex) -> tuple[Status, Changes]:
-    """Return an index in JSON form, and how it differs from the disk by the hash of every file."""
-    settings, diagnostics = index.opened.settings, index.diagnostics()
-    model, corpus = settings.model, index.opened.corpus
-    differences = index.differences(verify=True)
-    record: Status = {
-        "index_dir": str(index.folder),
-        "generation": index.generation,
-        "model": model.spec,
-        "model_name": _NAMES.get(model.spec, model.spec),
-        "dimensions": model.dimensions,
-        "vectors": len(index) + sum(len(part.vectors) for part in corpus.chunks if part),
-        "fields": "full" if settings.with_body else "metadata",
-        "skills_by_language": count_languages(index.documents()),
-        "examples": count_exampled(document.examples for document in index.documents()),
-        "indexed": len(index),
-        "skipped": count_skipped(diagnostics),
-        "diagnostics": count_severities(diagnostics),
-        "size_bytes": IndexFolder(index.folder).size(),
-        "roots": [asdict(root) | {"path": str(root.path)} for root in settings.roots],
-        "sources": _sources_of(index),
-        "differences": differences.to_dict(),
-        "in_sync": not len(differences) and not differences.missing_roots,
-    }
-    return record, differences
-
-
-def _sources_of(index: SkillIndex) -> list[dict[str, str]]:
-    """Return the locked sources that the index holds, each with its problem if any."""
-    request = IndexRequest.load(index.folder)
-    held = set(request.sources) if request else set()
-    checked = check_sources(known_sources().values(), request)
-    return [
-        {key: text_of(value) for key, value in entry.to_dict().items()} | {"problem": why}
-        for entry, why in checked
-        if entry.source in held
-    ]
-
-
-def describe_root(root: Root) -> str:
-    """Return the path and alias of a root, its origin if it has one, and unvetted trust."""
-    source = root.origin or shown(source_behind(root.path))
-    about = [f"alias {root.alias}", f"from {source}" if source else ""]
-    about.append("" if root.trust == "vetted" else root.trust)
-    return f"{root.path} ({', '.join(filter(None, about))})"
-
-
 def validate_paths(
     paths: Sequence[Path], readers: Readers | None = None
 ) -> tuple[int, int, tuple[Diagnostic, ...]]:
@@ -404,9 +329,3 @@ def validate_paths(
             problems += verdict.problems
             lost += verdict.is_lost
     return checked, lost, tuple(problems)
-
-
-def count_severities(diagnostics: Iterable[Diagnostic]) -> dict[str, int]:
-    """Count errors, warnings and notes, zeros included."""
-    counts = Counter(diagnostic.severity for diagnostic in diagnostics)
-    return {severity: counts[severity] for severity in ("error", "warning", "note")}

@@ -12,7 +12,7 @@ from skillsearch.index.host_roots import count_skills
 from skillsearch.index.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types import Record
+from skillsearch.types.json_values import Record
 
 State = Literal["new", "indexed", "disabled", "outside", "left out", "not indexed"]
 MOST_COUNTED = 9_999
@@ -43,8 +43,12 @@ class FolderReport(Record):
         return f"{self.state}: {self.path} ({what}; {whose})"
 
 
-def _why_not(host_folder: HostFolder, request: IndexRequest | None) -> State:
-    """Return why an index does not have the skills of a folder."""
+def _state(
+    host_folder: HostFolder, around: str, request: IndexRequest | None, before: Collection[str]
+) -> State:
+    """Return whether an index has the skills of a folder by a root `around` it, or why not."""
+    if around and (host_folder.is_enabled or host_folder.is_outside):
+        return "indexed" if around in before else "new"
     if host_folder.is_outside:
         return "outside"
     if not host_folder.is_enabled:
@@ -64,10 +68,7 @@ def report_folders(
         key = key_of(host_folder.path)
         parents = (key, *map(str, Path(key).parents))
         around = next((parent for parent in parents if parent in roots), "")
-        if around and (host_folder.is_enabled or host_folder.is_outside):
-            state: State = "indexed" if around in before else "new"
-        else:
-            state = _why_not(host_folder, request)
+        state = _state(host_folder, around, request, before)
         skills = count_skills([] if state == "outside" else [host_folder.path], MOST_COUNTED)
         if index is not None and around == key and host_folder.is_enabled:
             skills = len(index.opened.corpus.documents.of_roots([roots[key].alias]))

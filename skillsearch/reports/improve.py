@@ -28,7 +28,9 @@ from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
 from skillsearch.training.queries import clauses
-from skillsearch.types import MAX_NAME_CHARS, Hit, Record, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import MAX_NAME_CHARS
 
 LEAST_REQUESTS = 4
 """With fewer, a proposal is measured on the requests that it is made from."""

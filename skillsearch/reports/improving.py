@@ -27,7 +27,7 @@ from skillsearch.skills.example_requests import digest_of_skill
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 _REQUEST_KEYS = ("request", "query", "text")
 _NO_REQUESTS = (

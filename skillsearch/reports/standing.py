@@ -15,12 +15,14 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.search import Position
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.reports.health import Check
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.tokenizer import is_bigram, terms
-from skillsearch.types import Explanation, Hit, Record, Root, State
+from skillsearch.types.answers import Explanation, Hit, State
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import Root
 
 _WORD = lazy_pattern(r"\w[\w'-]*", re.UNICODE)
 _NOMINATORS: Mapping[Nominator, str] = {
@@ -31,6 +33,10 @@ _NOMINATORS: Mapping[Nominator, str] = {
 }
 _OF_WORDS = ("bm25_full", "bm25_metadata_alone", "rarest_term")
 _OF_MEANING = ("cosine_metadata", "cosine_by_length", "cosine_examples", "stand_out")
+_ADVICE = {
+    "contradiction": "it names another version, or the other direction: name that of the request",
+    "hubness": "say what it does, rather than the many ways in which people may ask",
+}
 # Log-odds that are worth a word: less moves a score by two points at most.
 LEAST = 0.1
 _MOST_COMPARED, _MOST_WORDS, _QUOTED_CHARS = 4, 6, 100
@@ -273,11 +279,11 @@ def _advise_on_text(standing: Standing, document: Document, option: str) -> Iter
     if not (standing.nominators or standing.lacking):
         yield "if it is for such requests: say so in its description, which has nothing of this one"
         return
-    if standing.lacking and (not standing.has_rival or standing.behind(_OF_WORDS) >= LEAST):
+    if standing.lacking and _is_behind(standing, _OF_WORDS):
         words = listed(standing.lacking, _MOST_WORDS)
         body = f"; its body has {listed(standing.in_body, _MOST_WORDS)}" if standing.in_body else ""
         yield f"say in its name or description what the request says: {words}{body}"
-    if not standing.has_rival or standing.behind(_OF_MEANING) >= LEAST:
+    if _is_behind(standing, _OF_MEANING):
         if not document.examples:
             command = f"skillsearch enrich --pending {shlex.quote(standing.skill)}{option}"
             yield f"give it requests like this one as examples: {command}"
@@ -288,7 +294,8 @@ def _advise_on_text(standing: Standing, document: Document, option: str) -> Iter
         said = one_line(document.excluded, _QUOTED_CHARS)
         reason = f"its description says that it is not for {said!r}" if said else "the request does"
         yield f"let nothing exclude it: {reason}"
-    if standing.own("contradiction") <= -LEAST:
-        yield "it names another version, or the other direction: name that of the request"
-    if standing.own("hubness") <= -LEAST:
-        yield "say what it does, rather than the many ways in which people may ask"
+    yield from (advice for name, advice in _ADVICE.items() if standing.own(name) <= -LEAST)
+
+
+def _is_behind(standing: Standing, names: Sequence[str]) -> bool:
+    return not standing.has_rival or standing.behind(names) >= LEAST

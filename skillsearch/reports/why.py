@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
 from skillsearch.budget.costs import listed_skills, sources_of_index
 from skillsearch.budget.hosts import FATES, HOSTS, Fate, ListedSkill, list_in
 from skillsearch.errors import ParseError, SelectionError, SkillNotFoundError
@@ -29,15 +27,18 @@ from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.reports.audit_text import audit_text
-from skillsearch.reports.health import Check, describe_root
+from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.standing import Standing, check_standing, find_standing
+from skillsearch.reports.status import describe_root
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed, one_line
-from skillsearch.types import SHOWN_NAME_CHARS, Diagnostic, Record, Root, Selection, SkillFile
+from skillsearch.types.answers import Selection
+from skillsearch.types.json_values import Record
+from skillsearch.types.skills import SHOWN_NAME_CHARS, Diagnostic, Root, SkillFile
 
 _MOST_NAMED = 5
 # Files of skills that are read to learn their names, and folders that are looked into.
@@ -280,7 +281,7 @@ def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -
     family = None if number is None else family_of(store, number, store.shadowed)
     if family is None or number is None:
         return Check("copies", "ok", "it has no near-copies")
-    leader = int(store.families.leaders_of(np.array([number]))[0])
+    leader = store.families.leader_of(number)
     if leader == number or leader in store.left_out:
         return Check("copies", "ok", f"it stands for {family}: {family.names}")
     handle = index.handle(store[leader])

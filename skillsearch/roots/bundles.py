@@ -21,15 +21,14 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-from skillsearch.errors import RootError, UnreachableError
-from skillsearch.files.locks import locked
+from skillsearch.errors import RootError, UnreachableError, explained
+from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import is_racy
 from skillsearch.files.paths import printable
-from skillsearch.files.private import make_private
 from skillsearch.roots import lock, sources
-from skillsearch.setting_values import is_url
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import listed
-from skillsearch.types import SKILL_MD, FileStat
+from skillsearch.types.skills import SKILL_MD, FileStat
 
 LOCK_SECONDS = 300.0
 _MAX_TOLD = 5
@@ -101,29 +100,26 @@ def update(
         from skillsearch.roots.downloads import check_url
 
         check_url(source.removeprefix(sources.SKILL_SERVER))
-    try:
-        make_private(unpacked.parent)
-        with locked(unpacked.parent / "lock", LOCK_SECONDS):
-            for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
-                _settle(left, unpacked)
-                shutil.rmtree(left)
-            if only_mend and _intact(source, unpacked):
-                return
-            with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:
-                try:
-                    _renew(source, unpacked, name, Path(work), agree)
-                finally:
-                    _settle(Path(work), unpacked)
-    except TimeoutError as exc:
-        raise RootError(
-            f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
-            "process, or try again later."
-        ) from exc
-    except OSError as exc:
-        raise RootError(
-            f"{name} cannot be unpacked below {unpacked.parent}: {exc.strerror or exc}. "
-            "Fix that, or unpack it yourself and name the folder."
-        ) from exc
+    failed = explained(
+        RootError,
+        f"{name} cannot be unpacked below {unpacked.parent}: %s. "
+        "Fix that, or unpack it yourself and name the folder.",
+    )
+    busy = RootError(
+        f"{name}: another process has been unpacking it for {LOCK_SECONDS:g} s; stop that "
+        "process, or try again later."
+    )
+    with exclusive(unpacked.parent / "lock", LOCK_SECONDS, failed, busy):
+        for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+            _settle(left, unpacked)
+            shutil.rmtree(left)
+        if only_mend and _intact(source, unpacked):
+            return
+        with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:
+            try:
+                _renew(source, unpacked, name, Path(work), agree)
+            finally:
+                _settle(Path(work), unpacked)
 
 
 def _intact(source: str, unpacked: Path) -> sources.Downloaded | None:
@@ -157,15 +153,20 @@ def _renew(source: str, unpacked: Path, name: str, work: Path, agree: Agree | No
         logger.warning("Using the copy that was unpacked before: %s", exc)
         return
     is_same = new is None or (ready is not None and ready.sha256 == new.sha256)
-    if not is_same and not (work / _NEW).exists():
-        _unpack(work / "download", work / _NEW, source, name)
     folder = unpacked if is_same else work / _NEW
-    if (agree and not agree(unpacked if unpacked.exists() else None, folder)) or new is None:
+    if not folder.exists():
+        _unpack(work / "download", folder, source, name)
+    is_agreed = agree is None or agree(unpacked if unpacked.exists() else None, folder)
+    if new is None or not is_agreed:
         return
     record = asdict(replace(new, source=source, content=_digest(folder, unpacked)))
     (work / sources.READY).write_text(json.dumps(record), encoding="utf-8")
+    _put_in_place(work, folder, unpacked)
+
+
+def _put_in_place(work: Path, folder: Path, unpacked: Path) -> None:
     ready_file = unpacked.parent / sources.READY
-    if not is_same:
+    if folder != unpacked:
         _move_if_there(ready_file, work / _OLD_READY)
         _move_if_there(unpacked, work / _OLD)
         folder.rename(unpacked)

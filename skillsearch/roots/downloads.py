@@ -72,7 +72,7 @@ def fetch(
         if response.length:
             raise http.client.IncompleteRead(b"", response.length)
         # To be sent back later, unless missing or odd.
-        validators = (response.headers.get(name, "") for name in ("ETag", "Last-Modified"))
+        validators = map(response.headers.get, ("ETag", "Last-Modified"), ("", ""))
         etag, modified = (value if _VALIDATOR.fullmatch(value) else "" for value in validators)
         return Downloaded(digest.hexdigest(), etag, modified)
 

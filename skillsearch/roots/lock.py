@@ -9,13 +9,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
-from skillsearch import user_folders
-from skillsearch.errors import ConfigError, RootError
+from skillsearch.errors import ConfigError, RootError, explained
 from skillsearch.files.atomic_files import write_atomically
-from skillsearch.files.locks import locked
-from skillsearch.files.private import make_private
-from skillsearch.records import dataclass
-from skillsearch.types import Record
+from skillsearch.files.locks import exclusive
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import user_folders
+from skillsearch.types.json_values import Record
 
 VERSION = 1
 _MAX_BYTES = 16 << 20
@@ -84,18 +83,13 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
     Raises ConfigError for a broken file, RootError if another process keeps it or the disk is full.
     """
     path = lock_file()
-    try:
-        make_private(path.parent)
-        with locked(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS):
-            entries = read_lock()
-            before = dict(entries)
-            yield entries
-            if entries != before:
-                listed = [entries[source].to_dict() for source in sorted(entries)]
-                text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
-                write_atomically(path, f"{text}\n".encode())
-    except TimeoutError as exc:
-        raise RootError(f"Another process keeps {path}; stop it, or try again later.") from exc
-    except OSError as exc:
-        problem = f"{path} cannot be written: {exc.strerror or exc}. Correct that, and try again."
-        raise RootError(problem) from exc
+    failed = explained(RootError, f"{path} cannot be written: %s. Correct that, and try again.")
+    busy = RootError(f"Another process keeps {path}; stop it, or try again later.")
+    with exclusive(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS, failed, busy):
+        entries = read_lock()
+        before = dict(entries)
+        yield entries
+        if entries != before:
+            listed = [entries[source].to_dict() for source in sorted(entries)]
+            text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
+            write_atomically(path, f"{text}\n".encode())

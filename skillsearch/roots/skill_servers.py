@@ -16,11 +16,11 @@ from urllib.parse import unquote
 
 from skillsearch.errors import RootError, UnreachableError, require_installed, translated
 from skillsearch.files.paths import is_plain
-from skillsearch.json_values import list_of, objects_of, text_of
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SKILL_MD, JsonObject
+from skillsearch.types.json_values import JsonObject, list_of, objects_of, text_of
+from skillsearch.types.skills import SKILL_MD
 
 SECONDS = 120.0
 MAX_FILES, MAX_FILE_BYTES = 512, 16 << 20

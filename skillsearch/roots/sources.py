@@ -14,16 +14,16 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
-from skillsearch import user_folders
 from skillsearch.errors import RootError
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
-from skillsearch.json_values import checked, list_of, text_of
-from skillsearch.patterns import lazy_pattern
-from skillsearch.records import dataclass
-from skillsearch.setting_values import is_url
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import user_folders
+from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SKILL_MD, JsonObject
+from skillsearch.types.json_values import JsonObject, checked, list_of, text_of
+from skillsearch.types.skills import SKILL_MD
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
 """Endings of archive names, in any case; packagers of skills write zips that end in the last."""

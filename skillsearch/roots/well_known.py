@@ -20,7 +20,8 @@ from skillsearch.errors import RootError
 from skillsearch.roots.downloads import fetch
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import SKILL_MD, Json
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import SKILL_MD
 
 SCHEMA = "https://schemas.agentskills.io/discovery/0.2.0/schema.json"
 MAX_SKILLS, MAX_INDEX_BYTES, MAX_BYTES, MAX_SKILL_MD = 1_000, 4 << 20, 256 << 20, 1 << 20

@@ -18,7 +18,7 @@ from skillsearch.skills.frontmatter import Finding
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.markdown import paragraphs
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Skill
+from skillsearch.types.skills import Skill
 
 MAX_ID_CHARS = 200
 _MAX_TAG_CHARS = 4_096

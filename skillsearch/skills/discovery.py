@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.files.paths import is_plain, is_utf8, printable
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
-from skillsearch.types import (
+from skillsearch.types.skills import (
     SKILL_MD,
     SKILL_MD_NAMES,
     Diagnostic,
@@ -258,20 +258,12 @@ class _Walk:
         if folder.path in self.folders or folder.path == self._left_out:
             return
         skills: list[os.DirEntry[str]] = []
-        near = ""
+        near: list[str] = []
         try:
             # Stat first: a change while we list then shows as a newer time on the next walk.
             mtime_ns = os.stat(folder.path).st_mtime_ns  # noqa: PTH116 (twice as fast as Path.stat)
             self.folders[folder.path] = in_64_bits(mtime_ns)
-            with os.scandir(folder.path) as entries:
-                for entry in entries:
-                    name = entry.name
-                    if len(name) == len(SKILL_MD) and name.lower() == _LOWER:
-                        skills.append(entry)
-                    elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
-                        self._queue(folder, entry)
-                    elif name[:5].lower() == "skill" and name.lower() in _NEAR_NAMES:
-                        near = entry.path
+            self._sort_entries(folder, skills, near)
         except FileNotFoundError:
             self.folders.pop(folder.path, None)
         except OSError as error:
@@ -281,7 +273,21 @@ class _Walk:
             self._take_skill(folder, skills)
         elif near:
             message = "No host reads this file as a skill; if it is meant as one, name it SKILL.md."
-            self._report("file-name-near", "warning", near, message)
+            self._report("file-name-near", "warning", near[-1], message)
+
+    def _sort_entries(
+        self, folder: _Folder, skills: list[os.DirEntry[str]], near: list[str]
+    ) -> None:
+        """Queue the folders in a folder; add to the files that are, or nearly are, a SKILL.md."""
+        with os.scandir(folder.path) as entries:
+            for entry in entries:
+                name = entry.name
+                if len(name) == len(SKILL_MD) and name.lower() == _LOWER:
+                    skills.append(entry)
+                elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
+                    self._queue(folder, entry)
+                elif name[:5].lower() == "skill" and name.lower() in _NEAR_NAMES:
+                    near.append(entry.path)
 
     def _queue(self, folder: _Folder, entry: os.DirEntry[str]) -> None:
         """Queue a subfolder, or a link to one, unless a rule leaves it out."""

@@ -16,11 +16,12 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.text.tables import read_tables
-from skillsearch.types import Diagnostic, Json
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import Diagnostic
 
 MAX_FILE_BYTES = 1 << 20
 MAX_QUERIES = 2_000  # of one skill
@@ -247,8 +248,7 @@ def _named_skills(key: str, value: Json, owner: str) -> list[str] | None:
         return None
     if key in _KEYS["output-too"] and max(map(len, map(str.split, names)), default=0) > 1:
         return None
-    words = ((name, _fold(name)) for name in names)
-    return [owner if word in _YES else name for name, word in words if word not in _NOBODY]
+    return [owner if _fold(name) in _YES else name for name in names if _fold(name) not in _NOBODY]
 
 
 def _first_text(fields: Mapping[str, Json], keys: Iterable[str]) -> str:

@@ -23,15 +23,15 @@ from typing import NamedTuple, Self, get_args
 
 import xxhash
 
-from skillsearch import user_folders
 from skillsearch.errors import SkillError, reason_of
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
-from skillsearch.json_values import list_of
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import user_folders
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible
-from skillsearch.types import Example, ExampleSource, FileStat, Json, SkillMetadata
+from skillsearch.types.json_values import Json, list_of
+from skillsearch.types.skills import Example, ExampleSource, FileStat, SkillMetadata
 
 PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
 MAX_EXAMPLES = 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from skillsearch.hosts.table import hidden_folders
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 
 _OF_COLLECTIONS = frozenset(
     ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from skillsearch.errors import ParseError
-from skillsearch.patterns import lazy_pattern
-from skillsearch.types import Diagnostic, Json, JsonObject, Severity
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.types.json_values import Json, JsonObject
+from skillsearch.types.skills import Diagnostic, Severity
 
 MAX_FRONTMATTER_BYTES = 64 * 1024
 MAX_DEPTH = 16

@@ -10,29 +10,21 @@ import json
 import re
 import textwrap
 from collections.abc import Callable
+from itertools import chain
 
-from skillsearch.patterns import lazy_pattern
-from skillsearch.skills.frontmatter import (
-    Fields,
-    Finding,
-    Loaded,
-    entries,
-    usual_type,
-    well_formed,
-)
-from skillsearch.skills.metadata import (
-    NESTING_KEYS,
-    TAG_KEYS,
-    TRIGGER_KEYS,
-    as_text,
-    plain_key,
-)
-from skillsearch.types import Json
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.skills.frontmatter import Fields, Finding, Loaded, entries, usual_type, well_formed
+from skillsearch.skills.metadata import NESTING_KEYS, TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
+from skillsearch.types.json_values import Json
 
 _NAMING_KEYS = ("name", "description")
 _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
 _NESTING_KEYS = (*NESTING_KEYS, *_PHRASE_KEYS)
 _TEXT_KEYS = (*_NAMING_KEYS, "whentouse", *_PHRASE_KEYS)
+_ALONE: dict[str, bool | None] = {**dict.fromkeys(_PHRASE_KEYS), "description": True, "": True}
+"""Whether a comment that is all there is beside a key is text; None if that cannot be known."""
+_BEHIND_TEXT: dict[str, bool | None] = dict.fromkeys((*_NAMING_KEYS, "whentouse"))
+"""The same behind a text."""
 _SHOWN_CHARS = 60
 _SLUG = lazy_pattern(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
@@ -99,7 +91,7 @@ def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
     """Return the value that was meant, and what is odd about it; an item of a list has no key."""
     if isinstance(value, list) and len(items := _items(written)) == len(value):
         pairs = [_mend("", item, text) for item, text in zip(value, items, strict=True)]
-        return [item for item, _ in pairs], [finding for _, some in pairs for finding in some]
+        return [item for item, _ in pairs], list(chain.from_iterable(some for _, some in pairs))
     written, problems = written.strip(), []
     plain = _COMMENT.split(written, 1)[0].rstrip()
     if key in _NAMING_KEYS and (kind := _type_beside_text(value, plain)):
@@ -161,14 +153,13 @@ def _is_text(comment: str, before: str, key: str) -> bool | None:
     is_word, is_below = _HASH_WORD.match(comment), "\n" in gap
     if is_below and _COMMENTED_OUT.match(comment):
         return False
-    if not text:  # beside another key, it may say what to write there
-        is_phrase = is_word and key in _PHRASE_KEYS
-        return None if is_phrase else bool(is_word) and key in {"description", ""}
+    if not text:
+        return _ALONE.get(key, False) if is_word else False
     if key == "name" and _SLUG.fullmatch(text):
         return None if is_word else False
     if _is_open(text) or (is_word and (is_below or gap == " ")):
         return True
-    return None if key in {*_NAMING_KEYS, "whentouse"} else False
+    return _BEHIND_TEXT.get(key, False)
 
 
 def _is_open(text: str) -> bool:

@@ -7,13 +7,14 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from skillsearch.errors import ParseError, VersionConstraintError
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line, shorten
-from skillsearch.types import MAX_NAME_CHARS, Json, Severity, SkillMetadata
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import MAX_NAME_CHARS, Severity, SkillMetadata
 
 # By the specification, as `MAX_NAME_CHARS` is.
 MAX_DESCRIPTION_CHARS = 1024

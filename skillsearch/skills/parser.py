@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from skillsearch.errors import ParseError
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
@@ -24,7 +24,8 @@ from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, opening_of, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.text.encodings import decode
-from skillsearch.types import STRICT, Diagnostic, Json, Skill
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import STRICT, Diagnostic, Skill
 
 _UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _BEGIN = "begin it with a '---' line, name and description, and another '---' line."

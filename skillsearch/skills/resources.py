@@ -28,10 +28,10 @@ from skillsearch.files.openat import (
     using,
 )
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
-from skillsearch.types import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity
+from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024

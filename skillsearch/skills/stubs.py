@@ -14,10 +14,10 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from skillsearch.errors import SkillError
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.resources import list_files, read_with_status, without_inner
 from skillsearch.text.tokenizer import BIGRAM_SCRIPTS
-from skillsearch.types import FileStat
+from skillsearch.types.skills import FileStat
 
 _STUB_WORDS = 300
 """With the frontmatter, which has some 50."""

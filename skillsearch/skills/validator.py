@@ -20,7 +20,7 @@ from skillsearch.skills.parser import decode_skill_md, parse_skill, repair_mappi
 from skillsearch.skills.resources import list_files, read_skill_md
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import counted
-from skillsearch.types import SKILL_MD, SKILL_MD_NAMES, Diagnostic
+from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, Diagnostic
 
 FIELDS = ("allowed-tools", "compatibility", "description", "license", "metadata", "name")
 """The fields that the specification knows."""

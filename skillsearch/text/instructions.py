@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import visible
 from skillsearch.text.tables import as_expression, read_tables
 from skillsearch.text.tokenizer import normalized
-from skillsearch.types import Severity
+from skillsearch.types.skills import Severity
 
 _TABLES = read_tables(Path(__file__).with_name("instruction_words.txt"))
 _SPACELESS = ("ja", "ko", "zh")

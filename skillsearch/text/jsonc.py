@@ -6,8 +6,8 @@ import json
 import re
 from collections import Counter
 
-from skillsearch.patterns import lazy_pattern
-from skillsearch.types import Json, JsonObject
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.types.json_values import Json, JsonObject
 
 # What is not closed runs to the end of its line, or of the text, so that no search starts anew.
 _TOKEN = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)

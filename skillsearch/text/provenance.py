@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types import MOST_NAMED, SHOWN_NAME_CHARS, Hit
+from skillsearch.types.answers import MOST_NAMED, Hit
+from skillsearch.types.skills import SHOWN_NAME_CHARS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skillsearch.types import Root, Trust
+    from skillsearch.types.skills import Root, Trust
 
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""

@@ -12,10 +12,10 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 
 if TYPE_CHECKING:
-    from skillsearch.types import Json
+    from skillsearch.types.json_values import Json
 
 _BREAK = "\r\x0b\x0c\x85\u2028\u2029"
 _CONTROLS = "\x00-\x08\x0e-\x1f\x7f-\x9f"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
-from skillsearch.types import Face
+from skillsearch.types.answers import Face
 
 BOUNDS: Mapping[Face, float] = MappingProxyType(
     {"list": 0.3, "prompt": 0.3, "terminal": 0.2, "page": 0.1}

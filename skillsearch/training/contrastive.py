@@ -19,9 +19,9 @@ from skillsearch.embedders.embedding import Role, head_of
 from skillsearch.embedders.unigram import BEGIN, END
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
-from skillsearch.training.run_state import RunState, arrays_of, load_checkpoint, save_checkpoint
+from skillsearch.training.run_state import RunState, arrays_of, save_checkpoint
 from skillsearch.training.torch_bert import TorchBert, torch
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 if TYPE_CHECKING:
     from skillsearch.embedders.torch_runtime import Tensor
@@ -117,8 +117,7 @@ def train(
     """
     run = _Run(begin, plan, settings)
     key = run.key()
-    if checkpoints and (state := load_checkpoint(checkpoints, key)):
-        run.restore(state)
+    run.resume(checkpoints, key)
     is_last = run.is_over()
     with _first_interrupt() as interrupted:
         while not is_last:

@@ -27,9 +27,9 @@ from skillsearch.readers.reader import (
     encode_pair,
 )
 from skillsearch.training.bert_weights import BertWeights
-from skillsearch.training.run_state import RunState, arrays_of, load_checkpoint, save_checkpoint
+from skillsearch.training.run_state import RunState, arrays_of, save_checkpoint
 from skillsearch.training.torch_bert import TorchBert, put, torch
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 if TYPE_CHECKING:
     from skillsearch.embedders.torch_runtime import Tensor
@@ -191,8 +191,11 @@ class TorchReader:
 
 def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
     """Return the pairs of groups, and of their twins, in the order of their logits."""
-    every = (member for group in groups for member in group.read_together)
-    return [(member.request, text) for member in every for text in member.texts]
+    return [(member.request, text) for member in _members(groups) for text in member.texts]
+
+
+def _members(groups: Sequence[Group]) -> list[Group]:
+    return [member for group in groups for member in group.read_together]
 
 
 def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings) -> Tensor:
@@ -203,7 +206,7 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
     that fits one of them better (RankNet, Burges et al., 2005); a group without a fitting skill has
     the first alone.
     """
-    every = [member for group in groups for member in group.read_together]
+    every = _members(groups)
     targets = [torch.tensor([TARGETS[grade] for grade in member.grades]) for member in every]
     parts = logits.split([len(member.texts) for member in every])
     loss = functional.binary_cross_entropy_with_logits(logits, torch.cat(targets))
@@ -235,7 +238,7 @@ def _level_loss(groups: Sequence[Group], logits_of: Mapping[int, Tensor]) -> Ten
             if grade == wanted
         ]
 
-    fit = graded((member for group in groups for member in group.read_together), 2)
+    fit = graded(_members(groups), 2)
     seem = graded((twin for group in groups for twin in group.twins), 0)
     if not fit or not seem:
         return torch.zeros(())
@@ -285,13 +288,12 @@ def train_reader(
     plan = list(_batches(groups, settings))
     run = _Run(begin, settings, len(plan))
     key = repr((settings, [group.request for group in plan[-1]]))
-    if checkpoints and (state := load_checkpoint(checkpoints, key)):
-        run.restore(state)
+    run.resume(checkpoints, key)
     for step, batch in enumerate(plan[run.step :], start=run.step + 1):
         run.take(batch)
         is_last = step in (len(plan), settings.last_step) or time.monotonic() > deadline
-        if check and (is_last or step % settings.check_every == 0):
-            run.look(check)
+        if check:
+            run.look(check, is_last=is_last)
         if checkpoints and (is_last or step % settings.save_every == 0):
             save_checkpoint(checkpoints, key, run.state())
         if progress:
@@ -334,8 +336,10 @@ class _Run(RunState):
             for name, parameter in self.trained.items():
                 self._means[name].lerp_(parameter, 1.0 - past)
 
-    def look(self, check: Callable[[Read], float]) -> None:
-        """Validate the mean of the weights, and keep it if it is the best."""
+    def look(self, check: Callable[[Read], float], *, is_last: bool) -> None:
+        """Validate the mean of the weights if it is time to, and keep it if it is the best."""
+        if not is_last and self.step % self._settings.check_every:
+            return
         held = _copies(self.trained)
         put(self.trained, self._means)
         value = check(self._reader.read)

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from skillsearch.evaluation.answering import answer_all
 from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.jobs import Job, answer_all
-from skillsearch.evaluation.report import SIGNIFICANT, system_means
-from skillsearch.evaluation.types import Collection, Comparison, SystemAnswers, SystemSpec
-from skillsearch.types import JsonObject, Progress, System
+from skillsearch.evaluation.reporting.report import SIGNIFICANT, system_means
+from skillsearch.evaluation.types import Collection, Comparison, Job, SystemAnswers, SystemSpec
+from skillsearch.types.answers import System
+from skillsearch.types.indexing import Progress
+from skillsearch.types.json_values import JsonObject
 
 MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"

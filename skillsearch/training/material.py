@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.embedders.embedding import Role
 from skillsearch.errors import SkillError, TrainingError
 from skillsearch.evaluation.collection import load_collection
@@ -29,13 +28,14 @@ from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing.reading import read_file
 from skillsearch.index.request import resolve_roots
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files
 from skillsearch.skills.resources import read_file as read_skill_file
 from skillsearch.text.requests import fold_blanks, fold_words
 from skillsearch.training.plan import QueryRows, distinct_skills, has_texts
 from skillsearch.training.queries import MinedSkill, SkillText, opening, without_name
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 LEAST_SKILLS = 50
 """With fewer, telling the skills of a batch apart teaches nothing, and the few queries that can be

@@ -16,7 +16,7 @@ from skillsearch.embedders.word_table import WORDS_NAME, WordTable
 from skillsearch.errors import EmbedderError, TrainingError, explained
 from skillsearch.readers.reader import PACKAGED_SPEC
 from skillsearch.training.bert_weights import BertWeights
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json
 
 Stem: TypeAlias = Literal["model", "reader"]
 """What the files of a model are named after: an embedder's, or a reader's."""

@@ -15,7 +15,6 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import SkillSearchError, TrainingError
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import load_collection
@@ -30,6 +29,7 @@ from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, shown
 from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED_SPEC, STEM, Reader, load_reader
+from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.cross_encoder import (
     Group,
@@ -55,7 +55,8 @@ from skillsearch.training.tuning import (
     notes_on_lost,
     unfinished,
 )
-from skillsearch.types import Progress, SearchResult
+from skillsearch.types.answers import SearchResult
+from skillsearch.types.indexing import Progress
 
 LEAST_JUDGED = 30  # fewer requests teach nothing and tell no gain from chance
 SETTINGS = ReaderSettings(epochs=4.0, learning_rate=2e-5, head_rate=2.0)

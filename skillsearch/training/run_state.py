@@ -115,6 +115,11 @@ class RunState:
                 arrays[f"moments/{number}/{name}"] = array
         return arrays
 
+    def resume(self, folder: Path | None, key: str) -> None:
+        """Go on from the checkpoint of the same run, if there is one."""
+        if folder and (arrays := load_checkpoint(folder, key)):
+            self.restore(arrays)
+
     def restore(self, arrays: Arrays) -> None:
         """Go on from what `state` returned."""
         for part, named in self.parts.items():

@@ -27,7 +27,8 @@ from skillsearch.training.gains import Measured, decide, measure_both
 from skillsearch.training.material import LOOKED_AT, Material, read_judged, read_library
 from skillsearch.training.model_folders import begin_weights, export, folder_of, texts_beside
 from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
-from skillsearch.types import JsonObject, Progress
+from skillsearch.types.indexing import Progress
+from skillsearch.types.json_values import JsonObject
 
 if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained

@@ -11,9 +11,9 @@ from skillsearch.errors import SelectionError
 from skillsearch.index.documents import Document
 from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.patterns import lazy_pattern
+from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Selection
+from skillsearch.types.answers import Selection
 
 SHOWN = 4
 _TRIED = 12  # skills; each costs a search

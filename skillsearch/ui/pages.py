@@ -14,13 +14,13 @@ from urllib.parse import quote
 from skillsearch.budget.costs import MeasuredSkill, measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
-from skillsearch.config import Settings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.index.documents import Document
+from skillsearch.index.freshness import MAX_AGE, Freshness
 from skillsearch.index.indexing.reading import skipped
-from skillsearch.index.opening import MAX_AGE, Freshness, answer_queries, near_names
+from skillsearch.index.opening import answer_queries, near_names
 from skillsearch.index.relatives import MOST_LISTED
 from skillsearch.index.scope import everywhere, folders_of, from_folders
 from skillsearch.index.search.options import SearchOptions
@@ -29,11 +29,13 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
+from skillsearch.settings.config import Settings
 from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types import LAST_SECOND, Diagnostic, Family, Hit, Relative, Selection, SkillFile
+from skillsearch.types.answers import Family, Hit, Relative, Selection
+from skillsearch.types.skills import LAST_SECOND, Diagnostic, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 

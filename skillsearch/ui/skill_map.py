@@ -17,13 +17,12 @@ from skillsearch.files.private import make_private
 from skillsearch.index.dense.likeness import confusable_from
 from skillsearch.index.documents import Document
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.json_values import object_of
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.skills.folders import repository_of
 from skillsearch.text.safe_text import one_line
-from skillsearch.types import Json
+from skillsearch.types.json_values import Json, object_of
 from skillsearch.ui.islands import Island, Named, find_islands
 from skillsearch.ui.projection import Projection, neighbours, project
-from skillsearch.user_folders import cache_dir
 
 logger = logging.getLogger(__name__)
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from skillsearch.json_values import checked, list_of, object_of
-from skillsearch.types import LAST_SECOND, Json, JsonObject
+from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of
+from skillsearch.types.skills import LAST_SECOND
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -23,17 +23,10 @@ from skillsearch.files.openat import READ_FLAGS
 from skillsearch.files.own_folder import user_key
 from skillsearch.files.private import make_private
 from skillsearch.hosts.folders import project_of
-from skillsearch.types import SearchResult
-from skillsearch.usage.events import (
-    MAX_TEXT_CHARS,
-    Event,
-    Offer,
-    is_request,
-    packed,
-    read_line,
-)
+from skillsearch.settings.user_folders import data_dir
+from skillsearch.types.answers import SearchResult
+from skillsearch.usage.events import MAX_TEXT_CHARS, Event, Offer, is_request, packed, read_line
 from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, Usage
-from skillsearch.user_folders import data_dir
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from skillsearch.config import Settings
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.types import SearchResult, Selection
+    from skillsearch.settings.config import Settings
+    from skillsearch.types.answers import SearchResult, Selection
     from skillsearch.usage.log import Origin, UsageLog
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, filterfalse
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skillsearch.records import dataclass
-from skillsearch.types import Record
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.json_values import Record
 from skillsearch.usage.events import Event, unpacked
 from skillsearch.usage.support import ALIKE
 
@@ -103,8 +103,8 @@ class UsageReport(Record):
             loads=len(loads),
             pins=sum(event.kind == "pin" for event in events),
             with_text=sum(bool(event.text) for event in events),
-            never_offered=names.of(skill for skill in skills if skill not in offered),
-            never_loaded=names.of(skill for skill in skills if skill not in loaded),
+            never_offered=names.of(filterfalse(offered.__contains__, skills)),
+            never_loaded=names.of(filterfalse(loaded.__contains__, skills)),
             passed_over=tuple(
                 PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
             ),
@@ -191,13 +191,14 @@ def _gaps(
     rows = unpacked([event.vector for event in left])
     groups = _grouped(rows, alike)
     near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
-    gaps = []
-    for group, name in zip(groups, near, strict=True):
-        group_events = [left[row] for row in group]
-        texts = tuple(event.text for event in group_events if event.text)[:SHOWN_TEXTS]
-        count = sum(times[event.request_id] for event in group_events)
-        gaps.append(Gap(count, len(group), name, texts))
+    pairs = zip(groups, near, strict=True)
+    gaps = (_gap([left[row] for row in group], times, name) for group, name in pairs)
     return sorted(gaps, key=lambda gap: -gap.times)
+
+
+def _gap(events: Sequence[Event], times: Mapping[str, int], name: str) -> Gap:
+    texts = tuple(event.text for event in events if event.text)[:SHOWN_TEXTS]
+    return Gap(sum(times[event.request_id] for event in events), len(events), name, texts)
 
 
 def _shadow(requests: Sequence[Event], loads: Sequence[Event], names: _Names) -> list[Shadow]:

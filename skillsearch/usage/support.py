@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.usage.events import Event, unpacked
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from skillsearch.agents.prompt import (
 )
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.safe_text import one_line, shorten, visible
-from skillsearch.types import OVERVIEW_FORMATS, SHOWN_NAME_CHARS
+from skillsearch.types.skills import OVERVIEW_FORMATS, SHOWN_NAME_CHARS
 
 TEA = PromptSkill("tea-timer", "Times tea. Use for brewing.", "/skills/tea-timer/SKILL.md")
 LEMON = PromptSkill("lemons", "Squeezes lemons.")

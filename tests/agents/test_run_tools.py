@@ -10,7 +10,6 @@ from skillsearch.agents.arguments import checked
 from skillsearch.agents.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, RunArgs
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import (
@@ -20,7 +19,8 @@ from skillsearch.execution.types import (
     OutputSpec,
     RunRequest,
 )
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MIB = 1 << 20

@@ -9,7 +9,8 @@ from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets import context
 from skillsearch.agents.toolsets.chunks import SkillManager
-from skillsearch.agents.toolsets.environments import Environment, ServerEnvironment
+from skillsearch.agents.toolsets.environments import Environment
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.library.skill_library import SkillLibrary

@@ -3,7 +3,7 @@
 import pytest
 
 from skillsearch.index.documents import Document
-from skillsearch.types import Example
+from skillsearch.types.skills import Example
 
 
 @pytest.fixture

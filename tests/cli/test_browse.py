@@ -20,7 +20,7 @@ from skillsearch.budget.costs import report_budget
 from skillsearch.budget.tables import levels
 from skillsearch.cli import tables
 from skillsearch.cli.tables import print_hits
-from skillsearch.types import Family, Hit, Relative, SearchResult
+from skillsearch.types.answers import Family, Hit, Relative, SearchResult
 
 HOSTILE = (
     "Red \x1b[31m\x1b]0;title\x07 \u202egnp.exe\u202c \u200b[bold]loud[/bold] \U000e0041\nnext"

@@ -13,8 +13,8 @@ from skillsearch.files.own_folder import own_folder
 from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
 from skillsearch.roots.bundles import local_root
 from skillsearch.roots.sources import folder_of
+from skillsearch.settings.user_folders import cache_dir, default_index_dir, index_dir_for
 from skillsearch.text.safe_text import visible
-from skillsearch.user_folders import cache_dir, default_index_dir, index_dir_for
 
 SKILL = "---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
 

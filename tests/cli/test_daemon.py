@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from skillsearch.cli.query import ask_daemon
-from skillsearch.config import load_settings
 from skillsearch.daemon import client, server
 from skillsearch.index.search.options import SearchOptions
+from skillsearch.settings.config import load_settings
 
 pytestmark = pytest.mark.slow
 

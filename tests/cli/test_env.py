@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 from jsonschema import Draft202012Validator
 
-from skillsearch.agents.toolsets.environments import ServerEnvironment
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.cli.app import app
 
 

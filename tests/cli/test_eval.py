@@ -9,8 +9,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skillsearch import __version__
-from skillsearch.environ import install_extra
 from skillsearch.evaluation.runs import MEASURES
+from skillsearch.settings.environ import install_extra
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
 HIDDEN = "\x1b[2J\u202e"

@@ -17,7 +17,7 @@ import pytest
 
 import skillsearch
 from skillsearch.errors import CacheError
-from skillsearch.types import Explanation, Hit, SearchResult
+from skillsearch.types.answers import Explanation, Hit, SearchResult
 
 pyte = pytest.importorskip("pyte")
 pytest.importorskip("prompt_toolkit")

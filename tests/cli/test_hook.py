@@ -14,7 +14,7 @@ import pytest
 from skillsearch.cli.hosts import hook as prompt_hook
 from skillsearch.daemon import client
 from skillsearch.daemon.answers import Answers
-from skillsearch.environ import variables
+from skillsearch.settings.environ import variables
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 HOSTS = ["claude-code", "codex", "gemini", None]
@@ -346,7 +346,12 @@ def test_a_warm_hook_imports_next_to_nothing(hook):
     modules = set(done.stderr.decode().split())
     assert b"brew-coffee" in done.stdout
     heavy = {"click", "numpy", "pydantic", "subprocess", "dataclasses", "typing", "platformdirs"}
-    assert not modules & {*heavy, "skillsearch.types", "skillsearch.config", "skillsearch.cli.app"}
+    assert not modules & {
+        *heavy,
+        "skillsearch.types",
+        "skillsearch.settings.config",
+        "skillsearch.cli.app",
+    }
 
 
 def test_a_host_that_does_not_close_stdin_waits_two_seconds(here):

@@ -11,7 +11,7 @@ import pytest
 
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.request import IndexRequest
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"

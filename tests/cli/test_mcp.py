@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.environ import install_extra
 from skillsearch.errors import ConfigError
 from skillsearch.mcp_server.token_file import mcp_token
+from skillsearch.settings.environ import install_extra
 
 
 @pytest.mark.parametrize(

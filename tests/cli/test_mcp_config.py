@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from skillsearch.cli.hosts import hook
-from skillsearch.environ import install_extra
 from skillsearch.files.own_folder import own_folder
 from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS
 from skillsearch.hosts.files import host_file
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.environ import install_extra
+from skillsearch.settings.user_folders import cache_dir
 
 
 @pytest.fixture

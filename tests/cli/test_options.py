@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner
 
 import skillsearch
-from skillsearch import config
 from skillsearch.cli import options
 from skillsearch.cli.app import app
 from skillsearch.cli.commands import COMMANDS
+from skillsearch.settings import config
 
 CHECKOUT = Path(skillsearch.__file__).parents[1]
 

@@ -11,9 +11,9 @@ import pytest
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types import Explanation
-from skillsearch.user_folders import cache_dir
+from skillsearch.types.answers import Explanation
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(
     os.geteuid() == 0, reason="root reads whatever the permissions say"

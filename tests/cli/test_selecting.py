@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from skillsearch.config import load_settings
 from skillsearch.daemon.answers import Answers
-from skillsearch.environ import variables
 from skillsearch.index.scope import without_scope
-from skillsearch.user_folders import user_file
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.environ import variables
+from skillsearch.settings.user_folders import user_file
 
 TEA = "steep green tea at the right temperature"
 

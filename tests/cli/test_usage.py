@@ -5,9 +5,9 @@ import json
 import pytest
 
 from skillsearch.cli import app, options
-from skillsearch.config import load_settings
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.user_folders import data_dir, user_file
 from skillsearch.usage.log import UsageLog
-from skillsearch.user_folders import data_dir, user_file
 
 REQUEST = "steep green tea"
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.environ import install_extra
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.settings.environ import install_extra
 
 PROGRAM = [sys.executable, "-m", "skillsearch"]
 

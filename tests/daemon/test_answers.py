@@ -12,7 +12,6 @@ from skillsearch.daemon.answers import MAX_INDEXES, Answers, WarmIndexes
 from skillsearch.daemon.client import read_search
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.environ import variables
 from skillsearch.errors import (
     ConfigError,
     DaemonError,
@@ -21,12 +20,13 @@ from skillsearch.errors import (
     QueryError,
 )
 from skillsearch.files.own_folder import own_folder
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.environ import variables
+from skillsearch.settings.user_folders import cache_dir
 
 
 @pytest.fixture

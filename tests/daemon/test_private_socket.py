@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from skillsearch import environ
 from skillsearch.daemon import client, server
 from skillsearch.errors import DaemonError
+from skillsearch.settings import environ
 
 NEEDS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
 NOBODY = 65_534

@@ -12,7 +12,7 @@ from skillsearch.agents.session import SkillSession
 from skillsearch.agents.toolsets import chunks, context, environments, skills_manager, workspace
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 HERE = Path(__file__).parent

@@ -12,12 +12,8 @@ from pydantic import BaseModel
 
 from skillsearch.agents.tool import ToolResult
 from skillsearch.agents.toolsets import chunks, context, skills_manager
-from skillsearch.agents.toolsets.environments import (
-    Environment,
-    ServerEnvironment,
-    SkillInfo,
-    SkillLoader,
-)
+from skillsearch.agents.toolsets.environments import Environment, SkillInfo, SkillLoader
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
 REQUIRED = inspect.Parameter.empty
 

@@ -14,7 +14,7 @@ import pytest
 from skillsearch.embedders import embedding_cache
 from skillsearch.embedders.embedding import text_key
 from skillsearch.embedders.embedding_cache import FILE, FOLDER, EmbeddingCache
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 DIMENSIONS = 8
 FINGERPRINT = "0123456789abcdef"

@@ -9,7 +9,7 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.comparison import compare, interval
-from skillsearch.evaluation.report import mean_systems, report_dict
+from skillsearch.evaluation.reporting.report import mean_systems, report_dict
 from skillsearch.evaluation.runs import MEASURES, measure
 from skillsearch.evaluation.types import (
     Collection,

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import (
     digest,
@@ -19,6 +18,7 @@ from skillsearch.evaluation.collection import (
     save_collection,
 )
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
+from skillsearch.settings.config import MAX_QUERY_CHARS
 
 FILES = {
     "corpus.jsonl": '{"_id": "pdf", "name": "fill-pdf", "description": "Forms.", "body": "#"}\n'

@@ -13,10 +13,10 @@ from rich.console import Console
 from skillsearch.cli.tables import print_blocks
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
-from skillsearch.evaluation.history import read_history
-from skillsearch.evaluation.page import render_page
-from skillsearch.evaluation.report import Outcome
-from skillsearch.evaluation.tables import outcome_blocks
+from skillsearch.evaluation.reporting.history import read_history
+from skillsearch.evaluation.reporting.page import render_page
+from skillsearch.evaluation.reporting.report import Outcome
+from skillsearch.evaluation.reporting.tables import outcome_blocks
 
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"
 QUERIES = 40

@@ -4,12 +4,14 @@ import pytest
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import load_collection, save_collection
-from skillsearch.evaluation.jobs import Job, evaluate, load_jobs, make_own_job, parse_systems
-from skillsearch.evaluation.page import save_page
-from skillsearch.evaluation.report import Outcome
+from skillsearch.evaluation.jobs import evaluate, load_jobs, make_own_job
+from skillsearch.evaluation.reporting.page import save_page
+from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.runs import save_runs
+from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import (
     Collection,
+    Job,
     JudgedDocument,
     JudgedQuery,
     SystemAnswers,

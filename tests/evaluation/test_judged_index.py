@@ -9,8 +9,8 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
-from skillsearch.evaluation.jobs import parse_systems
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
+from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, SystemSpec
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex

@@ -8,7 +8,7 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.own_skills import KINDS, own_collection
 from skillsearch.evaluation.types import JudgedDocument
-from skillsearch.types import Skill, SkillMetadata
+from skillsearch.types.skills import Skill, SkillMetadata
 
 
 def make(folder, name=None, description="Does things.", body=""):

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.evaluation.own_skills import MAX_PER_KIND, common_headings, known_item_queries
-from skillsearch.types import Skill, SkillMetadata
+from skillsearch.types.skills import Skill, SkillMetadata
 
 
 def make(body="", description="Brews.", name="brew-coffee", **fields):

@@ -12,8 +12,8 @@ from itertools import pairwise
 
 import pytest
 
-from skillsearch.evaluation.page import render_page
-from skillsearch.evaluation.report import headline
+from skillsearch.evaluation.reporting.page import render_page
+from skillsearch.evaluation.reporting.report import headline
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 pytestmark = pytest.mark.slow

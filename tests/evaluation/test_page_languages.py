@@ -6,7 +6,7 @@ from html import unescape
 
 import pytest
 
-from skillsearch.evaluation.page import page_templates
+from skillsearch.evaluation.reporting.page import page_templates
 
 language_section = page_templates().get_template("pieces.html").module.languages
 HOSTILE = "<script>alert(1)</script>\"'\u202e\x1b[31m"

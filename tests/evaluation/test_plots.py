@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import pytest
 
 from skillsearch.errors import MissingDependencyError
-from skillsearch.evaluation.plots import (
+from skillsearch.evaluation.reporting.plots import (
     inline_svg,
     plot_history,
     plot_measures,

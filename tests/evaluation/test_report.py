@@ -5,9 +5,9 @@ from dataclasses import replace
 
 from skillsearch.evaluation.assess import assess, assess_kinds
 from skillsearch.evaluation.confusables import confusables
-from skillsearch.evaluation.report import Outcome, report_dict, shortfalls
+from skillsearch.evaluation.reporting.report import Outcome, report_dict, shortfalls
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
-from skillsearch.types import Diagnostic
+from skillsearch.types.skills import Diagnostic
 
 COLLECTION = Collection(
     name="own skills",

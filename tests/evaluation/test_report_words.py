@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.report import (
+from skillsearch.evaluation.reporting.report import (
     VERDICTS,
     against_baseline,
     answers_said,

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.evaluation.assess import assess
-from skillsearch.evaluation.report import report_dict
+from skillsearch.evaluation.reporting.report import report_dict
+from skillsearch.evaluation.reporting.tables import states
 from skillsearch.evaluation.states import DEPTH, assess_states
-from skillsearch.evaluation.tables import states
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces.workspace import Workspace
 
 PACKAGE = str(Path(skillsearch.__file__).parents[1])
 CALLER = """if True:
     import sys
     from pathlib import Path
-    from skillsearch.execution.container import ContainerExecutor
-    from skillsearch.execution.local import LocalExecutor
-    from skillsearch.execution.namespace import NamespaceExecutor
+    from skillsearch.execution.isolation.container import ContainerExecutor
+    from skillsearch.execution.isolation.local import LocalExecutor
+    from skillsearch.execution.isolation.namespace import NamespaceExecutor
     from skillsearch.execution.types import Program
     folder, script = Path(sys.argv[1]), sys.argv[2]
     program = Program(("bash", "-c", script), folder, folder, {{"PATH": "/usr/bin:/bin"}})
@@ -92,7 +92,7 @@ def open_package():
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="skillsearch-test-") as name:
         folder = Path(name)
         folder.chmod(0o755)
-        for pattern in ("*.py", "*/*.py", "*/*.txt", "*/*.toml"):
+        for pattern in ("*.py", "*/*.py", "*/*/*.py", "*/*.txt", "*/*/*.txt", "*/*.toml"):
             for file in package.glob(pattern):
                 copy = folder / "skillsearch" / file.relative_to(package)
                 copy.parent.mkdir(mode=0o755, parents=True, exist_ok=True)

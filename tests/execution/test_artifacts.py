@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
-from skillsearch.execution.artifacts import Artifact, FolderArtifacts, parse_ref
 from skillsearch.execution.types import ArtifactRef
+from skillsearch.execution.workspaces.artifacts import Artifact, FolderArtifacts, parse_ref
 
 
 @pytest.fixture
@@ -252,7 +252,7 @@ def test_savers_at_the_same_time_get_different_versions(store):
 def test_a_saver_that_is_killed_leaves_whole_versions_only(store, tmp_path):
     script = (
         "import sys; from pathlib import Path\n"
-        "from skillsearch.execution.artifacts import FolderArtifacts\n"
+        "from skillsearch.execution.workspaces.artifacts import FolderArtifacts\n"
         "store = FolderArtifacts(Path(sys.argv[1]))\n"
         "while True: print(store.save('a', b'x' * 200_000, 'text/plain').version, flush=True)\n"
     )

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.local import LocalExecutor
-from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
+from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import InputSpec, Limits, RunRequest
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.workspace import Workspaces
 
 SECRET = "hunter2-of-the-user"
 PLANTED = "planted-code-ran"
@@ -171,11 +171,11 @@ def test_another_session_is_out_of_sight_or_that_is_admitted(make_runner, skill,
 CALLER = """if True:
     import ctypes, json, os, sys
     from pathlib import Path
-    from skillsearch.execution.local import LocalExecutor
-    from skillsearch.execution.namespace import NamespaceExecutor
+    from skillsearch.execution.isolation.local import LocalExecutor
+    from skillsearch.execution.isolation.namespace import NamespaceExecutor
     from skillsearch.execution.types import RunRequest
     from skillsearch.execution.runner import SkillRunner
-    from skillsearch.execution.workspace import Workspaces
+    from skillsearch.execution.workspaces.workspace import Workspaces
     name, base, skill, command, before = sys.argv[1:]
     exec(before)
     executor = LocalExecutor() if name == "local" else NamespaceExecutor(backend=name)

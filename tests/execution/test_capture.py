@@ -19,8 +19,13 @@ from hypothesis import strategies as st
 
 import skillsearch
 from skillsearch.errors import ExecutorError
-from skillsearch.execution import capture, supervise
-from skillsearch.execution.capture import Kept, run_supervised, stream_text, whole_characters
+from skillsearch.execution.isolation import capture, supervise
+from skillsearch.execution.isolation.capture import (
+    Kept,
+    run_supervised,
+    stream_text,
+    whole_characters,
+)
 from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -150,7 +155,7 @@ def test_no_program_can_look_into_its_supervisors(open_package):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.capture import run_supervised
+        from skillsearch.execution.isolation.capture import run_supervised
         from skillsearch.execution.types import Program
         argv = ("bash", "-c", sys.argv[1])
         program = Program(argv, Path("/"), Path("/"), {"PATH": sys.argv[2]})
@@ -272,7 +277,7 @@ def test_a_flood_of_output_takes_no_memory(tmp_path):
     text = f"""
 import resource
 from pathlib import Path
-from skillsearch.execution.capture import run_supervised
+from skillsearch.execution.isolation.capture import run_supervised
 from skillsearch.execution.types import Program
 folder = Path({str(tmp_path)!r})
 def run(size):

@@ -15,10 +15,16 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from skillsearch.errors import ExecutorError
-from skillsearch.execution.container import IMAGE, NOBODY, WORKSPACE, ContainerExecutor, _info
+from skillsearch.execution.isolation.container import (
+    IMAGE,
+    NOBODY,
+    WORKSPACE,
+    ContainerExecutor,
+    _info,
+)
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import Limits, Program, RunRequest
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 DOCKER = {"SecurityOptions": ["name=seccomp,profile=builtin"], "ServerVersion": "28"}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.commands import clean_environment
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces.workspace import Workspace
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 DANGEROUS = """

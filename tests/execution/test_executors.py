@@ -18,7 +18,7 @@ from skillsearch.execution.executors import (
     isolates,
     select_executor,
 )
-from skillsearch.execution.namespace import NamespaceExecutor
+from skillsearch.execution.isolation.namespace import NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
 
 WITHOUT = """if True:
@@ -130,7 +130,7 @@ REGISTERING = """if True:
     from click.testing import CliRunner
     from skillsearch.cli.app import app
     from skillsearch.execution import executors
-    from skillsearch.execution.local import LocalExecutor
+    from skillsearch.execution.isolation.local import LocalExecutor
 
     class Remote(LocalExecutor):
         name = "remote"

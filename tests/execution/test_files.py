@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.files import open_owned, remove_tree
+from skillsearch.execution.workspaces.files import open_owned, remove_tree
 from skillsearch.files.openat import open_folder
 
 ORDINARY = 65534
@@ -49,9 +49,9 @@ def run_as_ordinary_user(code, folder):
     """
     program = (
         "import os, sys, encodings.idna, json, tempfile, pathlib\n"
-        "from skillsearch.execution.files import open_owned, remove_tree\n"
-        "from skillsearch.execution.staging import stage_skill\n"
-        "from skillsearch.execution.workspace import Workspaces\n"
+        "from skillsearch.execution.workspaces.files import open_owned, remove_tree\n"
+        "from skillsearch.execution.workspaces.staging import stage_skill\n"
+        "from skillsearch.execution.workspaces.workspace import Workspaces\n"
         "from skillsearch.files.openat import open_folder\n"
         "if os.geteuid() == 0:\n"
         f"    os.setgroups([]); os.setgid({ORDINARY}); os.setuid({ORDINARY})\n"
@@ -225,7 +225,7 @@ def test_what_is_mounted_in_a_folder_is_left_as_it_is(tmp_path):
     (tmp_path / "precious" / "photo").touch()
     code = (
         "from pathlib import Path; import sys\n"
-        "from skillsearch.execution.files import remove_tree\n"
+        "from skillsearch.execution.workspaces.files import remove_tree\n"
         "from skillsearch.files.openat import open_folder\n"
         "print(remove_tree(open_folder(Path(sys.argv[1])), 'top'))\n"
     )

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from wcmatch import glob as oracle
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution.globs import (
+from skillsearch.execution.workspaces.globs import (
     FOLDERS,
     MAX_EXPANDED,
     MAX_PATTERN_CHARS,

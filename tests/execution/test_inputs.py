@@ -17,12 +17,12 @@ from skillsearch.errors import (
     SkillSearchError,
     WorkspaceError,
 )
-from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.files import CopyLimits
-from skillsearch.execution.globs import FOLDERS
-from skillsearch.execution.inputs import InputStager
-from skillsearch.execution.staging import stage_skill
 from skillsearch.execution.types import ArtifactRef, InputSpec, StagedInput
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.files import CopyLimits
+from skillsearch.execution.workspaces.globs import FOLDERS
+from skillsearch.execution.workspaces.inputs import InputStager
+from skillsearch.execution.workspaces.staging import stage_skill
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.types import Limits, Program
 
 PATH = "/usr/local/bin:/usr/bin:/bin"

@@ -8,7 +8,7 @@ import pytest
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import StagedSkill, Tree
-from skillsearch.execution.workspace import MAX_RECORDS
+from skillsearch.execution.workspaces.workspace import MAX_RECORDS
 
 INPUT = {
     "from": "artifact://a.txt",

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.execution.container import NOBODY, TMP_BYTES, memory_file
-from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor, enclosed
-from skillsearch.execution.syscall_filter import syscall_filter
+from skillsearch.execution.isolation.container import NOBODY, TMP_BYTES, memory_file
+from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor, enclosed
+from skillsearch.execution.isolation.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 
 PACKAGE = str(Path(skillsearch.__file__).parents[1])
@@ -487,7 +487,7 @@ def test_where_nothing_encloses_nothing_runs(tmp_path, workspace):
     text = f"""if True:
         from pathlib import Path
         from skillsearch.errors import ExecutorError
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.isolation.namespace import NamespaceExecutor
         from skillsearch.execution.types import Program
         folder = Path({str(workspace)!r})
         try:
@@ -525,7 +525,7 @@ def as_nobody(request, tmp_path_factory, open_package):
     text = """if True:
         import sys
         from pathlib import Path
-        from skillsearch.execution.namespace import NamespaceExecutor
+        from skillsearch.execution.isolation.namespace import NamespaceExecutor
         from skillsearch.execution.types import Limits, Program
         backend, folder, path, script = sys.argv[1:]
         folder, limits = Path(folder), Limits(timeout=20.0, processes=64)

@@ -12,8 +12,9 @@ from functools import partial
 import pytest
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import outputs
-from skillsearch.execution.outputs import (
+from skillsearch.execution.types import OutputFile, OutputSpec
+from skillsearch.execution.workspaces import outputs
+from skillsearch.execution.workspaces.outputs import (
     Collected,
     CollectedFile,
     collect,
@@ -21,7 +22,6 @@ from skillsearch.execution.outputs import (
     primary_output,
     without_empty,
 )
-from skillsearch.execution.types import OutputFile, OutputSpec
 
 ALL = OutputSpec(("out/**",))
 

@@ -11,10 +11,9 @@ import pytest
 
 import skillsearch
 from skillsearch.errors import CommandRefusedError, ExecutionError, ExecutorError, WorkspaceError
-from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.commands import CommandPolicy
 from skillsearch.execution.executors import executor_statuses, select_executor
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner, run_warnings
 from skillsearch.execution.types import (
     ArtifactRef,
@@ -24,7 +23,8 @@ from skillsearch.execution.types import (
     OutputSpec,
     RunRequest,
 )
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.workspace import Workspaces
 
 PYTHON_MATH = Path(skillsearch.__file__).parent / "examples" / "python-math"
 FIBONACCI = "0\n1\n1\n2\n3\n5\n8\n13\n21\n34\n"

@@ -13,9 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import staging
-from skillsearch.execution.files import COPY_LIMITS, Budget, CopyLimits
-from skillsearch.execution.staging import digest_tree, folder_name, list_tree, stage_skill
+from skillsearch.execution.workspaces import staging
+from skillsearch.execution.workspaces.files import COPY_LIMITS, Budget, CopyLimits
+from skillsearch.execution.workspaces.staging import (
+    digest_tree,
+    folder_name,
+    list_tree,
+    stage_skill,
+)
 from skillsearch.files.openat import open_folder, using
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.execution import local, supervise
-from skillsearch.execution.local import LocalExecutor
-from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
+from skillsearch.execution.isolation import local, supervise
+from skillsearch.execution.isolation.local import LocalExecutor
+from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.types import Limits, Program
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.execution import namespace
-from skillsearch.execution import syscall_filter as module
-from skillsearch.execution.namespace import BACKENDS, NamespaceExecutor
-from skillsearch.execution.syscall_filter import syscall_filter
+from skillsearch.execution.isolation import namespace
+from skillsearch.execution.isolation import syscall_filter as module
+from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
+from skillsearch.execution.isolation.syscall_filter import syscall_filter
 from skillsearch.execution.types import Limits, Program
 from skillsearch.text.tables import read_tables
 

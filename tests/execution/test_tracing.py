@@ -11,11 +11,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import skillsearch
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.types import InputSpec, RunRequest
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 
 
 @pytest.fixture

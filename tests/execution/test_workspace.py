@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 import skillsearch
 from skillsearch.agents.failures import failure_of
 from skillsearch.errors import WorkspaceError
-from skillsearch.execution import workspace as workspaces
-from skillsearch.execution.artifacts import FolderArtifacts
-from skillsearch.execution.staging import stage_skill
-from skillsearch.execution.workspace import (
+from skillsearch.execution.workspaces import workspace as workspaces
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.staging import stage_skill
+from skillsearch.execution.workspaces.workspace import (
     Workspace,
     Workspaces,
     make_base,
@@ -29,7 +29,7 @@ from skillsearch.execution.workspace import (
     safe_id,
 )
 from skillsearch.files.openat import open_folder
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 """Lone surrogates included."""
@@ -38,7 +38,7 @@ ENV = {"PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
 HOLD = """
 import sys
 from pathlib import Path
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 for session in sys.argv[2:]:
     print(Workspaces(Path(sys.argv[1])).of(session).path, flush=True)
 sys.stdin.read()
@@ -115,7 +115,7 @@ def test_a_forked_process_does_not_remove_it(base):
     code = """
 import os, sys
 from pathlib import Path
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces.workspace import Workspace
 workspace = Workspace.create(Path(sys.argv[1]), "s")
 if os.fork() == 0:
     workspace.close()
@@ -352,7 +352,7 @@ def test_a_lock_that_a_sweep_removes_while_it_is_taken_is_made_anew(base):
     code = """
 import sys
 from pathlib import Path
-from skillsearch.execution.workspace import Workspace
+from skillsearch.execution.workspaces.workspace import Workspace
 base, removed = Path(sys.argv[1]), []
 def remove_first(event, arguments):
     if event == "fcntl.flock" and not removed:

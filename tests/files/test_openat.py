@@ -17,7 +17,7 @@ from skillsearch.files.openat import (
     open_file,
     open_folder,
 )
-from skillsearch.types import FileStat
+from skillsearch.types.skills import FileStat
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch import user_folders
-from skillsearch.config import load_settings
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.settings import user_folders
+from skillsearch.settings.config import load_settings
 
 FORGED = "forged-by-the-checkout"
 

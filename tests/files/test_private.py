@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from skillsearch import config, user_folders
 from skillsearch.files.private import make_private, tighten
+from skillsearch.settings import config, user_folders
 
 
 def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):

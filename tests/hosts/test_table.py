@@ -5,10 +5,10 @@ import os
 import subprocess
 import sys
 
-from skillsearch.environ import PLACES
 from skillsearch.hosts import scan
 from skillsearch.hosts.entries import HOSTS
 from skillsearch.hosts.table import hidden_folders, with_key
+from skillsearch.settings.environ import PLACES
 
 RUN = """
 import json, sys

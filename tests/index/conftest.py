@@ -16,7 +16,7 @@ import pytest
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 LONG_AGO_NS = 1_700_000_000_000_000_000
 YEAR_NS = 365 * 86_400 * 10**9

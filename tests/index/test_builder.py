@@ -14,8 +14,8 @@ from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text import tokenizer
-from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from skillsearch.index.indexing.changes import ChangeDetector
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot
 from skillsearch.skills.discovery import Scope, discover, make_roots
-from skillsearch.types import Diagnostic
+from skillsearch.types.skills import Diagnostic
 
 
 @pytest.fixture

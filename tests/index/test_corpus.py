@@ -17,7 +17,7 @@ from skillsearch.index.corpus import (
 )
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.storage.cache import Generation, IndexFolder
-from skillsearch.types import Diagnostic, Root
+from skillsearch.types.skills import Diagnostic, Root
 
 SETTINGS = IndexSettings(
     roots=(Root(Path("/a/skills"), "a/skills"), Root(Path("/b/数据"), "b/数据")),

@@ -8,7 +8,7 @@ import pytest
 from skillsearch.embedders.embedding import text_key
 from skillsearch.index.documents import field_texts
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import Skill, SkillMetadata
+from skillsearch.types.skills import Skill, SkillMetadata
 
 BODY = "# Steps\nOpen the form, fill in the fields.\n" + "More about forms. " * 20
 SKILL = Skill(

@@ -11,7 +11,7 @@ from skillsearch.errors import EmbedderError
 from skillsearch.index.documents import field_texts
 from skillsearch.index.indexing import embedding as building
 from skillsearch.index.indexing.embedding import CachedEmbedder, EmbeddingQueue, NewVectors
-from skillsearch.types import Skill, SkillMetadata
+from skillsearch.types.skills import Skill, SkillMetadata
 
 SECONDS = 120
 CHUNKED = "Intro.\n<chunk id=a description=A>One.</chunk>"

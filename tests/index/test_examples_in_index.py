@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.freshness import MAX_REFRESHED_FILES, Freshness
 from skillsearch.index.hubness import TABLE
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
-from skillsearch.index.opening import MAX_REFRESHED_FILES, Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex

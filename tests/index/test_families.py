@@ -17,7 +17,8 @@ from skillsearch.index.relatives import copies, family_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
-from skillsearch.types import Relative, Skill, SkillMetadata
+from skillsearch.types.answers import Relative
+from skillsearch.types.skills import Skill, SkillMetadata
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 OTHER = "Cut the film at each scene, and join what is left with short fades. " * 8

@@ -15,7 +15,7 @@ from skillsearch.index import names
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, find_shadowed, name_problems, preferred
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.types import Root
+from skillsearch.types.skills import Root
 
 ROOTS = ("/mine", "/theirs")
 USERS = tuple(Root(Path(root), root[1:]) for root in ROOTS)

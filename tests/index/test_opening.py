@@ -2,13 +2,14 @@
 
 import pytest
 
-from skillsearch.config import load_settings
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.corpus import open_current
-from skillsearch.index.opening import Freshness, answer_queries, open_fresh
+from skillsearch.index.freshness import Freshness
+from skillsearch.index.opening import answer_queries, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.settings.config import load_settings
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from skillsearch.index.lexical.postings import LEAST_PREFIX, LexicalSegment
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search import query as of_query
 from skillsearch.index.search.calibration_file import default_calibration
-from skillsearch.types import FACES
+from skillsearch.types.answers import FACES
 
 WORDS = st.text("abc\u00e9\u4e2d\U0001f600", min_size=1, max_size=7)
 

@@ -16,7 +16,7 @@ from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.ranker import best_first, rank, reciprocal_rank_fusion
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.text.tokenizer import terms
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 
 @pytest.fixture

@@ -13,15 +13,9 @@ from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.evidence import EVIDENCE, READER
 from skillsearch.index.search.features import FEATURES
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.index.search.reading import (
-    DOUBT,
-    NOT_READ,
-    READ_MOST,
-    Reading,
-    reordered,
-)
+from skillsearch.index.search.passages import passage_text
+from skillsearch.index.search.reading import DOUBT, NOT_READ, READ_MOST, Reading, reordered
 from skillsearch.index.search.search import answer
-from skillsearch.text.passages import passage_text
 
 TOOLS = ("axe", "bucket", "can", "drill", "engine", "funnel", "gauge", "hose")
 QUERY = "water the plants"

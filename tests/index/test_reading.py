@@ -7,7 +7,7 @@ import pytest
 import xxhash
 
 from skillsearch.index.indexing.reading import SeenFile, SeenFiles, Snapshot
-from skillsearch.types import FileStat
+from skillsearch.types.skills import FileStat
 
 NOTHING = SeenFiles.of([], [])
 STAT = FileStat(

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.config import Settings
 from skillsearch.errors import ConfigError, RootError, StorageError
 from skillsearch.index.corpus import last_request
 from skillsearch.index.indexing.builder import Builder
@@ -16,7 +15,8 @@ from skillsearch.index.root_change import EXAMPLES, RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.types import Root
+from skillsearch.settings.config import Settings
+from skillsearch.types.skills import Root
 
 NAMES = "abc"
 

@@ -11,7 +11,7 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
 from skillsearch.index.search.features import FEATURES
 from skillsearch.text import states
-from skillsearch.types import FACES, SYSTEMS
+from skillsearch.types.answers import FACES, SYSTEMS
 
 WORDS = ("water", "plants", "garden", "cut", "hedges", "tea", "forms", "zebra", "the", "balcony")
 WATER = "water the plants in my garden"

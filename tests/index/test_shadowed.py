@@ -14,7 +14,7 @@ from skillsearch.errors import CacheError
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 WORDS = "pdf form field video clip cut key secret rotate tea kettle steep query table plan".split()
 QUERIES = ("fill the pdf form", "rotate the secret key", "steep tea", "pdf-0", "unknown matters")

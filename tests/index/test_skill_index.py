@@ -14,7 +14,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import (
@@ -30,7 +29,8 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.types import SYSTEMS, SearchResult
+from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.types.answers import SYSTEMS, SearchResult
 
 LONG = "A body that is long enough to tell skills apart. " * 8
 

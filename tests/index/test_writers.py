@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from contextlib import suppress
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
-from skillsearch.index.opening import MAX_REFRESHED_FILES
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types import IndexProgress
+from skillsearch.types.indexing import IndexProgress
 
 SECONDS = 120
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.index.documents import Document
-from skillsearch.library.skill_library import MAX_CYCLES, load_order
+from skillsearch.library.load_order import MAX_CYCLES, load_order
 
 
 def make_document(name, requires=()):

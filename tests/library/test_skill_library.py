@@ -14,7 +14,8 @@ from skillsearch.errors import (
 )
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.skill_library import Missing, SkillLibrary
+from skillsearch.library.load_order import Missing
+from skillsearch.library.skill_library import SkillLibrary
 
 
 @pytest.fixture

@@ -15,9 +15,9 @@ from mcp.client.stdio import stdio_client
 
 from skillsearch.agents.tool import Deferred, Tool, ToolArguments, Toolset
 from skillsearch.errors import ConfigError
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import ERROR_KEY, Calls
 from skillsearch.mcp_server.session_tools import Offer

@@ -6,7 +6,7 @@ import anyio
 import pytest
 
 from skillsearch.errors import IndexNotFoundError, RootError
-from skillsearch.index.opening import MAX_REFRESHED_FILES
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.served_library import watch_library
 

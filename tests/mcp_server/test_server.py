@@ -17,7 +17,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import ERROR_KEY, Patience, Teller
 from skillsearch.mcp_server.server import SkillServer
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
-from skillsearch.types import IndexProgress
+from skillsearch.types.indexing import IndexProgress
 
 MODES = ["auto", "legacy"]
 SEED_TOOLS = {

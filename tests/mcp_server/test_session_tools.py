@@ -2,9 +2,9 @@
 
 import pytest
 
-from skillsearch.execution.local import LocalExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.mcp_server.session_tools import MAX_SESSIONS, TOOLSETS, SessionTools
 
 

@@ -7,10 +7,10 @@ from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.index.root_change import EXAMPLES
 from skillsearch.index.search.evidence import READER
+from skillsearch.index.search.passages import PASSAGE_CHARS, passage_text
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import PACKAGED_SPEC, load_reader
-from skillsearch.text.passages import PASSAGE_CHARS, passage_text
 
 QUERY = "why does my pod keep restarting"
 

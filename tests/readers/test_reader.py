@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 import tokenizers
 
-from skillsearch import config
 from skillsearch.errors import EmbedderError, MissingDependencyError
 from skillsearch.readers import reader as readers
 from skillsearch.readers.reader import OnnxReader, Readers, load_reader, reader_spec
+from skillsearch.settings import config
 
 onnx = pytest.importorskip("onnx")
 WORDS = "[PAD] [UNK] [CLS] [SEP] tea timer kettle boils water".split()

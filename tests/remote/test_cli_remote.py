@@ -6,8 +6,8 @@ import zipfile
 
 import pytest
 
-from skillsearch import config
 from skillsearch.errors import ConfigError
+from skillsearch.settings import config
 
 
 @pytest.fixture

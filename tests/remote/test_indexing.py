@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from skillsearch.remote.indexing import RowStates
 from skillsearch.remote.rows import FOREVER, Generation, kept_key, key_of, state_of
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill
-from skillsearch.types import Example
+from skillsearch.types.skills import Example
 
 VERSION = 5
 GENERATION = Generation("skills", 1)

@@ -6,7 +6,7 @@ import pytest
 
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.example_requests import digest_of_skill, user_file
-from skillsearch.types import SYSTEMS
+from skillsearch.types.answers import SYSTEMS
 
 ASKED = "my leaves turned bitter"
 QUERIES = (ASKED, "brew coffee", "is the crust done", "a", "영수증 정리")

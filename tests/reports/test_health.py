@@ -1,4 +1,4 @@
-"""Tests of what doctor, status and validate find out."""
+"""Tests of what doctor and validate find out."""
 
 import os
 import shutil
@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.environ import pip_install
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, status, validate_paths
+from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, validate_paths
+from skillsearch.settings.environ import pip_install
 
 
 def verdicts(checks, name):
@@ -191,29 +191,6 @@ def test_the_executors_of_the_machine_are_named():
     assert set(details) == {"local", "namespace", "container"}
     assert details["local"] == "works, isolation: none"
     assert all(details.values())
-
-
-def test_status_hashes_every_file(drinks, index_dir):
-    path = drinks / "steep-tea" / "SKILL.md"
-    long_ago = 1_500_000_000_000_000_000
-    os.utime(path, ns=(long_ago, long_ago))
-    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
-    assert not index.differences()
-    data = path.read_bytes()
-    path.write_bytes(data.replace(b"green", b"black"))
-    os.utime(path, ns=(long_ago, long_ago))
-    record, differences = status(index)
-    assert differences.changed == (str(path),)
-    assert record["differences"]["changed"] == [str(path)]
-    assert not record["in_sync"]
-
-
-def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):
-    make_skill(drinks, "empty", description="")
-    index = SkillIndex.from_roots(drinks, index_dir=index_dir, model="hashing")
-    record, _ = status(index)
-    assert (record["indexed"], record["skipped"]) == (3, 1)
-    assert record["diagnostics"] == {"error": 1, "warning": 0, "note": 0}
 
 
 def test_validating_a_folder_reports_what_stands_in_the_way(drinks):

@@ -14,7 +14,7 @@ from skillsearch.index.scope import from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.why import check_absent, check_skill, explain_skill
-from skillsearch.types import STRICT
+from skillsearch.types.skills import STRICT
 
 LONG = "Grind the beans, wet the filter, pour slowly in circles and wait for the last drop. " * 9
 

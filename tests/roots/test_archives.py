@@ -19,7 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import RootError
-from skillsearch.roots.archives import UnpackLimits, archive_kind, extract
+from skillsearch.roots.archives import archive_kind, extract
+from skillsearch.roots.unpacking import UnpackLimits
 
 KINDS = [
     "skills.zip",

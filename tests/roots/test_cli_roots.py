@@ -10,7 +10,7 @@ from skillsearch.errors import RootError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.roots.sources import folder_of
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 
 def skill(name, description):

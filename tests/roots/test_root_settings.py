@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.config import load_settings
 from skillsearch.errors import ConfigError
-from skillsearch.user_folders import user_file
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.user_folders import user_file
 
 
 @pytest.fixture

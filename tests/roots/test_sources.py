@@ -19,7 +19,7 @@ from skillsearch.roots.sources import (
     source_behind,
     source_of,
 )
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.user_folders import cache_dir
 
 
 @pytest.mark.parametrize(

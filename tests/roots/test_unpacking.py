@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.roots.archives import (
+from skillsearch.roots.unpacking import (
     Member,
     RefusedMemberError,
     UnpackLimits,

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 
 from skillsearch.errors import SkillError
 from skillsearch.skills.chunks import Chunk, find_chunk, parse_chunks
-from skillsearch.types import Skill, SkillMetadata
+from skillsearch.types.skills import Skill, SkillMetadata
 
 MEGABYTE = 1 << 20
 

@@ -8,7 +8,7 @@ import pytest
 
 from skillsearch.skills import discovery
 from skillsearch.skills.discovery import discover, inside, make_roots, scopes_at
-from skillsearch.types import FileStat
+from skillsearch.types.skills import FileStat
 
 
 def add_skill(folder, name="SKILL.md"):

@@ -24,7 +24,7 @@ from skillsearch.skills.example_requests import (
     user_file,
 )
 from skillsearch.text.safe_text import visible
-from skillsearch.types import SkillMetadata
+from skillsearch.types.skills import SkillMetadata
 
 TEA = SkillMetadata(name="steep-tea", description="Steep green tea.")
 KEY = digest_of_skill(TEA.name, TEA.description)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import SkillError
 from skillsearch.skills.resources import read_page
-from skillsearch.types import FileContent
+from skillsearch.types.skills import FileContent
 
 GUIDE = "references/guide.md"
 

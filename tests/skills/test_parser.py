@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError
 from skillsearch.skills.parser import parse_skill, read_skill_text
-from skillsearch.types import Diagnostic, Skill
+from skillsearch.types.skills import Diagnostic, Skill
 
 ROOT = Path("skills")
 

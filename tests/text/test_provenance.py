@@ -11,7 +11,7 @@ from skillsearch.text.provenance import (
     record_of_source,
     source_tag,
 )
-from skillsearch.types import Root
+from skillsearch.types.skills import Root
 
 URL = "https://x.org/a.zip"
 HOSTILE = "https://x.org/\u202ea\x1b[31m\n.zip"

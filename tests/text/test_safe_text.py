@@ -126,7 +126,7 @@ TWO_OR_MORE = {
     "agents/toolsets/workspace.py": "a part of the skills is shown",
     "ard/catalog.py": "more skills than readers take",
     "errors.py": "a name is ambiguous",
-    "evaluation/page.py": "a title for more collections than are named",
+    "evaluation/reporting/page.py": "a title for more collections than are named",
     "index/indexing/reading.py": "two numbers that differ, for a developer",
     "index/names.py": "a name stands twice",
     "reports/audit.py": "a skill that heads many",

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.text.states import BOUNDS, NEAR, count_shown
-from skillsearch.types import FACES
+from skillsearch.types.answers import FACES
 
 SHARES = st.floats(0, 1) | st.sampled_from([0.0, 0.3, 0.325, 0.65, 1.0])
 SCORES = st.lists(SHARES, max_size=8).map(lambda some: sorted(some, reverse=True))

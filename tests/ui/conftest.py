@@ -15,10 +15,10 @@ import yaml
 from anyio.from_thread import start_blocking_portal
 
 import skillsearch
-from skillsearch.config import Settings
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.connections import serve_app
 from skillsearch.mcp_server.listening import listen
+from skillsearch.settings.config import Settings
 from skillsearch.ui.app import make_app
 from skillsearch.ui.pages import Pages
 

@@ -20,9 +20,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import skillsearch
-from skillsearch.config import load_settings
-from skillsearch.index import opening
+from skillsearch.index import freshness
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.settings.config import load_settings
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.app import make_app
 from skillsearch.ui.pages import MOST_BYTES, Pages
@@ -153,7 +153,7 @@ def test_a_page_refreshes_the_index_but_a_key_only_once_a_second(
 ):
     """The stat of thousands of files at each key would be felt."""
     now = 1000.0
-    monkeypatch.setattr(opening, "monotonic", lambda: now)
+    monkeypatch.setattr(freshness, "monotonic", lambda: now)
     site.get("results?q=tea")
     make_skill(drinks, "mull-wine", "Mull red wine with cinnamon.")
     assert "mull-wine" not in site.get("results?q=mull+red+wine")[2]
@@ -162,7 +162,7 @@ def test_a_page_refreshes_the_index_but_a_key_only_once_a_second(
     assert "index refreshed: 1 added" in shown
     make_skill(drinks, "bake-bread", "Bake bread with sourdough.")
     assert "bake-bread" not in site.get("results?q=bake+bread")[2]
-    now += opening.MAX_AGE
+    now += freshness.MAX_AGE
     assert "bake-bread" in site.get("results?q=bake+bread")[2]
 
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.ui import skill_map
 from skillsearch.ui.skill_map import FOLDER, make_map
-from skillsearch.user_folders import cache_dir
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillsearch.types import Hit, SearchResult
+from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.usage.log import Origin, UsageLog
 
 REQUEST = "Steep my green tea at the right temperature please"

@@ -11,11 +11,11 @@ from skillsearch.agents.default_tools import call as call_tool
 from skillsearch.agents.tool import Toolset
 from skillsearch.cli.hosts import hook
 from skillsearch.daemon.answers import Answers
-from skillsearch.environ import variables
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.settings.environ import variables
+from skillsearch.settings.user_folders import data_dir
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import log_of
-from skillsearch.user_folders import data_dir
 
 REQUEST = "steep green tea"
 STATES = ["fits", "perhaps", "none"]
@@ -79,9 +79,9 @@ def by_agent(cli, overview, ask_daemon):
 
 def by_mcp(cli, overview, ask_daemon):
     """Ask the tools that a server offers over a library."""
-    from skillsearch.config import load_settings
     from skillsearch.mcp_server.served_library import ServedLibrary
     from skillsearch.mcp_server.session_tools import SessionTools
+    from skillsearch.settings.config import load_settings
 
     tools = SessionTools("default", ServedLibrary((), load_settings())).of("").toolset
     assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"] is not None
@@ -217,7 +217,7 @@ def test_a_library_of_a_developer_keeps_nothing(on, drinks, tmp_path):
 
 
 def test_settings_name_the_log(monkeypatch):
-    from skillsearch.config import load_settings
+    from skillsearch.settings.config import load_settings
 
     assert log_of(load_settings()) is None
     monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")

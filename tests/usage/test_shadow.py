@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.daemon.answers import Answers
-from skillsearch.environ import variables
+from skillsearch.settings.environ import variables
 from skillsearch.usage.log import UsageLog
 
 EVENT = {"hook_event_name": "UserPromptSubmit", "prompt": "steep green tea", "session_id": "s"}

@@ -16,7 +16,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import JsonObject
+from skillsearch.types.json_values import JsonObject
 
 with importing("google-adk", "adk", "The ADK adapter"):
     from google.adk.skills import SkillRegistry

@@ -20,11 +20,12 @@ from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.names import skill_of
-from skillsearch.json_values import text_of, texts_of
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types import Diagnostic, Json, SearchResult, SkillMetadata
+from skillsearch.types.answers import SearchResult
+from skillsearch.types.json_values import Json, text_of, texts_of
+from skillsearch.types.skills import Diagnostic, SkillMetadata
 
 __all__ = ["LoadSkillChunkTool", "Skill", "SkillChunk", "SkillManager", "SkillMetadata"]
 

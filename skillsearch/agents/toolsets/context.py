@@ -23,7 +23,9 @@ from skillsearch.skills.parser import read_skill_text
 from skillsearch.text.provenance import family_of
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.states import note_for_model
-from skillsearch.types import LOADED_NAME_CHARS, Diagnostic, Hit, Json, SearchResult, State
+from skillsearch.types.answers import Hit, SearchResult, State
+from skillsearch.types.json_values import Json
+from skillsearch.types.skills import LOADED_NAME_CHARS, Diagnostic
 
 SKILLS_ROOT = Path(".skills")
 MAX_PRELOADED = 1_000

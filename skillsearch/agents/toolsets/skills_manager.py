@@ -10,14 +10,8 @@ from typing import TypeVar, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.catalog import (
-    SkillCatalog,
-    as_list,
-    nearest_of,
-    record_of,
-)
+from skillsearch.agents.catalog import SkillCatalog, as_list, nearest_of, record_of
 from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
-from skillsearch.config import load_only
 from skillsearch.errors import (
     QueryError,
     RootError,
@@ -28,9 +22,11 @@ from skillsearch.errors import (
 )
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.roots.sources import folder_of
+from skillsearch.settings.config import load_only
 from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types import Hit, Json, JsonObject
+from skillsearch.types.answers import Hit
+from skillsearch.types.json_values import Json, JsonObject
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
 """The only folders of a skill that the tools read."""

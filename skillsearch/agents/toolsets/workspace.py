@@ -26,14 +26,15 @@ from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, r
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
-from skillsearch.config import MAX_QUERY_CHARS
 from skillsearch.execution.types import RunResult
 from skillsearch.index.documents import Document
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.setting_values import MAX_N
+from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_N
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.states import note_for_model
-from skillsearch.types import Hit, Json
+from skillsearch.types.answers import Hit
+from skillsearch.types.json_values import Json
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner

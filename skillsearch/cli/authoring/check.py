@@ -14,7 +14,7 @@ from skillsearch.cli.options import NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.hosts.table import hosts, readers_of_fields
 from skillsearch.index.opening import open_fresh
-from skillsearch.types import Diagnostic
+from skillsearch.types.skills import Diagnostic
 
 INVALID = 3
 _SHOWN_OF_CODE, _SHOWN_OF_FAMILY = 10, 3
@@ -101,7 +101,7 @@ def _report(
     lost: int | None = None,
 ) -> dict[str, int]:
     """Print findings, all as JSON or the shown ones as lines; return how many of each severity."""
-    from skillsearch.reports.health import count_severities
+    from skillsearch.reports.status import count_severities
 
     counts = count_severities(findings)
     if as_json:

@@ -13,7 +13,6 @@ import click
 from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
-from skillsearch.config import Settings
 from skillsearch.errors import ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
 from skillsearch.hosts.table import hosts, with_key, writer_of
@@ -32,6 +31,7 @@ from skillsearch.library.enrich import (
     without_examples,
 )
 from skillsearch.library.user_examples import change_examples, user_examples
+from skillsearch.settings.config import Settings
 from skillsearch.skills.example_requests import user_file
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, one_line, visible

@@ -1,10 +1,9 @@
-"""``skillsearch eval`` and ``skillsearch tune``: how good the search is, and can get."""
+"""``skillsearch eval``: how good the search is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,27 +12,18 @@ import click
 from skillsearch._version import __version__
 from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
-from skillsearch.cli.index import planned
-from skillsearch.cli.options import NamedRoot, Setting, read_flags, read_settings
-from skillsearch.config import Settings
+from skillsearch.cli.index import request_for
+from skillsearch.cli.options import read_settings
 from skillsearch.errors import require_installed
 from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
-from skillsearch.text.safe_text import counted
-from skillsearch.types import Json
-from skillsearch.user_folders import cache_dir
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import cache_dir
+from skillsearch.types.json_values import Json
 
 if TYPE_CHECKING:
-    from skillsearch.evaluation.jobs import Job
-    from skillsearch.evaluation.report import Outcome
-    from skillsearch.evaluation.types import SystemSpec
-    from skillsearch.training.reader_tuning import ReaderOptions
-    from skillsearch.training.tuning import Tuned, TuneOptions
+    from skillsearch.evaluation.reporting.report import Outcome
+    from skillsearch.evaluation.types import Job, SystemSpec
 
-_NAMES = {
-    "held_out": "requests held out of the skills",
-    "judged": "judged queries not used for training",
-}
 _NOTHING = (
     "Name a collection: skillsearch eval FOLDER, or look at the one of the package: "
     "skillsearch eval --example, or judge your own skills: skillsearch eval --self"
@@ -167,7 +157,7 @@ def eval_command(
         _compare(collections, next(iter(systems), None), html, as_json=as_json)
         return 0
     settings = read_settings()
-    request = _request(collections, settings) if own else None
+    request = request_for(collections, settings) if own else None
     specs = _specs(systems, settings, request)
     if request:
         jobs = [_own_job(request, kinds, foreign, split, save_collection)]
@@ -218,7 +208,7 @@ def _finish(
     as_json: bool,
 ) -> int:
     """Save and show what was measured; return 1 if a mean is too low."""
-    from skillsearch.evaluation.report import shortfalls
+    from skillsearch.evaluation.reporting.report import shortfalls
     from skillsearch.evaluation.runs import save_runs
 
     if runs:
@@ -264,8 +254,8 @@ def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> 
 
 def _compare(files: Sequence[str], system: str | None, html: Path | None, *, as_json: bool) -> None:
     """Show saved results, each by the named system, or else by its first."""
-    from skillsearch.evaluation.history import read_history
-    from skillsearch.evaluation.report import Outcome
+    from skillsearch.evaluation.reporting.history import read_history
+    from skillsearch.evaluation.reporting.report import Outcome
 
     reports = read_history(list(map(Path, files)), system=system)
     _show_outcomes([Outcome(report, ()) for report in reports], html, as_json=as_json)
@@ -275,7 +265,7 @@ def _specs(
     systems: Sequence[str], settings: Settings, request: IndexRequest | None
 ) -> tuple[SystemSpec, ...]:
     """Parse the systems; what one does not say is as in the request, if any, or the settings."""
-    from skillsearch.evaluation.jobs import parse_systems
+    from skillsearch.evaluation.systems import parse_systems
     from skillsearch.evaluation.types import SystemSpec
 
     model, fields = settings.model, settings.fields
@@ -306,11 +296,11 @@ def _own_job(
 
 
 def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: bool) -> None:
-    from skillsearch.evaluation.report import mean_systems
+    from skillsearch.evaluation.reporting.report import mean_systems
 
     now = datetime.now().astimezone()
     if html:
-        from skillsearch.evaluation.page import save_page
+        from skillsearch.evaluation.reporting.page import save_page
 
         save_page(outcomes, html, made=f"{now:%Y-%m-%d %H:%M %Z}", version=__version__)
     if as_json:
@@ -321,7 +311,7 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
         output.emit_json({**made, **(several if len(records) > 1 else records[0])})
         return
     from skillsearch.cli.tables import print_blocks
-    from skillsearch.evaluation.tables import FIGURES, figure_rows, outcome_blocks
+    from skillsearch.evaluation.reporting.tables import FIGURES, figure_rows, outcome_blocks
 
     if output.is_terminal():
         print_blocks(outcome_blocks(outcomes))
@@ -330,159 +320,3 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
     for report in (outcome.report for outcome in outcomes):
         for note in report.notes:
             output.say(f"note: {report.collection}: {note}")
-
-
-@click.command("tune")
-@options.roots()
-@click.option(
-    "--out",
-    type=options.FOLDER,
-    metavar="FOLDER",
-    required=True,
-    help="Folder for the tuned model; new or empty.",
-)
-@click.option(
-    "--model",
-    cls=Setting,
-    metavar="M",
-    help="The model to begin with: onnx (default), or the folder of a tuned model. "
-    "With --reader: packaged (default), or the folder of a tuned reader.",
-)
-@click.option(
-    "--reader",
-    "tunes_reader",
-    is_flag=True,
-    help="Tune the reader, which judges the first hits, instead of the embedder.",
-)
-@click.option(
-    "--queries",
-    type=options.EXISTING,
-    metavar="PATH",
-    help='Judged queries: a collection as for "eval", or a file of lines like {"query": "...", '
-    '"skill": "NAME"}. One in three is held out for measuring.',
-)
-@click.option(
-    "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="N",
-    default=20.0,
-    show_default=True,
-    help="Time limit, including measuring.",
-)
-@click.option("--seed", type=int, default=0, show_default=True, help="Random seed.")
-@click.option(
-    "--teacher",
-    metavar="M",
-    help="A stronger embedder to learn from, such as st:FOLDER; each step then takes longer.",
-)
-@click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
-@options.index_dir
-@options.as_json(lambda m: m.TUNED | {"measured": {str: m.MEASURED}})
-def tune_command(
-    roots: tuple[NamedRoot, ...],
-    out: Path,
-    tunes_reader: bool,
-    queries: Path | None,
-    minutes: float,
-    seed: int,
-    teacher: str | None,
-    keep: bool,
-    as_json: bool,
-) -> None:
-    """Tune the embedder on your own skills, and measure the gain.
-
-    The skills are those below the ROOTs, or else those that "skillsearch index" would take. The
-    model learns which requests each skill says it is for; some of them are held out to compare the
-    model before and after. If the new one is significantly better, it is written; use it with:
-    skillsearch index --model FOLDER.
-    Otherwise nothing is written: keep the old one. The exit code is 0 either way.
-
-    With --reader, the reader learns from the judged requests of --queries which of the first hits
-    fit; use it with: skillsearch query --reader FOLDER.
-
-    Nothing leaves this machine. An interrupted run continues when it is started again.
-    """
-    reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
-    request = _request(roots, read_settings())
-    tuning, make = _tuning(reader, queries, teacher)
-    made = make(
-        roots=request.roots,
-        out=out.absolute(),
-        model=request.model,
-        minutes=minutes,
-        seed=seed,
-        keep=keep,
-    )
-    # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or tuning
-    with output.progress_bars() as progress:
-        tuned = run(made, progress=progress, tell=output.say)
-    if as_json:
-        output.emit_json(tuned.to_dict())
-    else:
-        _show_tuned(tuned, "query --reader" if reader else "index --model")
-
-
-def _tuning(
-    reader: str, queries: Path | None, teacher: str | None
-) -> tuple[Callable[..., Tuned], Callable[..., TuneOptions | ReaderOptions]]:
-    """Return what tunes the reader, or else the embedder, and what makes its options."""
-    if reader and queries:
-        from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
-
-        return tune_reader, partial(ReaderOptions, queries=queries, reader=reader)
-    from skillsearch.training.tuning import TuneOptions, tune
-
-    return tune, partial(TuneOptions, queries=queries, teacher=teacher)
-
-
-def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
-    """Return what ``--model`` names, which here is a reader, not the setting of the index."""
-    from skillsearch.readers.reader import PACKAGED_SPEC
-
-    flags = read_flags()
-    reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
-    refuse(queries is None, "--reader learns from judged requests: name them with --queries PATH.")
-    refuse(
-        teacher,
-        f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
-    )
-    refuse(
-        reader != PACKAGED_SPEC and not Path(reader).is_dir(),
-        f"--model {reader} is not a reader that can be tuned: name the folder of a tuned one, "
-        f"or leave it out for {PACKAGED_SPEC}, the packaged one.",
-    )
-    return reader
-
-
-def _request(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:
-    """Return a request for the named roots alone, or else for those of the index."""
-    change = RootChange(roots, settings=settings)
-    return change.applied_to(None) if roots else planned(change)
-
-
-def _show_tuned(tuned: Tuned, use: str) -> None:
-    for name, measured in tuned.measured.items():
-        if output.is_terminal():
-            from skillsearch.cli.tables import print_blocks
-            from skillsearch.evaluation.tables import gains
-
-            skills = counted(measured.documents, "skill")
-            click.echo(f"{measured.queries:,} {_NAMES[name]}, among {skills}")
-            print_blocks([gains(measured)])
-            click.echo()
-        else:
-            output.emit_rows(
-                (name, system, key, f"{before:.6f}", f"{change.after[key]:.6f}")
-                for system, change in measured.changes.items()
-                for key, before in change.before.items()
-            )
-    for note in tuned.notes:
-        output.say(f"note: {note}")
-    how = f"{counted(tuned.steps, 'step')} on {counted(tuned.skills, 'skill')}"
-    how += f", {counted(round(tuned.seconds / 60), 'minute')}"
-    if tuned.is_better:
-        click.echo(f"Better ({how}). Use it: skillsearch {use} {tuned.folder}")
-    else:
-        written = f" It was written to {tuned.folder} anyway." if tuned.folder else ""
-        click.echo(f"Not better ({how}): keep what you have.{written}")

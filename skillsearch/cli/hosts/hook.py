@@ -21,9 +21,9 @@ import time
 
 from skillsearch.cli.hosts.hook_session import Session
 from skillsearch.daemon import client
-from skillsearch.environ import variables
 from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
 from skillsearch.hosts.scan import EVENTS
+from skillsearch.settings.environ import variables
 from skillsearch.text.followups import leans, needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any, TypedDict
 
-    from skillsearch.types import Json
+    from skillsearch.types.json_values import Json
 
     class Request(TypedDict):
         """What the daemon, or else a new process, is to search for, and where."""
@@ -154,10 +154,10 @@ def _report_no_index(index_dir: str | None) -> None:
     from contextlib import suppress
     from pathlib import Path
 
-    from skillsearch.config import load_settings
     from skillsearch.files.private import make_private
     from skillsearch.hosts.folders import has_host_folders
     from skillsearch.index.next_steps import no_index
+    from skillsearch.settings.config import load_settings
 
     with suppress(SkillSearchError, OSError):
         settings = load_settings(index_dir=index_dir)
@@ -189,7 +189,7 @@ def _mark_of(folder: Path) -> Path:
     """Return the file that marks the lack of an index as reported."""
     import hashlib
 
-    from skillsearch.user_folders import cache_dir
+    from skillsearch.settings.user_folders import cache_dir
 
     digest = hashlib.sha256(str(folder).encode("utf-8", "surrogatepass")).hexdigest()
     return cache_dir() / "told" / digest[:16]
@@ -280,7 +280,7 @@ def _overview(request: Request, clock: _Clock) -> Overview:
             if answer is None:
                 from pathlib import Path
 
-                from skillsearch.config import load_settings
+                from skillsearch.settings.config import load_settings
 
                 index_dir = request["index_dir"]
                 if load_settings(Path(request["folder"]), index_dir=index_dir).daemon != "off":

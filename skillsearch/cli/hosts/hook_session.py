@@ -18,15 +18,15 @@ import stat
 import time
 from contextlib import suppress
 
-from skillsearch.environ import runtime_dir
 from skillsearch.files.private import make_private
+from skillsearch.settings.environ import runtime_dir
 from skillsearch.text.followups import leans, needs_nothing
 
 TYPE_CHECKING = False  # as in `skillsearch.cli.hosts.hook`
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skillsearch.types import Json
+    from skillsearch.types.json_values import Json
 
 MAX_SESSIONS, MAX_OFFERED, MAX_STATE_BYTES = 256, 512, 1 << 18
 UNSEEN_SECONDS = 3600  # so long skills count as offered if there is no transcript

@@ -15,7 +15,6 @@ import click
 from skillsearch.cli import options
 from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
-from skillsearch.config import load_settings, user_index_dir
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
 from skillsearch.hosts.files import Change, host_file, switched_off, switches
@@ -32,6 +31,7 @@ from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
+from skillsearch.settings.config import load_settings, user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import say
-from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import (
     ConfigError,
     MissingDependencyError,
@@ -26,14 +25,15 @@ from skillsearch.errors import (
     require_installed,
     unexpected,
 )
-from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
 from skillsearch.library.watcher import require_watchfiles
 from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.mcp_server.token_file import mcp_token
+from skillsearch.settings.environ import INTERRUPTED
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.provenance import VOUCH
-from skillsearch.user_folders import cache_dir
 
 if TYPE_CHECKING:
     import anyio

@@ -8,9 +8,8 @@ from dataclasses import asdict
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import EmbedderError
-from skillsearch.json_values import checked
-from skillsearch.records import dataclass
-from skillsearch.types import Json, JsonObject
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.json_values import Json, JsonObject, checked
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from faiss import Index, IndexPQFastScan

@@ -18,7 +18,7 @@ from pathlib import Path
 from skillsearch.embedders.embedder import load_embedder, require_device
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.errors import CacheError, StorageError
+from skillsearch.errors import CacheError, writing_index
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
@@ -31,20 +31,16 @@ from skillsearch.index.documents import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import count_skipped, in_order
-from skillsearch.index.indexing.writers import (
-    DeltaWriter,
-    Update,
-    Written,
-    write_full,
-)
+from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
+from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
 from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.types import Diagnostic, IndexReport, Root
+from skillsearch.types.indexing import IndexReport
+from skillsearch.types.skills import Diagnostic, Root
 
 logger = logging.getLogger(__name__)
 
@@ -96,23 +92,22 @@ class Builder:
         Raises RootError if a root cannot be indexed and is not to be left out.
         """
         usable, problems = make_roots(self.request.roots, self.request.aliases)
-        is_missing = any(problem.severity == "error" for problem in problems)
+        self._root_diagnostics = tuple(
+            problem for problem in problems if problem.severity != "error"
+        )
+        is_missing = len(self._root_diagnostics) < len(problems)
         keeps_missing = self.options.missing == "keep" and is_missing
         before = open_current(self.folder) if keeps_missing else None
         if is_missing and not before and not (missing == "leave" and usable):
             resolve_roots(self.request.roots)
-        paths = list(map(key_of, self.request.roots))
-        roots = {str(root.path): root for root in (before.settings.roots if before else ())}
-        roots |= {str(root.path): root for root in usable}
-        wanted = dict.fromkeys(path for path in paths if path in roots)
+        held = before.settings.roots if before else ()
+        roots = {str(root.path): root for root in (*held, *usable)}
+        wanted = dict.fromkeys(filter(roots.__contains__, map(key_of, self.request.roots)))
         aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
         self.request = replace(self.request, aliases=aliases)
         self._roots = self.request.with_trust(map(roots.__getitem__, wanted))
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
-        self._root_diagnostics = tuple(
-            problem for problem in problems if problem.severity != "error"
-        )
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -122,15 +117,12 @@ class Builder:
         when another process does not finish writing it.
         """
         detector = None
-        try:
+        with writing_index(self.folder.path):
             if not self.options.only:
                 self._damaged = self.folder.damage(everything=self.options.verify)
                 detector = self._detector(self._reusable())
-                index = detector.index
-                has_same_roots = index is not None and index.settings.roots == self._roots
-                is_held = has_same_roots and self._is_request_held()
-                if index and is_held and detector.is_unchanged():
-                    return self._report_unchanged(index)
+                if detector.index and self._is_held(detector.index) and detector.is_unchanged():
+                    return self._report_unchanged(detector.index)
             with self.folder.lock():
                 if (held := last_request(self.folder)) != self._held:
                     self._decide(held, unpack=False)
@@ -144,8 +136,6 @@ class Builder:
                     self.request.save(self.folder.path, report.generation)
                 self.opened = self.opened or open_current(self.folder)
                 return replace(report, left=_count_left(before, self.opened))
-        except OSError as exc:
-            raise StorageError.unwritten(self.folder.path, exc) from exc
 
     def _update(self, detector: ChangeDetector) -> IndexReport:
         """Bring the index up to date, or build it anew if it turns out to be damaged."""
@@ -202,8 +192,8 @@ class Builder:
             how = self._progress, self.options.limits, self.folder.path
             update = Update(changes, settings, cached, *how)
             previous, delta = changes.index, None
-            is_changed = bool(changes.to_read or changes.removed_ids)
-            is_same = not is_changed and self._has_same_rest(changes)
+            is_same = not (changes.to_read or changes.removed_ids)
+            is_same &= self._has_same_rest(changes)
             is_same &= previous is None or previous.settings.pending == settings.pending
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
@@ -268,6 +258,9 @@ class Builder:
         count = len(index.corpus.documents)
         return self._report(index.name, index.diagnostics(), Written(count, count))
 
+    def _is_held(self, index: OpenedIndex) -> bool:
+        return index.settings.roots == self._roots and self._is_request_held()
+
     def _is_request_held(self) -> bool:
         is_intact = REQUEST_FILE not in self._damaged
         return is_intact and IndexRequest.load(self.folder.path) == self.request
@@ -288,9 +281,7 @@ class Builder:
         diagnostics = [*changes.diagnostics(changes.index.diagnostics() if changes.index else ())]
         if changes.scopes is None:
             diagnostics += self._root_diagnostics
-            message = "No SKILL.md lies below this root; check the path."
-            empty = () if changes.files else (str(root.path) for root in self._roots)
-            diagnostics += [Diagnostic("root-empty", "warning", message, path) for path in empty]
+            diagnostics += () if changes.files else empty_roots(self._roots)
         return in_order(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:

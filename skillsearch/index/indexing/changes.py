@@ -27,7 +27,7 @@ from skillsearch.index.indexing.reading import (
     is_same,
 )
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import (
     MAX_DEPTH,
     Discovery,
@@ -39,7 +39,8 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
-from skillsearch.types import SKILL_MD, Diagnostic, FileStat, Progress, Root, SkillFile
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SKILL_MD, Diagnostic, FileStat, Root, SkillFile
 
 MOST_PLACES = 3_000
 """With more changed folders and files than this, a walk is simpler."""
@@ -364,20 +365,15 @@ class ChangeDetector:
         scopes: tuple[Scope, ...] | None = None,
     ) -> FileChanges:
         """Compare files with what is known of them; those that could not be indexed are read."""
-        files, paths = discovery.files, [root.path for root in self.roots]
-        reader = FileReader(self.book, paths)
+        files = discovery.files
+        reader = FileReader(self.book, [root.path for root in self.roots])
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
         for position, file in enumerate(files if seen_before else ()):
             seen = seen_before.get(str(file.path))
             if seen and seen.is_indexed:
                 more = beside.get(str(file.path.parent))
-                is_kept[position] = file.root in self.gone or (
-                    str(file.path) not in self._with_other_examples
-                    and str(file.root.path) not in self.unfinished
-                    and is_same(file, seen, verify=self.verify, roots=paths)
-                    and (more is not None or reader.continues(file, seen))
-                )
+                is_kept[position] = self._is_kept(file, seen, reader, is_beside=more is not None)
                 reader.continued.setdefault(str(file.path), more or ())
             elif seen and reader.read(file) is None:
                 refused.add(position)
@@ -395,6 +391,17 @@ class ChangeDetector:
             seen_at_ns=seen_at_ns,
             scopes=scopes,
             examples=self._examples,
+        )
+
+    def _is_kept(
+        self, file: SkillFile, seen: SeenFile, reader: FileReader, *, is_beside: bool
+    ) -> bool:
+        """Return whether a file stays as indexed; `is_beside`: nothing beside it has changed."""
+        return file.root in self.gone or (
+            str(file.path) not in self._with_other_examples
+            and str(file.root.path) not in self.unfinished
+            and is_same(file, seen, verify=self.verify, roots=reader.roots)
+            and (is_beside or reader.continues(file, seen))
         )
 
 

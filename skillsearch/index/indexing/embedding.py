@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.documents import FieldTexts
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 BATCH = 2_048
 """Texts embedded at once: an embedder sorts them by length, to pad little."""

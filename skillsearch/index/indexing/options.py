@@ -10,9 +10,9 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense.vectors import FLAT_LIMIT
 from skillsearch.index.request import Missing
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.example_requests import ExampleBook
-from skillsearch.types import Progress
+from skillsearch.types.indexing import Progress
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,12 +24,12 @@ from numpy.typing import NDArray
 from skillsearch.errors import ParseError
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, is_racy
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md
 from skillsearch.skills.stubs import Continuation, continuation_in, continuation_of, digest_of
-from skillsearch.types import Diagnostic, FileStat, Skill, SkillFile
+from skillsearch.types.skills import Diagnostic, FileStat, Root, Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -155,7 +155,7 @@ class FileReader:
 
     def __init__(self, book: ExampleBook = NO_EXAMPLES, roots: Sequence[Path] = ()) -> None:
         """Take the examples that skills get, and the folders that links may lead into."""
-        self._book, self._roots = book, roots
+        self._book, self.roots = book, roots
         self.files: dict[str, ReadFile] = {}
         self.continued: dict[str, Sequence[tuple[str, FileStat]]] = {}
 
@@ -164,7 +164,7 @@ class FileReader:
         path = str(file.path)
         read = self.files.get(path)
         if read is None or (read.skill is None and read.seen.is_indexed):
-            read = read_file(file, self._book, self._roots)
+            read = read_file(file, self._book, self.roots)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = read if is_kept else read._replace(skill=None)
             self.continued[path] = read.files
@@ -187,6 +187,12 @@ def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
             set(diagnostics), key=lambda item: (item.path, item.line or 0, item.code, item.message)
         )
     )
+
+
+def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:
+    """Yield a warning of each root, which has no skills."""
+    message = "No SKILL.md lies below this root; check the path."
+    return (Diagnostic("root-empty", "warning", message, str(root.path)) for root in roots)
 
 
 def skipped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:

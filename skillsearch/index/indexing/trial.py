@@ -32,7 +32,8 @@ from skillsearch.index.indexing.reading import (
 from skillsearch.index.indexing.writers import DeltaWriter, Update
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import Discovery
-from skillsearch.types import Progress, SkillFile
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SkillFile
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import TermTally
 from skillsearch.index.storage.document_store import DocumentStore, DocumentWriter
 from skillsearch.index.storage.numbering import numbered
-from skillsearch.types import Progress, SkillFile
+from skillsearch.types.indexing import Progress
+from skillsearch.types.skills import SkillFile
 
 _VECTORS = 4_096
 """Vectors held in memory at a time."""

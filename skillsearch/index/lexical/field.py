@@ -25,7 +25,7 @@ from skillsearch.index.lexical.postings import (
     saturation,
 )
 from skillsearch.index.storage.numbering import NOTHING, Numbers, locate, numbered, within
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
 if TYPE_CHECKING:

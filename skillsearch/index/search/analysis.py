@@ -11,9 +11,9 @@ import numpy as np
 from skillsearch.embedders.embedding import embed
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.query_embedder import QueryEmbedder
+from skillsearch.index.search.pasted import instruction
 from skillsearch.index.search.query import INSTRUCTION_SHARE, QueryForm, split_terms, weigh_terms
 from skillsearch.text.languages import language_of
-from skillsearch.text.pasted import instruction
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

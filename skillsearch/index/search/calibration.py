@@ -19,9 +19,8 @@ import numpy as np
 from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.storage.numbering import Values
-from skillsearch.json_values import object_of
-from skillsearch.records import dataclass
-from skillsearch.types import Json, JsonObject
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.json_values import Json, JsonObject, object_of
 
 # What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Where half of
 # the skills are of such roots, theirs lose 2 points of nDCG@10.

@@ -20,7 +20,7 @@ from skillsearch.index.storage.numbering import (
     union,
     without,
 )
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 # Candidates by words and by vectors each; with twice as many, no measure of any collection changes.
 _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4

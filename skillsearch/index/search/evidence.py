@@ -14,7 +14,7 @@ from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import term_hash
 
 # The log-odds of a reader: evidence of hits that it has read, and a ranking feature among these.
@@ -141,7 +141,7 @@ def _usage(hits: Hits) -> Values:
     store, sums = hits.corpus.documents, dict[int, float]()
     for doc_id, share in hits.query.usage.items():
         if (number := store.number_of(doc_id)) is not None:
-            leader = int(store.families.leaders_of(np.array([number]))[0])
+            leader = store.families.leader_of(number)
             sums[leader] = sums.get(leader, 0.0) + share
     leaders = store.families.leaders_of(hits.documents).tolist() if sums else []
     shares = [sums.get(leader, 0.0) for leader in leaders] or np.zeros(len(hits.documents))

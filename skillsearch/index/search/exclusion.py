@@ -8,9 +8,9 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document
+from skillsearch.index.search.contradictions import claims, contradiction, speaks_of, without
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.text.contradictions import claims, contradiction, speaks_of, without
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import document_terms
 

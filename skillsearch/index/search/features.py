@@ -18,7 +18,7 @@ from skillsearch.index.search.exclusion import contradiction_shares, exclusion_s
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

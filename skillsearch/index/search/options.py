@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skillsearch.config import MAX_QUERY_CHARS, Settings
 from skillsearch.errors import QueryError
 from skillsearch.index.scope import from_folders
-from skillsearch.records import dataclass
-from skillsearch.setting_values import MAX_N, parse_reader
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
+from skillsearch.settings.values import MAX_N, parse_reader
 from skillsearch.text.states import BOUNDS, count_shown
-from skillsearch.types import FACES, SYSTEMS, Face, Hit, SearchResult, Selection, System
+from skillsearch.types.answers import FACES, SYSTEMS, Face, Hit, SearchResult, Selection, System
 
 if TYPE_CHECKING:
     from skillsearch.index.search.calibration import Calibration
@@ -27,7 +27,7 @@ class SearchOptions:
         threshold: Lowest accepted score, below which nothing may fit; by default that of the
             settings, or else that of the calibration for ``hybrid``, whose score is a
             probability, and 0 for the other systems.
-        system: How to rank; see `skillsearch.types.SYSTEMS`.
+        system: How to rank; see `skillsearch.types.answers.SYSTEMS`.
         explain: Add why each hit has its score, and which channels voted in a hybrid one.
         include_hidden: False to leave out skills that ask not to be offered to models.
         exclude: Ids of documents to leave out, such as skills that are in use already.
@@ -39,7 +39,8 @@ class SearchOptions:
         selection: Which skills are searched; all others are left out before ranking.
         folder: Where the question comes from: skills of projects that do not hold this folder
             are left out. None for those of all projects, if the selection does not say.
-        face: Who is shown the answer; it decides what may fit, see `skillsearch.types.FACES`.
+        face: Who is shown the answer; it decides what may fit; see
+            `skillsearch.types.answers.FACES`.
     """
 
     n: int = 5

@@ -12,7 +12,7 @@ import numpy as np
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.lexical.postings import LEAST_PREFIX
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import is_bigram, terms
 

@@ -11,12 +11,12 @@ from skillsearch.index.search.calibration import UNVETTED_IN_RANKING, Calibratio
 from skillsearch.index.search.candidates import Candidates, Judged, Ranked
 from skillsearch.index.search.evidence import READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, LEXICAL, features_of
+from skillsearch.index.search.passages import heaviest
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import NOTHING, Numbers, Values
-from skillsearch.text.passages import heaviest
 from skillsearch.text.safe_text import shorten
 from skillsearch.text.tokenizer import document_terms
-from skillsearch.types import Explanation, System
+from skillsearch.types.answers import Explanation, System
 
 # Scores that agree to float32 precision are ties.
 _TIE_BITS = 23

@@ -14,14 +14,14 @@ from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents import Document, body_hash
 from skillsearch.index.names import skill_of
 from skillsearch.index.search.candidates import Judged, Ranked
+from skillsearch.index.search.passages import best_passage, heaviest, passage_text
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import best_first
+from skillsearch.lazy.records import dataclass
 from skillsearch.readers.reader import Readers, reader_spec
-from skillsearch.records import dataclass
-from skillsearch.setting_values import READING
+from skillsearch.settings.values import READING
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.stubs import continuation_in
-from skillsearch.text.passages import best_passage, heaviest, passage_text
 
 if TYPE_CHECKING:
     from skillsearch.readers.reader import Reader

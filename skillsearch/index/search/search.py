@@ -29,8 +29,9 @@ from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reorder
 from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
-from skillsearch.records import dataclass
-from skillsearch.types import Hit, Root, SearchResult, State
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.answers import Hit, SearchResult, State
+from skillsearch.types.skills import Root
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -15,7 +15,7 @@ import numpy as np
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.index.storage.numbering import find_sorted
-from skillsearch.json_values import object_of
+from skillsearch.types.json_values import object_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -26,23 +26,18 @@ from typing import TypeVar
 import xxhash
 
 from skillsearch import errors
-from skillsearch.config import Settings
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
 from skillsearch.files.private import make_private
 from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
-from skillsearch.index.storage.generation_parts import (
-    DamageGuard,
-    Part,
-    damaged_parts,
-)
-from skillsearch.json_values import checked, object_of, text_of
-from skillsearch.records import dataclass
+from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings.config import Settings
+from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.safe_text import listed
-from skillsearch.types import Json, JsonObject
-from skillsearch.user_folders import cache_dir
+from skillsearch.types.json_values import Json, JsonObject, checked, object_of, text_of
 
 logger = logging.getLogger(__name__)
 
@@ -174,7 +169,7 @@ class IndexFolder:
         when all but the swap is done. StorageError if it cannot be written; the index in use is
         then untouched.
         """
-        try:
+        with errors.writing_index(self.path):
             generations = self.path / "generations"
             make_private(generations)
             folder = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=generations))
@@ -206,8 +201,6 @@ class IndexFolder:
                 self._publish(folder, name)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
-        except OSError as exc:
-            raise errors.StorageError.unwritten(self.path, exc) from exc
         return name
 
     @contextmanager
@@ -217,20 +210,17 @@ class IndexFolder:
         ConfigError for a folder of other files, LockTimeoutError, or StorageError.
         """
         held = contextlib.ExitStack()
-        try:
+        useless = f"The index folder {self.path} cannot be used: %s. Choose another --index-dir."
+        with errors.explained(errors.StorageError, useless):
             self._require_ours()
             make_private(self.path)
-            held.enter_context(locked(self.path / "lock", timeout))
-        except TimeoutError as exc:
-            raise errors.LockTimeoutError(
-                f"Another process has been writing the index in {self.path} for over "
-                f"{timeout:.0f} s; wait for it, or choose another --index-dir."
-            ) from exc
-        except OSError as exc:
-            raise errors.StorageError(
-                f"The index folder {self.path} cannot be used: {exc.strerror or exc}. "
-                "Choose another --index-dir."
-            ) from exc
+            try:
+                held.enter_context(locked(self.path / "lock", timeout))
+            except TimeoutError as exc:
+                raise errors.LockTimeoutError(
+                    f"Another process has been writing the index in {self.path} for over "
+                    f"{timeout:.0f} s; wait for it, or choose another --index-dir."
+                ) from exc
         with held:
             # Killed writers left these unfinished, and earlier versions the others.
             for file in self.path.glob(_OUTDATED):
@@ -247,12 +237,10 @@ class IndexFolder:
 
         A StorageError if a file cannot be removed.
         """
-        try:
+        with errors.writing_index(self.path):
             for name in reversed(_REPLACED):  # a reader looks for CURRENT
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / "generations", ignore_errors=True)
-        except OSError as exc:
-            raise errors.StorageError.unwritten(self.path, exc) from exc
 
     def _require_ours(self) -> None:
         """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""

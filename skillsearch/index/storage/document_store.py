@@ -31,10 +31,11 @@ from skillsearch.index.storage.numbering import (
     within,
     without,
 )
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
-from skillsearch.types import Diagnostic, Selection
+from skillsearch.types.answers import Selection
+from skillsearch.types.skills import Diagnostic
 
 _DECODER = json.JSONDecoder()
 

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
-from skillsearch.records import dataclass
+from skillsearch.lazy.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,10 @@ class FamilyTable:
         places = find_sorted(self.members, numbers)
         return np.where(places >= 0, np.append(self.leaders, 0)[places], numbers)
 
+    def leader_of(self, number: int) -> int:
+        """Return what stands for one document."""
+        return int(self.leaders_of(np.array([number]))[0])
+
     def waiting(self, left_out: Numbers) -> Numbers:
         """Return the members whose leader speaks for them, since it is not left out."""
         return self.members[find_sorted(left_out, self.leaders) < 0]
@@ -56,8 +60,8 @@ class FamilyTable:
 
     def relatives(self, number: int) -> Numbers:
         """Return the other documents of a document's family, ascending."""
-        leader = self.leaders_of(np.array([number]))
-        return without(union(leader, self.followers(int(leader[0]))[0]), np.array([number]))
+        leader = self.leader_of(number)
+        return without(union(np.array([leader]), self.followers(leader)[0]), np.array([number]))
 
     @cached_property
     def _by_leader(self) -> tuple[Numbers, Numbers]:

@@ -23,9 +23,9 @@ import xxhash
 from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
 from skillsearch.files.atomic_files import read_record, reading, sync_handle, write_record
 from skillsearch.files.openat import is_racy
-from skillsearch.json_values import object_of
-from skillsearch.records import dataclass
-from skillsearch.types import FileStat, JsonObject
+from skillsearch.lazy.records import dataclass
+from skillsearch.types.json_values import JsonObject, object_of
+from skillsearch.types.skills import FileStat
 
 STAT_CACHE = "stat-cache.json"
 _READ_BLOCK = 1 << 20

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch import user_folders
-from skillsearch.agents.toolsets.environments import ServerEnvironment
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.errors import ConfigError, EnvironmentNotFoundError, SkillSearchError
-from skillsearch.setting_values import is_environment_name
+from skillsearch.settings import user_folders
+from skillsearch.settings.values import is_environment_name
 
 BASE = "Execute a skill."
 HEAD = f"{BASE} Available skills:\n"

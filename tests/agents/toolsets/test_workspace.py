@@ -14,11 +14,11 @@ from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets import workspace as module
 from skillsearch.agents.toolsets.workspace import GUIDANCE, MAX_DOCS, RUN_GUIDANCE, WorkspaceToolset
-from skillsearch.execution.artifacts import FolderArtifacts
 from skillsearch.execution.executors import select_executor
-from skillsearch.execution.namespace import NamespaceExecutor
+from skillsearch.execution.isolation.namespace import NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspace import Workspaces
+from skillsearch.execution.workspaces.artifacts import FolderArtifacts
+from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MATH = "Small Python utilities for math and text files."

@@ -1,0 +1,409 @@
+"""The blocks of an evaluation: its tables, for page and terminal, and rows for programs; pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from skillsearch.evaluation.reporting import report as words
+from skillsearch.evaluation.reporting.report import MAIN_MEASURE, percent, score_digits
+from skillsearch.evaluation.types import (
+    ANSWERABLE,
+    JSON_KEYS,
+    Abstention,
+    OperatingPoint,
+    QueryExample,
+    Report,
+    States,
+    StateShares,
+)
+from skillsearch.rendering.blocks import Block, Cell, Group, Line, Row, Table
+from skillsearch.text.safe_text import counted, one_line
+
+if TYPE_CHECKING:
+    from skillsearch.evaluation.confusables import Confusion
+    from skillsearch.evaluation.reporting.report import Outcome
+    from skillsearch.training.gains import Measured
+
+Blocks: TypeAlias = Iterator[Block]
+FIGURES = ("collection", "system", "measure", "value", "low", "high")
+"""Columns of `figure_rows`."""
+
+_MAIN = (MAIN_MEASURE, "Success@1")
+"""Measures whose differences a terminal shows; the page shows all."""
+_MAIN_OF_PARTS = (*_MAIN, "R@5")
+_WORST = 3
+"""Queries shown, of the best system."""
+_MAX_PAIRS = 20
+"""Confusable pairs shown on a terminal; --json has all."""
+_EXAMPLE_CHARS = 120
+_QUERY_CHARS = 160
+_NAME_CHARS = 32
+_SHARES = ("recall", "false", "perhaps", "none")
+_DIFFERENCE = ("95 % interval", "p", "Holm p", "won/tied/lost", "verdict")
+
+
+def outcome_blocks(outcomes: Sequence[Outcome]) -> Blocks:
+    """Yield what a terminal shows of some outcomes; if there are several, a summary too."""
+    for outcome in outcomes:
+        yield from report_blocks(outcome.report)
+        if outcome.report.languages:
+            yield languages(outcome.report)
+        if outcome.kinds:
+            yield kinds(outcome.kinds)
+        if outcome.confusions is not None:
+            yield from confusion_blocks(outcome.confusions, outcome.answers[0].name)
+    if len(outcomes) > 1:
+        yield summary([outcome.report for outcome in outcomes], mean="mean")
+
+
+def report_blocks(report: Report) -> Blocks:
+    """Yield what a terminal shows of the measurements on a collection."""
+    sources = [f"{count:,} {source}" for source, count in report.unanswerable.items()]
+    nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
+    skills, queries = counted(report.documents, "skill"), counted(report.queries, "judged query")
+    title = (one_line(report.collection), "bold")
+    yield Line((title, one_line(f": {skills}, {queries}{nothing}")), begins=True)
+    if headline := words.headline(report):
+        yield Line((one_line(headline),))
+    yield means(report)
+    yield differences(report, _MAIN)
+    yield states(report)
+    yield abstention(report)
+    yield from _worst_queries(report)
+    for number, note in enumerate(report.notes):
+        yield Line((f"note: {one_line(note)}",), begins=not number)
+
+
+def summary(reports: Sequence[Report], *, mean: str = "") -> Table:
+    """Return the main measure of each system by collection; `mean` heads the means, if any."""
+    names = list(dict.fromkeys(system.name for report in reports for system in report.systems))
+    groups = [(report.collection, words.system_means(report)) for report in reports]
+    if mean:
+        groups.append((mean, words.mean_systems(reports)))
+    rows: list[Row] = []
+    for number, (head, systems) in enumerate(groups):
+        best = words.best_systems(MAIN_MEASURE, systems)
+        values = ((name, systems.get(name, {}).get(MAIN_MEASURE)) for name in names)
+        link = f"#c{number}" if number < len(reports) else ""
+        first = Cell(head, link=link)
+        rows.append([first, *(Cell(percent(value), "", name in best) for name, value in values)])
+    return Table(f"{MAIN_MEASURE} in percent", ["collection", *names], [Group(rows)])
+
+
+def means(report: Report) -> Table:
+    """Return the means of all measures, and the time of a query if it is known."""
+    names = words.measure_names(report)
+    rows = _mean_rows(report, names)
+    heads = [report.unit, *map(words.measure_title, names)]
+    if any(system.milliseconds is not None for system in report.systems):
+        heads.append("ms")
+        for row, system in zip(rows, report.systems, strict=True):
+            row.append(words.milliseconds(system.milliseconds))
+    title = "Means in percent with their 95 % intervals"
+    return Table(title, heads, [Group(rows)], with_interval=[MAIN_MEASURE])
+
+
+def _mean_rows(report: Report, measures: Sequence[str]) -> list[list[str | Cell]]:
+    rows: list[list[str | Cell]] = [[system.name] for system in report.systems]
+    for measure in measures:
+        best = words.best_systems(measure, words.system_means(report))
+        for row, system in zip(rows, report.systems, strict=True):
+            interval = words.spread(system.intervals.get(measure))
+            row.append(Cell(percent(system.means.get(measure)), interval, system.name in best))
+    return rows
+
+
+def differences(report: Report, measures: Sequence[str] = ()) -> Table:
+    """Return the differences from the first system, by default on all measures."""
+    groups: dict[str, list[Row]] = {}
+    for comparison in report.comparisons:
+        if not measures or comparison.measure in measures:
+            ends = " to ".join(map(words.points, comparison.interval))
+            chances = map(words.probability, (comparison.p_value, comparison.p_holm))
+            counts = f"{comparison.wins}/{comparison.ties}/{comparison.losses}"
+            row = comparison.system, words.points(comparison.difference), ends, *chances, counts
+            groups.setdefault(comparison.measure, []).append([*row, words.verdict(comparison)])
+    return Table(
+        "Differences in points",
+        [report.unit, f"from {report.systems[0].name}", *_DIFFERENCE],
+        [Group(rows, measure) for measure, rows in groups.items()],
+        labels=("measure",),
+        texts=["verdict"],
+        wide=["p"],
+    )
+
+
+def languages(report: Report) -> Table:
+    """Return the main measures by the language of queries, then of those that cross languages."""
+    parts = {**report.languages, **report.crossing}
+    return parts_table("By language of the query, in percent", "language", parts)
+
+
+def kinds(parts: Mapping[str, Report]) -> Table:
+    """Return the main measures by the kind of queries."""
+    return parts_table("By kind of query, in percent", "kind", parts, is_compared=False)
+
+
+def parts_table(
+    title: str,
+    head: str,
+    parts: Mapping[str, Report],
+    measures: Sequence[str] = _MAIN_OF_PARTS,
+    *,
+    is_compared: bool = True,
+) -> Table:
+    """Return some measures on parts of a collection, if `is_compared` with the main difference."""
+    groups, against = [], []
+    for name, part in parts.items():
+        rows = _mean_rows(part, measures)
+        if is_compared and len(rows) > 1:
+            against = [f"from {part.systems[0].name}"]
+            for row, system in zip(rows, part.systems, strict=True):
+                row.append(words.against_baseline(part, system.name))
+        queries = counted(part.queries, "query")
+        groups.append(Group(rows, f"{name}, {queries}", (name, f"{part.queries:,}")))
+    heads, labels = ["system", *measures, *against], (head, "queries")
+    return Table(title, heads, groups, labels, texts=against, with_interval=[MAIN_MEASURE])
+
+
+def states(report: Report) -> Table:
+    """Return what the answers of each system with a threshold say."""
+    measured = ((system.name, system.abstention.default) for system in report.systems)
+    groups = [Group(_state_rows(states), name) for name, states in measured if states]
+    title = "What answers say at the default threshold, in percent of the requests"
+    heads = ("requests", "recall", "false", "perhaps", "none", "shown")
+    return Table(title, heads, groups, labels=("system",))
+
+
+def _state_rows(states: States) -> list[Row]:
+    """Return the states of all answerable requests, of each kind, and of each other source."""
+    rows: list[Row] = [
+        (ANSWERABLE, *_share_cells(states.answerable), percent(states.shown)),
+        *((f"of them {kind}", percent(share), *[""] * 4) for kind, share in states.kinds.items()),
+    ]
+    for source, shares in states.unanswerable.items():
+        rows.append((source, "", *_share_cells(shares)[1:], ""))
+    return rows
+
+
+def _share_cells(shares: StateShares) -> list[str]:
+    return [percent(getattr(shares, name)) for name in _SHARES]
+
+
+class _Figure(NamedTuple):
+    """A figure of a system: its row in the table, if any, its label in lines, and how it is shown.
+
+    Without a label it stands in the table alone.
+    """
+
+    group: str
+    head: str
+    label: str
+    value: float | None
+    show: Callable[[float | None], str] = percent
+
+
+def abstention(report: Report) -> Table:
+    """Return what systems say if nothing fits, with a column for each that has scores."""
+    systems = [system for system in report.systems if system.abstention.top_scores]
+    names = sorted(set().union(*(words.operating_points(of.abstention) for of in systems)))
+    columns = [_abstention_figures(report, system.abstention, names) for system in systems]
+    groups: dict[str, list[Row]] = {}
+    tabled = ([figure for figure in figures if figure.group] for figures in columns)
+    for row in zip(*tabled, strict=True):
+        if any(figure.value is not None for figure in row):
+            cells = row[0].head, *(figure.show(figure.value) for figure in row)
+            groups.setdefault(row[0].group, []).append(cells)
+    return Table(
+        "When nothing fits: shares in percent",
+        ["figure", *(system.name for system in systems)],
+        [Group(rows, group) for group, rows in groups.items()],
+        labels=("",),
+    )
+
+
+def _abstention_figures(
+    report: Report, abstention: Abstention, names: Iterable[str]
+) -> Iterator[_Figure]:
+    """Yield the figures of a system, None if not measured; `names` are of `operating_points`."""
+    sources, decimals = report.unanswerable, words.decimals
+    for source in sources:
+        auroc = abstention.auroc.get(source)
+        yield _Figure("AUROC against", source, f"AUROC {source}", auroc, decimals)
+    for source, auroc in report.style.items():
+        yield _Figure("AUROC of style alone", source, "", auroc, decimals)
+    own = "at its own threshold"
+    threshold = bound = precision = None
+    if default := abstention.default:
+        threshold, bound, precision = default.threshold, default.lower_bound, default.precision
+    yield _Figure(own, "threshold", "threshold (default)", threshold, score_digits)
+    yield _Figure(own, "lower bound", "lower bound (default)", bound, score_digits)
+    yield _Figure(own, "precision", "precision (default)", precision)
+    if default:
+        yield from (_Figure("", "", *figure) for figure in _state_figures(default))
+    points = words.operating_points(abstention)
+    for name in names:
+        yield from _point_figures(name, points.get(name), sources)
+    for source in sources:
+        label, share = f"kept at 5 % false {source}", abstention.recall_at_few_false.get(source)
+        yield _Figure("recall at 5 % false answers to", source, label, share)
+    for kind in (ANSWERABLE, "all"):
+        label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
+        yield _Figure("calibration error", f"{kind} queries", label, error, decimals)
+
+
+def _point_figures(
+    name: str, point: OperatingPoint | None, sources: Iterable[str]
+) -> Iterator[_Figure]:
+    group, label = f"to {name} of its right answers", "{} (" + name + ")" if sources else ""
+    threshold, recall = (point.threshold, point.recall) if point else (None, None)
+    yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
+    yield _Figure(group, "recall", label.format("kept"), recall)
+    for source in sources:
+        share = point.false_answers.get(source) if point else None
+        head, said = words.FALSE_ANSWERS.format(source), f"false answers {source}"
+        yield _Figure(group, head, label.format(said), share)
+
+
+def gains(measured: Measured) -> Table:
+    """Return the means of each system before and after a tuning."""
+    groups = []
+    for system, change in measured.changes.items():
+        rows: list[Row] = []
+        for number, (measure, before) in enumerate(change.before.items()):
+            after = change.after[measure]
+            chance = "" if number else words.probability(change.test.p_value)
+            figures = percent(before), percent(after), words.points(after - before), chance
+            rows.append((measure, *figures))
+        groups.append(Group(rows, system))
+    return Table("", ["measure", "before", "after", "points", "p"], groups, labels=("",))
+
+
+def _worst_queries(report: Report) -> Blocks:
+    if systems := [system for system in report.systems if system.worst]:
+        best = max(systems, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
+        yield Line(((f"Worst queries of {_name(best.name)}", "bold"),), begins=True)
+        for example in best.worst[:_WORST]:
+            yield Line((one_line(example.text, _QUERY_CHARS),))
+            yield Line(((_describe(example), "dim"),), indent=2)
+
+
+def _describe(example: QueryExample) -> str:
+    said, first = "no answer", None
+    for winner in example.top[:1]:
+        said = f"{_name(winner.name)} ({score_digits(winner.score)}) came first"
+        first = winner.doc_id
+    wanted = next((doc_id for doc_id in example.relevant if doc_id != first), None)
+    instead = f", relevant is {_name(_last_part(wanted))}" if wanted else ""
+    return f"{MAIN_MEASURE} {percent(example.value)}: {said}{instead}"
+
+
+def _last_part(doc_id: str) -> str:
+    """Return the end of an id that is a path: the skill's folder says more than its root."""
+    return doc_id.rstrip("/:").replace(":", "/").rpartition("/")[2] or doc_id
+
+
+def _name(text: str) -> str:
+    return one_line(text, _NAME_CHARS)
+
+
+def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
+    """Yield which skills steal queries from which, how often, and by which words."""
+    if not confusions:
+        said = f"Under {_name(system)} no skill steals several queries from another one."
+        yield Line((said,), begins=True)
+        return
+    title = f"Skills that lose queries to others under {_name(system)}"
+    yield Line(((title, "bold"),), begins=True)
+    for pair in confusions[:_MAX_PAIRS]:
+        loser, winner = _name(pair.loser_name), _name(pair.winner_name)
+        yield Line(((loser, "bold"), " loses to ", (winner, "bold"), f": {_losses(pair)}"))
+        reasons = {
+            "won by": [word.text for word in pair.words],
+            "only in its body": [word.text for word in pair.missing if word.in_loser == "body"],
+            "nowhere in it": [word.text for word in pair.missing if word.in_loser == "nowhere"],
+            "query": [one_line(example, _EXAMPLE_CHARS) for example in pair.examples[:1]],
+        }
+        for label, texts in reasons.items():
+            if texts:
+                yield Line(((f"{label}: ", "dim"), one_line(", ".join(texts))), indent=2)
+    if len(confusions) > _MAX_PAIRS:
+        more = counted(len(confusions) - _MAX_PAIRS, "more pair")
+        yield Line((f"and {more} (--json lists all)",))
+
+
+def _losses(pair: Confusion) -> str:
+    said = f"{counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
+    said += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
+    said += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
+    return said + (", and the other way round" if pair.is_mutual else "")
+
+
+def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:
+    """Yield a row of `FIGURES` for each figure of some outcomes, and for means over several.
+
+    A row for two confusable skills has other columns: collection, the word ``confusable``, id and
+    name of the right skill and of the one that comes first, stolen queries, their share, mean lead,
+    words, missing words, an example.
+    """
+    for outcome in outcomes:
+        whole = outcome.report
+        for report in (
+            whole,
+            *outcome.kinds.values(),
+            *whole.languages.values(),
+            *whole.crossing.values(),
+        ):
+            yield from (_figure_row(report.collection, *figure) for figure in _figures(report))
+        yield from (_confusion_row(whole.collection, pair) for pair in outcome.confusions or ())
+    if len(outcomes) > 1:
+        systems = words.mean_systems([outcome.report for outcome in outcomes])
+        for system, by_measure in systems.items():
+            yield from (_figure_row("mean", system, *figure) for figure in by_measure.items())
+
+
+def _figure_row(collection: str, system: str, measure: str, *values: float) -> tuple[str, ...]:
+    cells = [f"{value:.6f}" for value in values]
+    return (collection, system, measure, *cells, *[""] * (3 - len(cells)))
+
+
+def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
+    """Yield system, measure, value, and the ends of its interval if they are known."""
+    for system in report.systems:
+        for measure, mean in system.means.items():
+            yield system.name, measure, mean, *system.intervals.get(measure, ())
+    for comparison in report.comparisons:
+        difference = f"{comparison.measure} from {comparison.baseline}"
+        yield comparison.system, difference, comparison.difference, *comparison.interval
+        yield comparison.system, f"p (Holm) of {difference}", comparison.p_holm
+    for source, auroc in report.style.items():
+        yield "style", f"AUROC {source}", auroc
+    for system in report.systems:
+        names = words.operating_points(system.abstention)
+        for figure in _abstention_figures(report, system.abstention, names):
+            if figure.label and figure.value is not None:
+                yield system.name, figure.label, figure.value
+
+
+def _state_figures(states: States) -> Iterator[tuple[str, float]]:
+    for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
+        for name in _SHARES[source != ANSWERABLE :]:
+            yield f"{JSON_KEYS.get(name, name)} {source}", getattr(shares, name)
+    if states.shown is not None:
+        yield f"shown {ANSWERABLE}", states.shown
+    for face, of_face in states.faces.items():
+        if of_face.shown is not None:
+            yield f"shown {ANSWERABLE} ({face})", of_face.shown
+        for source, shares in of_face.unanswerable.items():
+            yield f"none {source} ({face})", shares.none
+    yield from ((f"kept {kind}", share) for kind, share in states.kinds.items())
+
+
+def _confusion_row(collection: str, pair: Confusion) -> tuple[object, ...]:
+    skills = pair.loser, pair.loser_name, pair.winner, pair.winner_name
+    lead = "" if pair.lead is None else f"{pair.lead:.6f}"
+    groups = (" ".join(word.text for word in group) for group in (pair.words, pair.missing))
+    figures = pair.queries, f"{pair.share:.6f}", lead
+    example = pair.examples[0] if pair.examples else ""
+    return (collection, "confusable", *skills, *figures, *groups, example)

@@ -1,0 +1,1 @@
+"""The folder that a command works in: what is put into it, and what is kept of it."""

@@ -1,0 +1,144 @@
+"""Whether a request and a skill name different versions, directions or opposites; pure.
+
+Words and meaning hardly tell an upgrade from 9 to 10 from one from 10 to 11, nor HTML to Markdown
+from Markdown to HTML. Every expression is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, TypeAlias
+
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.text.tables import read_tables
+
+_MAX_CHARS = 4_000
+_UNITS = (
+    "am|pm|days?|hours?|minutes?|seconds?|weeks?|months?|years?|times|people|pages?|words?|lines?"
+    "|files?|rows?|points?|steps?|euros?|dollars?|percent"
+)
+_NAME = r"\.?[^\W\d_][\w+#]{0,30}(?:\.[^\W\d_][\w+#]{0,30}){0,3}"
+_NUMBER = rf"\d{{1,4}}(?:\.\d{{1,3}}){{0,2}}(?![\w%]|[.,:/]\d|[ -]?(?:{_UNITS})\b)"
+_OPEN = r"(?:\+| ?(?:and|or) (?:later|newer|above|higher|up|older|earlier|below)\b)"
+_BETWEEN = r"(?: (?:in)?to (?:an? |the )?|-to-| ?(?:->|→|➜) ?| (?:nach|vers|naar|para) )"
+_NO_NAMES = frozenset(
+    "a about after all an and are around as at before between by day every first for from have in"
+    " into is issue last least less line more most my next of on only or our over page part point"
+    " pr pull since step than that the their these this ticket till to top under until up was week"
+    " with within year your".split()
+)
+
+_SIDE = rf"({_NAME})?[ -]?({_NUMBER})?"
+_MORE_NUMBERS = rf"(?:(?:, ?| ?/ ?| or | and |\u2013| to | through )v?{_NUMBER}){{0,5}}"
+_VERSIONS = lazy_pattern(
+    rf"(?<![\w.])({_NAME})(?: | ?v| version )?({_NUMBER}{_MORE_NUMBERS})(?!{_OPEN})"
+)
+_DIRECTIONS = lazy_pattern(rf"(?<![\w.]){_SIDE}{_BETWEEN}(?=[\w.]){_SIDE}")
+_DIGITS = lazy_pattern(r"\d[\d.]*")
+_WORDS = lazy_pattern(r"[^\W\d_]{2,20}")
+
+_Side: TypeAlias = tuple[str, str]
+"""A name, empty if it is that of the other side, and its version, empty if it has none."""
+
+
+class Claims(NamedTuple):
+    """What a text says of versions, directions and opposites, in lower case.
+
+    `versions` are the numbers behind each name; a direction is what is made into what.
+    """
+
+    versions: Mapping[str, frozenset[str]]
+    directions: frozenset[tuple[_Side, _Side]]
+    opposites: frozenset[str]
+
+
+def claims(text: str) -> Claims:
+    """Return what the beginning of a text says."""
+    text = text[:_MAX_CHARS].casefold()
+    versions: dict[str, frozenset[str]] = {}
+    if any(map(str.isdigit, text)):
+        for name, numbers in _VERSIONS.findall(text):
+            if name not in _NO_NAMES:
+                told = frozenset(_DIGITS.findall(numbers))
+                versions[name] = versions.get(name, frozenset()) | told
+    words = frozenset(_WORDS.findall(text))
+    return Claims(versions, frozenset(_read_directions(text)), words & _opposites().keys())
+
+
+def speaks_of(text: str, request: Claims) -> bool:
+    """Return whether a text has words of anything that a request says; few texts have."""
+    text = text[:_MAX_CHARS].casefold()
+    if any(name in text for name in request.versions):
+        return True
+    if any(source in text and target in text for (source, _), (target, _) in request.directions):
+        return True
+    return any(word in text or _opposites()[word] in text for word in request.opposites)
+
+
+def without(said: Claims, excluded: Claims) -> Claims:
+    """Return what a text says, without the versions that it says not to use it for."""
+    versions = {
+        name: numbers - excluded.versions.get(name, frozenset())
+        for name, numbers in said.versions.items()
+    }
+    return said._replace(versions=versions)
+
+
+def contradiction(request: Claims, skill: Claims) -> float:
+    """Return the share of what a request says that a skill contradicts, 0 to 1.
+
+    It contradicts versions if it names others alone, a direction if it has the same names in
+    another order or with other versions alone, and a word if it has its opposite alone. It does not
+    contradict what it does not speak of.
+    """
+    checks = [*_versions_differ(request, skill), *_directions_differ(request, skill)]
+    for word in request.opposites:
+        other = _opposites()[word]
+        if other not in request.opposites and not skill.opposites.isdisjoint((word, other)):
+            checks.append(word not in skill.opposites)
+    return sum(checks) / len(checks) if checks else 0.0
+
+
+def _versions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
+    for name, numbers in request.versions.items():
+        if (others := skill.versions.get(name)) is not None:
+            yield not any(_agree(number, other) for number in numbers for other in others)
+
+
+def _directions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
+    for pair in request.directions:
+        names = {name for name, _ in pair}
+        alike = [other for other in skill.directions if {name for name, _ in other} == names]
+        if alike:
+            yield not any(map(_is_same, [pair] * len(alike), alike))
+
+
+def _is_same(pair: tuple[_Side, _Side], other: tuple[_Side, _Side]) -> bool:
+    return all(
+        one[0] == two[0] and _agree(one[1], two[1]) for one, two in zip(pair, other, strict=True)
+    )
+
+
+def _agree(version: str, other: str) -> bool:
+    """Return whether two versions are the same, as far as both are told."""
+    parts = [part.split(".") if part else [] for part in (version, other)]
+    size = min(map(len, parts))
+    return parts[0][:size] == parts[1][:size]
+
+
+def _read_directions(text: str) -> Iterator[tuple[_Side, _Side]]:
+    for source, old, target, new in _DIRECTIONS.findall(text):
+        if source not in _NO_NAMES and target not in _NO_NAMES and (source or old):
+            yield (source or target, old), (target or source, new)
+
+
+@cache
+def _opposites() -> dict[str, str]:
+    rows = read_tables(Path(__file__).with_name("opposites.txt"))["opposites"]
+    return {
+        one: other
+        for word, (opposite,) in rows.items()
+        for one, other in ((word, opposite), (opposite, word))
+    }

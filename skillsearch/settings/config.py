@@ -1,0 +1,481 @@
+"""Settings: flags > ``SKILLSEARCH_*`` > project file > user file > defaults.
+
+A project file comes with a checkout, so it is limited: its paths must stay inside its own folder,
+an index there is the user's own (see `own_folder`), and it cannot choose a model by path or from a
+hub. It narrows answers for the skills in its own folder alone, and what it says of an index counts
+for its own. The user's own file, variables and flags may name anything.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shlex
+import tomllib
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import field, replace
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
+
+from skillsearch.errors import ConfigError, explained
+from skillsearch.files.private import tighten
+from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.lazy.records import dataclass
+from skillsearch.settings import values as values
+from skillsearch.settings.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
+from skillsearch.settings.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
+from skillsearch.types.answers import EVERYWHERE, SCOPE, SELECTING, Selection
+from skillsearch.types.json_values import JsonObject, object_of
+
+logger = logging.getLogger(__name__)
+
+PROJECT_FILES = ("skillsearch.toml", "pyproject.toml")
+PROJECT_MODELS = frozenset("onnx multilingual skillsearch-e5 hashing".split())
+"""Models that a project file may choose: they load only what is installed."""
+
+MAX_QUERY_CHARS = 65_536
+"""Far more than any request to an agent; longer text is a mistake that would cost seconds."""
+
+_MAX_FILE_BYTES = 1 << 20
+_PROFILE = ": profiles."
+_OF_PROJECT = 2
+"""How close to a command a project's file is: closer than the user's, less so than a variable."""
+
+
+class Setting(NamedTuple):
+    """How a setting is read, and who may decide it.
+
+    A project file decides some settings nowhere: commands that may run, servers that get queries,
+    what to trust, and whether to see the skills of other projects. Some it decides for an index
+    that it names: over the user's own index they would hide skills of the user, or make it in
+    another way.
+    """
+
+    parse: values.Parser
+    project: Literal["everywhere", "own index", "nowhere"] = "everywhere"
+    in_profile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything that can be configured, how it is read, and its default.
+
+    Files, variables, flags, their help and the page of settings follow this table.
+
+    Attributes:
+        roots: Folders and archives of skills, and URLs, in order of precedence.
+        trust: Who vouches for the ROOTs, or for one of them: vetted (you), project or fetched
+            (nobody). Repeatable; kept until another is given. [default: fetched for archives and
+            URLs, project for what is found in a project, else vetted]
+        index_dir: Folder of the index. [default: SKILLSEARCH_INDEX_DIR, the settings, user cache]
+        model: onnx (default), hashing, onnx:FOLDER, st:NAME.
+        fields: metadata: names and descriptions only; full (default): also the bodies, as words
+            and as embedded chunks.
+        device: Where an st: model runs: cpu, cuda, cuda:1, mps; auto (default): the best available.
+        backend: local (default): a folder on this machine; milvus: a server (extra milvus).
+        uri: Address of Milvus, such as http://127.0.0.1:19530.
+        collection: Name of the index in Milvus. [default: skillsearch]
+        n: Maximum number of hits. [default: 5]
+        threshold: Minimum score, 0 to 1. [default: 0.65]
+        refresh: Whether a query first updates a changed index if that is cheap. [default: true]
+        reader: When a second model reads the best hits beside the request: auto (default), if the
+            answer is in doubt; always; off; or another model, which always reads: st:NAME, a
+            folder.
+        environments: Folder of the named environments. [default: beside the user's settings]
+        environment: The environment in use. [default: default, or else the only one there is]
+        daemon: auto (default): a warm process answers; off: each command for itself.
+        usage: What is kept of requests and of the skills that they led to, on this machine alone,
+            to learn from: off (default): nothing; hashes: no words; text: the words too.
+        hook_mode: offer (default): the prompt hook offers skills; shadow: it decides, and keeps
+            what it would have offered if usage is on, but offers nothing.
+        allowed_commands: The only commands of skills that may be run. [default: all]
+        denied_commands: Commands of skills that may not be run. [default: none]
+        profile: Add the settings of [profiles.NAME].
+        all_projects: Skills of every project, not only of the user and of the project around this
+            folder.
+        selection: What the settings below say, each source beside all others; and as `SCOPE`
+            the folder that a question comes from, with `EVERYWHERE` if `all_projects` says so.
+        sources: Where each setting that is not a default came from.
+
+    These have no attribute of their own; they select skills:
+        include: Only skills whose name or ROOT:NAME fits; * is any text. Repeatable.
+        exclude: No skills whose name or ROOT:NAME fits. Repeatable.
+        tags: Only skills with this tag. Repeatable.
+        in_roots: Only skills of this root: its alias, path or URL. Repeatable.
+        strict: No skills whose metadata are broken, missing or not as specified; they are warned
+            of.
+    """
+
+    roots: Annotated[tuple[Path | str, ...], Setting(values.parse_roots)] = ()
+    trust: Annotated[tuple[str, ...], Setting(values.parse_trust, "nowhere")] = ()
+    index_dir: Annotated[Path, Setting(values.parse_path)] = Path()
+    model: Annotated[str, Setting(values.text(), "own index")] = "onnx"
+    fields: Annotated[str, Setting(values.choice("metadata", "full"), "own index")] = "full"
+    device: Annotated[str, Setting(values.device)] = "auto"
+    backend: Annotated[str, Setting(values.choice(*values.BACKENDS), "nowhere")] = "local"
+    uri: Annotated[str, Setting(values.text(), "nowhere")] = ""
+    collection: Annotated[str, Setting(values.text(), "nowhere")] = "skillsearch"
+    n: Annotated[int, Setting(values.count, "own index", in_profile=True)] = 5
+    threshold: Annotated[float | None, Setting(values.score, "own index", in_profile=True)] = None
+    refresh: Annotated[bool, Setting(values.parse_switch, "own index")] = True
+    reader: Annotated[str, Setting(values.parse_reader, "own index")] = values.DEFAULT_READER
+    environments: Annotated[Path, Setting(values.parse_path)] = Path()
+    environment: Annotated[str, Setting(values.environment)] = ""
+    daemon: Annotated[str, Setting(values.choice("auto", "off"))] = "auto"
+    usage: Annotated[str, Setting(values.choice(*values.USAGE), "nowhere")] = "off"
+    hook_mode: Annotated[str, Setting(values.choice(*values.HOOK_MODES), "nowhere")] = "offer"
+    allowed_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
+    denied_commands: Annotated[tuple[str, ...], Setting(values.parse_words, "nowhere")] = ()
+    profile: Annotated[str, Setting(values.text())] = ""
+    all_projects: Annotated[bool, Setting(values.parse_switch, "nowhere")] = False
+    selection: Selection = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def index_roots(self) -> tuple[Path | str, ...]:
+        """Roots for the index in use: those that were named as close to the command as it."""
+        return self.roots if self._closeness("roots") >= self._closeness("index_dir") else ()
+
+    @property
+    def own_roots(self) -> tuple[Path | str, ...]:
+        """Roots that the user named; none if a project file names them."""
+        return () if self.is_of_project("roots") else self.roots
+
+    @property
+    def file_roots(self) -> tuple[Path | str, ...]:
+        """Roots that a project file names, so that nobody vouches for them."""
+        return self.roots if self.is_of_project("roots") else ()
+
+    @property
+    def limits(self) -> str:
+        """What a project file decides about answers from the index that it names, in words."""
+        keys = ("index_dir", "n", "reader", "refresh", "threshold")
+        chosen = [key for key in keys if self.is_of_project(key)] if self.is_project_index else []
+        own = f"; your own index: --index-dir {shlex.quote(str(user_index_dir()))}"
+        return f"{self.sources['index_dir']} decides {', '.join(chosen)}{own}" if chosen else ""
+
+    @property
+    def is_project_index(self) -> bool:
+        """Whether a project file names the index."""
+        return self.is_of_project("index_dir")
+
+    def is_of_project(self, key: str) -> bool:
+        """Return whether a project file made a setting."""
+        return self._closeness(key) == _OF_PROJECT
+
+    def _closeness(self, key: str) -> int:
+        """Return how close to the command a setting was made; the default is the farthest."""
+        levels = {"": 0, SEED_ROOT: 0, "environment": 3, "flag": 4}
+        source = self.sources.get(key, "").partition(_PROFILE)[0]
+        if source in levels:
+            return levels[source]
+        return 1 if source == str(user_file()) else _OF_PROJECT
+
+
+class Flags(TypedDict, total=False):
+    """What a command line, or a caller, decides of the settings; None leaves it to the others."""
+
+    all_projects: bool | None
+    backend: str | None
+    collection: str | None
+    daemon: str | None
+    device: str | None
+    environment: str | None
+    environments: Path | None
+    exclude: tuple[str, ...] | None
+    fields: str | None
+    in_roots: tuple[str, ...] | None
+    include: tuple[str, ...] | None
+    index_dir: str | Path | None
+    model: str | None
+    n: int | None
+    profile: str | None
+    reader: str | None
+    refresh: bool | None
+    strict: bool | None
+    tags: tuple[str, ...] | None
+    threshold: float | None
+    trust: tuple[str, ...] | None
+    uri: str | None
+
+
+SETTINGS: Mapping[str, Setting] = (
+    {
+        key: hint.__metadata__[0]
+        for key, hint in get_type_hints(Settings, include_extras=True).items()
+        if key not in ("selection", "sources")
+    }
+    | {key: Setting(values.parse_words, in_profile=True) for key in SELECTING}
+    | {"strict": Setting(values.parse_strict, in_profile=True)}
+)
+"""Every setting that files, variables and flags know, by its name."""
+Key = Literal[
+    "allowed_commands", "denied_commands", "device", "fields", "model", "reader", "roots",
+    "threshold",
+]  # fmt: skip
+"""The settings that are read one at a time."""
+_OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
+_DESCRIBED = lazy_pattern(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_VARIABLES = frozenset(f"{PREFIX}{key.upper()}" for key in SETTINGS) | OTHER_VARIABLES
+
+
+def text_of(key: str) -> str:
+    """Return what a setting says, for the help of its option and the page of settings."""
+    described = _descriptions()
+    return " ".join(described[key].split()) if described else ""
+
+
+@cache
+def _descriptions() -> dict[str, str]:
+    return dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
+
+
+def load_settings(
+    folder: Path | None = None,
+    *,
+    variables: Mapping[str, str] | None = None,
+    **flags: Unpack[Flags],
+) -> Settings:
+    """Gather the settings that apply in a folder, the working folder by default, all checked.
+
+    A project file is looked for from there upward. `variables` are this process's by
+    default; ``SKILLS_ROOT`` names a root if nothing else does. Flags that are None are not given.
+    If a file cannot be read, or a setting is unknown or unusable, `ConfigError` is raised.
+    """
+    gone = "The folder that this runs in is gone (%s); change to another one."
+    with explained(ConfigError, gone):
+        here = (folder or Path.cwd()).absolute()
+    if variables is None:
+        variables = os.environ
+        for name in sorted(variables.keys() - _VARIABLES):
+            _warn_of_unknown(name)
+    settings = _with_files(here, variables, flags)
+    settings = _with_variables(settings, variables, here)
+    settings = _with_values(settings, flags, here, source="flag")
+    folders = (os.path.realpath(here),)
+    scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
+    settings = replace(settings, selection=(*settings.selection, scope))
+    for folder in (cache_dir(), data_dir(), user_file().parent):
+        tighten(folder)
+    if settings.is_project_index:
+        from skillsearch.files.own_folder import own_folder
+
+        return replace(settings, index_dir=own_folder(settings.index_dir, cache_dir()))
+    return settings
+
+
+def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Settings:
+    """Return what the files say, and the profiles in use in them."""
+    own = user_file()
+    project = project_file(here) or own
+    settings = Settings(index_dir=default_index_dir(), environments=own.parent / "environments")
+    settings = _with_file(settings, own)
+    files, chosen, has_index = [own], [settings.profile], True
+    if project != own:
+        before, settings = settings, _with_file(settings, project)
+        _check_project(settings, project)
+        is_elsewhere = flags.get("index_dir") or variables.get(f"{PREFIX}INDEX_DIR")
+        has_index = settings.is_project_index and not is_elsewhere
+        settings = _bounded(settings, before, project, has_index)
+        files, chosen = [own, project], [*chosen, settings.profile]
+    named_profile = str(flags.get("profile") or "") or variables.get(f"{PREFIX}PROFILE")
+    for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
+        is_chosen_by_user = name in (named_profile, chosen[0])
+        for path, table in _profiles(name, files):
+            source = f"{path}{_PROFILE}{name}"
+            after = _with_values(settings, table, path.parent, source=source)
+            is_own = is_chosen_by_user and path == own
+            settings = after if is_own else _bounded(after, settings, project, has_index)
+    return settings
+
+
+def load_only(*keys: Key, index_dir: str | Path | None = None) -> Settings:
+    """Load some settings; the variables of others are not read, so a bad one is not in the way.
+
+    Those are read that decide which files count for it, perhaps for another index than they name.
+    Fails as `load_settings` does.
+    """
+    parts = (*map(str.upper, keys), "INDEX_DIR", "PROFILE")
+    names = {f"{PREFIX}{part}" for part in parts} | {SEED_ROOT}
+    variables = {name: os.environ[name] for name in names & os.environ.keys()}
+    flag = str(index_dir) if index_dir else None
+    return load_settings(variables=variables, index_dir=flag)
+
+
+def user_index_dir() -> Path:
+    """Return the folder of the user's own index, whatever a project, variable or flag names."""
+    return _with_file(Settings(index_dir=default_index_dir()), user_file()).index_dir
+
+
+def project_file(folder: Path) -> Path | None:
+    """Return the nearest project file with settings, in a folder or above it."""
+    for around in (folder, *folder.parents):
+        for name in PROJECT_FILES:
+            path = around / name
+            if path.is_file() and (name == "skillsearch.toml" or _table(path)):
+                return path
+    return None
+
+
+@cache
+def _warn_of_unknown(name: str) -> None:
+    """Warn once about a variable of ours that is not a setting, and name the one it resembles."""
+    if name.startswith(PREFIX):
+        logger.warning("The variable %s is unknown and ignored%s", name, _near(name, _VARIABLES))
+
+
+def _near(name: str, names: Collection[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, names, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _table(path: Path) -> JsonObject:
+    """Return the settings of a TOML file, if there is one; in pyproject.toml a table holds them."""
+    if not path.is_file():
+        return {}
+    try:
+        with path.open("rb") as file:
+            data = file.read(_MAX_FILE_BYTES)
+        if path.name == "pyproject.toml" and b"[tool.skillsearch" not in data:
+            return {}
+        content = _parsed(data)
+    except RecursionError as exc:
+        raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
+    except (OSError, ValueError) as exc:
+        raise ConfigError(f"{path} cannot be read: {exc}") from exc
+    tool = content.get("tool", {}) if path.name == "pyproject.toml" else {APP: content}
+    table = tool.get(APP, {}) if isinstance(tool, dict) else None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
+    _tables_of_profiles(path, table)
+    return table
+
+
+def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
+    """Return the profiles in the table of a file, by name."""
+    with suppress(TypeError):
+        return {name: object_of(row) for name, row in object_of(table.get("profiles", {})).items()}
+    raise ConfigError(f"{path}: a profile is a table; put its lines below [profiles.NAME]")
+
+
+@lru_cache(maxsize=4)
+def _parsed(data: bytes) -> JsonObject:
+    """Parse TOML once; settings are gathered far more often than files change. Do not mutate it."""
+    return tomllib.loads(data.decode())
+
+
+def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:
+    """Yield what each file says in a profile."""
+    profiles = [(path, _tables_of_profiles(path, _table(path))) for path in files]
+    names = sorted({profile for _, tables in profiles for profile in tables})
+    if name not in names:
+        near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
+        places = " or ".join(map(str, files))
+        raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
+    for path, tables in profiles:
+        table = tables.get(name, {})
+        allowed = sorted(key for key, setting in SETTINGS.items() if setting.in_profile)
+        if unknown := sorted(table.keys() - set(allowed)):
+            message = f"{unknown[0]!r} is none of {allowed}"
+            raise ConfigError(f"{path}{_PROFILE}{name}: {message}")
+        yield path, table
+
+
+def _with_file(settings: Settings, path: Path) -> Settings:
+    table = {key: value for key, value in _table(path).items() if key != "profiles"}
+    return _with_values(settings, table, path.parent, source=str(path))
+
+
+def _with_variables(settings: Settings, variables: Mapping[str, str], here: Path) -> Settings:
+    named = {key: variables.get(f"{PREFIX}{key.upper()}") or None for key in SETTINGS}
+    lists = {key: values.split_roots(named[key] or "") or None for key in ("roots", "trust")}
+    settings = _with_values(settings, {**named, **lists}, here, source="environment")
+    seed = variables.get(SEED_ROOT)
+    if not seed or settings.roots:
+        return settings
+    return _with_values(settings, {"roots": [seed]}, here, source=SEED_ROOT)
+
+
+def _with_values(
+    settings: Settings, table: Mapping[str, object], base: Path, *, source: str
+) -> Settings:
+    """Add the settings from one source that are not None; paths are relative to `base`."""
+    if unknown := sorted(table.keys() - SETTINGS.keys()):
+        hint = _near(unknown[0], SETTINGS) or f"; known are: {', '.join(sorted(SETTINGS))}"
+        raise ConfigError(f"{source}: unknown setting {unknown[0]!r}{hint}")
+    parsed: dict[str, Any] = {}
+    for key, value in table.items():
+        if value is None:
+            continue
+        try:
+            parsed[key] = SETTINGS[key].parse(value, base)
+        except (TypeError, ValueError) as exc:
+            given_as = " ".join(value) if key == "trust" and isinstance(value, tuple) else value
+            spellings = {  # as the user wrote it
+                "flag": f"--{key.replace('_', '-')} {given_as}",
+                "environment": f"{PREFIX}{key.upper()}={value!r}",
+            }
+            written = spellings.get(source, f"{source}: {key} = {value!r}")
+            raise ConfigError(f"{written} {exc}") from exc
+    sources = {**settings.sources, **dict.fromkeys(parsed, source)}
+    tests = ((key, parsed.pop(key, ())) for key in SELECTING)
+    selection = settings.selection + tuple(test for test in tests if test[1])
+    return replace(settings, **parsed, selection=selection, sources=sources)
+
+
+def _check_project(settings: Settings, path: Path) -> None:
+    """Refuse what a checkout must not decide for its user."""
+    base = path.parent.resolve()
+    sources = settings.sources.items()
+    named = {key: getattr(settings, key) for key, source in sources if source == str(path)}
+    for key in sorted(key for key in named if SETTINGS[key].project == "nowhere"):
+        raise ConfigError(
+            f"{path}: {key} is not for a project file to choose; use {PREFIX}{key.upper()} or the "
+            "user file instead."
+        )
+    roots = named.get("roots", ())
+    if any(isinstance(root, str) for root in roots):
+        raise ConfigError(
+            f"{path}: a project file may not name a URL as a root; use a flag, SKILLSEARCH_ROOTS "
+            "or the user file instead."
+        )
+    folders = [named[key] for key in ("index_dir", "environments") if key in named]
+    for inside in (*map(Path, roots), *folders):
+        if not inside.resolve().is_relative_to(base):
+            raise ConfigError(
+                f"{path}: {inside} lies outside {base}; a project file may only name folders "
+                "inside it. Use a flag, SKILLSEARCH_* or the user file instead."
+            )
+    for key, allowed in (("model", sorted(PROJECT_MODELS)), ("reader", values.READING)):
+        if key in named and named[key] not in allowed:
+            raise ConfigError(
+                f"{path}: {key} = {named[key]!r} is not for a project file to choose "
+                f"(only {', '.join(allowed)}); use --{key} or {PREFIX}{key.upper()}."
+            )
+
+
+def _bounded(settings: Settings, before: Settings, project: Path, has_index: bool) -> Settings:
+    """Return settings that a project file made of those `before`, within what it may decide."""
+    folder, old = str(project.parent.resolve()), before.sources
+    new = settings.selection[len(before.selection) :]
+    selection = before.selection + tuple((kind, patterns, folder) for kind, patterns, *_ in new)
+    changed = [key for key in _OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
+    if has_index or not changed:
+        return replace(settings, selection=selection)
+    _warn_of_ignored(project, ", ".join(changed))
+    sources = {key: source for key, source in settings.sources.items() if key not in changed}
+    sources |= {key: old[key] for key in changed if key in old}
+    values = {key: getattr(before, key) for key in changed}
+    return replace(settings, selection=selection, sources=sources, **values)
+
+
+@cache
+def _warn_of_ignored(project: Path, keys: str) -> None:
+    logger.warning(
+        "%s decides %s for an index that it names (index_dir) alone, so not here", project, keys
+    )

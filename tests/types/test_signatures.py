@@ -1,0 +1,141 @@
+"""What callers in Python may pass, and what ``help`` tells them of it."""
+
+import inspect
+import pydoc
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import skillsearch
+from skillsearch import SkillIndex, SkillLibrary, SkillSearchError, SkillSession
+from skillsearch.agents.tool import Toolset
+from skillsearch.index.search.options import SearchOptions
+
+WRONG = [42, 3.5, True, b"x", object, [None], {"a": 1}.items]
+TEXTS = {"str", "str | None", "str | Path", "str | Path | None"}
+CHECKED = TEXTS | {
+    "Sequence[str]",
+    "str | Path | Iterable[str | Path]",
+    "Iterable[str]",
+    "Iterable[str] | None",
+    "Executor | None",
+}
+
+
+@pytest.fixture
+def objects(drinks, tmp_path):
+    index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
+    return [index, SkillLibrary.of_index(index), SkillSession()]
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
+def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
+    tried = set()
+    for one in objects:
+        for name, method in inspect.getmembers(one, inspect.ismethod):
+            if name.startswith("_"):
+                continue
+            shown = inspect.signature(method).parameters.values()
+            needed = [each for each in shown if each.default is each.empty]
+            needed = {each.name: "x" if each.annotation in TEXTS else ["x"] for each in needed}
+            for place in (each for each in shown if each.annotation in CHECKED):
+                with pytest.raises(SkillSearchError, match=f"{name}: {place.name} is .*; give "):
+                    method(**needed | {place.name: wrong})
+                tried.add((type(one).__name__, name, place.name))
+    assert len(tried) > 30
+
+
+OPTIONS = {
+    "threshold": ["x", [1]],
+    "selection": ["x", [("a",)]],
+    "exclude": ["tea", 5, [5]],
+    "folder": [5],
+    "n": ["x", None],
+    "face": ["zz", 3],
+}
+
+
+@pytest.mark.parametrize(("option", "value"), [(k, v) for k, vs in OPTIONS.items() for v in vs])
+def test_an_option_of_no_use_is_told(objects, option, value):
+    for one in objects[:2]:
+        with pytest.raises(SkillSearchError, match=rf"{option} is "):
+            one.search("steep tea", **{option: value})
+
+
+def test_many_are_not_given_as_one_text(objects):
+    """And a misspelt option is an error of the method."""
+    with pytest.raises(SkillSearchError, match="queries is 'tea'; give Sequence"):
+        objects[0].search_many("tea")
+    with pytest.raises(SkillSearchError, match="names is 'tea'; give Iterable"):
+        objects[1].load_order("tea")
+    for owner in (SkillIndex, SkillLibrary):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'nonsense'"):
+            owner.search(None, "tea", nonsense=1)
+
+
+@pytest.mark.parametrize("style", ["gemini", None, [], 5])
+def test_an_unknown_style_of_definitions_is_told(style):
+    with pytest.raises(SkillSearchError, match="use 'openai' or 'anthropic'"):
+        Toolset([]).specs(style)
+
+
+def test_help_shows_every_option_with_its_default():
+    options = inspect.signature(SearchOptions).parameters
+    for owner in (SkillIndex, SkillLibrary, skillsearch.RemoteIndex):
+        shown = inspect.signature(owner.search).parameters
+        assert list(shown) == ["self", "query", *options]
+        differ = {name for name in options if shown[name].default != options[name].default}
+        assert differ <= ({"include_hidden"} if owner is SkillLibrary else set())
+
+
+def test_nothing_public_shows_where_it_lies_in_memory(objects):
+    assert set(skillsearch.__all__) <= set(dir(skillsearch))
+    for name in skillsearch.__all__:
+        assert "at 0x" not in pydoc.render_doc(getattr(skillsearch, name)), name
+    assert not [one for one in map(repr, objects) if "at 0x" in one]
+
+
+MISSPELT = """
+from dataclasses import replace
+
+from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
+from skillsearch.agents.toolsets.context import SkillsLoader
+from skillsearch.settings.config import Settings, load_only, load_settings
+from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.search.options import SearchOptions
+
+
+def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> None:
+    options = SearchOptions.of(load_settings(n=3))
+    index.search(query="tea", n=3, threshold=0.5)
+    index.search("tea", tresholt=0.5)
+    index.search_many(["tea"], tresholt=0.5)
+    library.search("tea", tresholt=0.5)
+    remote.search("tea", tresholt=0.5)
+    replace(options, tresholt=0.5)
+    print(options.tresholt)
+    SkillIndex.from_roots("skills", langauges="all")
+    SkillLibrary.from_roots("skills", langauges="all")
+    SkillsLoader("skills", langauges="all")
+    load_settings(langauges="all")
+    load_only("langauges")
+    IndexOptions(verfiy=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("mypy", path=Path(sys.executable).parent), reason="no mypy")
+def test_a_misspelt_option_does_not_pass_mypy_in_any_layer(tmp_path):
+    file = tmp_path / "misspelt.py"
+    file.write_text(MISSPELT)
+    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", str(file)]
+    checkout = Path(skillsearch.__file__).parents[1]
+    done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
+    wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
+    lines = enumerate(MISSPELT.splitlines(), start=1)
+    misspelt = re.compile("tresholt|langauges|verfiy")
+    assert wrong == {number for number, line in lines if misspelt.search(line)}
