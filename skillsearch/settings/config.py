@@ -431,20 +431,19 @@ def _with_values(
 def _check_project(settings: Settings, path: Path) -> None:
     """Refuse what a checkout must not decide for its user."""
     base = path.parent.resolve()
-    sources = settings.sources.items()
-    named = {key: getattr(settings, key) for key, source in sources if source == str(path)}
+    named = {key for key, source in settings.sources.items() if source == str(path)}
     for key in sorted(key for key in named if SETTINGS[key].project == "nowhere"):
         raise ConfigError(
             f"{path}: {key} is not for a project file to choose; use {PREFIX}{key.upper()} or the "
             "user file instead."
         )
-    roots = named.get("roots", ())
+    roots = settings.file_roots
     if any(isinstance(root, str) for root in roots):
         raise ConfigError(
             f"{path}: a project file may not name a URL as a root; use a flag, SKILLSEARCH_ROOTS "
             "or the user file instead."
         )
-    folders = [named[key] for key in ("index_dir", "environments") if key in named]
+    folders = [getattr(settings, key) for key in ("index_dir", "environments") if key in named]
     for inside in (*map(Path, roots), *folders):
         if not inside.resolve().is_relative_to(base):
             raise ConfigError(
@@ -452,9 +451,9 @@ def _check_project(settings: Settings, path: Path) -> None:
                 "inside it. Use a flag, SKILLSEARCH_* or the user file instead."
             )
     for key, allowed in (("model", sorted(PROJECT_MODELS)), ("reader", values.READING)):
-        if key in named and named[key] not in allowed:
+        if key in named and (chosen := getattr(settings, key)) not in allowed:
             raise ConfigError(
-                f"{path}: {key} = {named[key]!r} is not for a project file to choose "
+                f"{path}: {key} = {chosen!r} is not for a project file to choose "
                 f"(only {', '.join(allowed)}); use --{key} or {PREFIX}{key.upper()}."
             )
 
