@@ -407,6 +407,24 @@ def changed_globals(tree):
     return changed
 
 
+PASSING_ON = {"records.method", "signatures.taking", "signatures.checked", "cli.app.main"}
+PASSING_ON |= {"agents.integrations.langchain.answer"}
+"""Functions that stand for another one, by whose own signature their arguments are checked."""
+
+
+def test_no_function_takes_a_keyword_that_it_does_not_name():
+    """A misspelt one then fails mypy."""
+
+    def loose(name):
+        functions = [node for node in nodes_of(name) if isinstance(node, FUNCTION)]
+        taking = {f"{name}.{each.name}": each.args.kwarg for each in functions if each.args.kwarg}
+        hints = {key: ast.unparse(kwarg.annotation) for key, kwarg in taking.items()}
+        typed = re.compile(r"Unpack\[\w+\]|_P\.kwargs")
+        return {key for key, hint in hints.items() if not typed.fullmatch(hint)} - PASSING_ON
+
+    assert offenders(loose) == {}
+
+
 def test_no_module_keeps_what_its_functions_change():
     """State has an owner, an object, so that two of them do not disturb each other."""
     assert offenders(lambda name: changed_globals(tree_of(name))) == {}

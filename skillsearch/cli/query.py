@@ -172,10 +172,10 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
     try:
-        arguments = client.search_arguments(
+        question = client.search_question(
             query, settings.index_dir, how, refresh=settings.refresh, usage=_described(settings)
         )
-        answer = client.ask("search", seconds=client.QUERY_SECONDS, **arguments)
+        answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
         LOGGER.info("searching without the daemon: %s", exc)

@@ -127,7 +127,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             raise ExecutionError("The runner is closed; make another SkillRunner.")
         with span("workspace.create") as tell:
             workspace = self._workspaces.of(session)
-            tell(exec_id=workspace.path.name, path=str(workspace.path))
+            tell({"exec_id": workspace.path.name, "path": str(workspace.path)})
         try:
             return self._prepare_in(workspace, request)
         except ExecutionError:
@@ -147,9 +147,9 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         run_dir = workspace.new_run_dir()
         since_ns = run_dir.lstat().st_ctime_ns
         variables = {**FOLDERS, "RUN_DIR": f"runs/{run_dir.name}"}
-        with span("workspace.stage.dir", exec_id=exec_id, path=str(request.folder)):
+        with span("workspace.stage.dir", {"exec_id": exec_id, "path": str(request.folder)}):
             skill = stage_skill(workspace, request.skill, request.folder)
-        with span("workspace.stage.files", exec_id=exec_id, count=len(request.inputs)):
+        with span("workspace.stage.files", {"exec_id": exec_id, "count": len(request.inputs)}):
             inputs, notes = self._stager.stage(workspace, request.inputs, variables)
         if inputs:
             workspace.record("inputs", *map(_record, request.inputs, inputs))
@@ -176,11 +176,11 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
     def _execute(self, request: types.RunRequest, program: types.Program) -> types.Finished:
         exec_id, cmd = program.workspace.name, command_name(request.command)
         cwd = str(program.cwd.relative_to(program.workspace))
-        with span("workspace.run", exec_id=exec_id, cmd=cmd, cwd=cwd) as tell:
+        with span("workspace.run", {"exec_id": exec_id, "cmd": cmd, "cwd": cwd}) as tell:
             failed = f"The executor {self._executor.name!r} cannot be used: %s."
             with explained(ExecutorError, failed):
                 finished = self._executor.run(program)
-            tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
+            tell({"exit_code": finished.exit_code, "timed_out": finished.timed_out})
             return finished
 
 

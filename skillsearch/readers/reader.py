@@ -92,7 +92,8 @@ class MappedReader:
         def read_one(_position: int, text: str) -> float:
             pair = encode_pair(words.tokenizer, request, text, limit)
             parts = np.array(pair.parts, dtype=np.int64)
-            return _checked(self.name, self._model.run(rows=words.rows(pair.ids), parts=parts))
+            logits = self._model.run({"rows": words.rows(pair.ids), "parts": parts})
+            return _checked(self.name, logits)
 
         return np.array(list(map_ahead(read_one, texts)), dtype=np.float64)
 

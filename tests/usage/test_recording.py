@@ -105,9 +105,9 @@ def ask_daemon(monkeypatch):
     def serve(answers):
         from skillsearch.daemon import client
 
-        def ask(method, *, seconds, **arguments):
+        def ask(method, question, *, seconds):
             assert method == "search"
-            return json.loads(json.dumps(answers.search(arguments)))
+            return json.loads(json.dumps(answers.search(question)))
 
         monkeypatch.setattr(client, "ask", ask)
 

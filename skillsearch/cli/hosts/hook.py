@@ -29,27 +29,10 @@ from skillsearch.text.followups import leans, needs_nothing
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
     from pathlib import Path
-    from typing import Any, TypedDict
+    from typing import Any
 
+    from skillsearch.daemon.questions import Overview, OverviewQuestion
     from skillsearch.types import Json
-
-    class Request(TypedDict):
-        """What the daemon, or else a new process, is to search for, and where."""
-
-        prompt: str
-        n: int
-        include_unvetted: bool
-        index_dir: str | None
-        folder: str
-        states: list[str]
-
-    class Overview(TypedDict):
-        """The offered skills by key, those that fit first, and how many fit or are unvetted."""
-
-        offers: dict[str, str]
-        fits: int
-        unvetted: int
-        notes: list[str]
 
 
 CLIENTS = (*EVENTS, "text")
@@ -113,13 +96,14 @@ def run(
         if needs_nothing(prompt):
             return
         session = Session(event)
-        request: Request = {
+        request: OverviewQuestion = {
             "prompt": prompt,
             "n": N,
             "include_unvetted": include_unvetted,
             "index_dir": index_dir and os.path.abspath(index_dir),  # noqa: PTH100
             "folder": _folder_of(event),
             "states": ["fits"] if leans(prompt) else _STATES,
+            "variables": variables(),
         }
         texts = _answer(request, session, clock)
         if text := "\n".join(filter(None, texts.values())):
@@ -242,7 +226,7 @@ def _folder_of(event: dict[str, Json]) -> str:
     return os.getcwd()  # noqa: PTH109
 
 
-def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]:
+def _answer(request: OverviewQuestion, session: Session, clock: _Clock) -> dict[str, str]:
     """Return the texts for the model about skills that are new to it, by the key to remember.
 
     If no skill fits a prompt that leans on earlier turns, both are searched together instead.
@@ -252,7 +236,7 @@ def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]
     if not answer["fits"] and (before := session.last_turns()):
         both = f"{request['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
         answer = _overview({**request, "prompt": both, "states": _STATES}, clock)
-        earlier: Request = {**request, "prompt": before[:MAX_PROMPT_CHARS], "states": []}
+        earlier: OverviewQuestion = {**request, "prompt": before[:MAX_PROMPT_CHARS], "states": []}
         alone = _overview(earlier, clock)
         seen |= alone["offers"].keys()
     fits = [*answer["offers"]][: answer["fits"]]
@@ -270,13 +254,12 @@ def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]
     return texts
 
 
-def _overview(request: Request, clock: _Clock) -> Overview:
+def _overview(request: OverviewQuestion, clock: _Clock) -> Overview:
     """Return the answer of the daemon, started if need be, or else of a new process."""
-    settings = variables()
     answer = None
     try:
-        if settings.get("SKILLSEARCH_DAEMON") != "off":
-            answer = _ask_daemon(request, settings, clock)
+        if request["variables"].get("SKILLSEARCH_DAEMON") != "off":
+            answer = _ask_daemon(request, clock)
             if answer is None:
                 from pathlib import Path
 
@@ -285,7 +268,7 @@ def _overview(request: Request, clock: _Clock) -> Overview:
                 index_dir = request["index_dir"]
                 if load_settings(Path(request["folder"]), index_dir=index_dir).daemon != "off":
                     client.start(seconds=clock.left())
-                    answer = _ask_daemon(request, settings, clock)
+                    answer = _ask_daemon(request, clock)
     except DaemonError as exc:
         if exc.is_final:
             raise
@@ -296,13 +279,13 @@ def _overview(request: Request, clock: _Clock) -> Overview:
     return answer
 
 
-def _ask_daemon(request: Request, settings: dict[str, str], clock: _Clock) -> Overview | None:
-    answer: Any = client.ask("overview", seconds=clock.left(), **request, variables=settings)
+def _ask_daemon(request: OverviewQuestion, clock: _Clock) -> Overview | None:
+    answer: Any = client.ask("overview", request, seconds=clock.left())
     overview: Overview | None = answer
     return overview
 
 
-def _search(request: Request, clock: _Clock) -> Overview:
+def _search(request: OverviewQuestion, clock: _Clock) -> Overview:
     """Search in a process that can be killed when the time is up."""
     import subprocess
 
