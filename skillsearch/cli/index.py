@@ -17,7 +17,6 @@ import click
 from skillsearch import config, user_folders
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.hosts.hook import forget_told
 from skillsearch.cli.options import (
     NamedRoot,
     Setting,
@@ -31,6 +30,7 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.config import Settings
 from skillsearch.environ import INTERRUPTED
 from skillsearch.errors import ConfigError, IndexNotFoundError
+from skillsearch.index.absence import forget_report
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
@@ -144,7 +144,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
         index, report = SkillIndex.build(change, folder.path, run)
     report = replace(report, diagnostics=index.diagnostics())
-    forget_told(folder.path)
+    forget_report(folder.path)
     reports = report_folders(index, Path.cwd(), before) if change.follows == "hosts" else []
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
@@ -235,7 +235,7 @@ def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
     folder = change.settings.index_dir.absolute()
     with progress_bars() as bars:
         built = SkillIndex.build(change, folder, IndexOptions(progress=bars))
-    forget_told(folder)
+    forget_report(folder)
     return built
 
 
@@ -385,7 +385,7 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
         with progress_bars() as bars:
             run = IndexOptions(progress=partial(_go_on, stop, bars))
             index, report = SkillIndex.build(change, settings.index_dir.absolute(), run)
-        forget_told(index.folder)
+        forget_report(index.folder)
         _show_again(report, as_json=as_json)
         refresh = partial(_follow, index, stop, as_json)
         try:
