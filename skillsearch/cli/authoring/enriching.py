@@ -77,9 +77,8 @@ class Enriching:
             return 0
         if wanted:
             click.echo(ask_for(wanted), nl=False)
-        say(
-            f"{counted(len(pending.documents), 'skill')} without examples, {len(wanted)} of them here"
-        )
+        count = counted(len(pending.documents), "skill")
+        say(f"{count} without examples, {len(wanted)} of them here")
         return 0
 
     def accept(self, file: BinaryIO) -> int:
