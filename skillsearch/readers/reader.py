@@ -25,7 +25,7 @@ from skillsearch.embedders.onnx_embedder import (
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.errors import EmbedderError, MissingDependencyError, ModelNotFoundError
 from skillsearch.records import dataclass
 from skillsearch.setting_values import DEFAULT_READER, READING
 
@@ -194,8 +194,8 @@ def reader_spec(choice: str) -> str:
 def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAGED_MODEL) -> Reader:
     """Load the reader of a spec, one of `SPECS`.
 
-    A `device` is for models of sentence-transformers; None asks the settings. An EmbedderError if
-    nothing has that name or its files cannot be used.
+    A `device` is for models of sentence-transformers; None asks the settings. A ModelNotFoundError
+    if nothing has that name, an EmbedderError if its files cannot be used.
     """
     if spec == PACKAGED_SPEC:
         return MappedReader.load(packaged, manifest_sha256=PACKAGED_SHA256)
@@ -206,7 +206,7 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
     if spec and (folder := Path(spec)).is_dir():
         kind = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
         return kind.load(folder)
-    raise EmbedderError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
+    raise ModelNotFoundError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
 
 
 class Pair(NamedTuple):
