@@ -154,8 +154,7 @@ class Commands(click.Group):
 def _fail(ctx: click.Context, error: Exception) -> NoReturn:
     """Raise what an error is for the user of a command: a line, not a traceback."""
     if isinstance(error, errors.SkillSearchError):
-        code = next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
-        raise Failure(str(error), code) from error
+        raise Failure(str(error), code_of(error)) from error
     if isinstance(error, click.UsageError) and ctx.invoked_subcommand == "hook":
         # Hosts take 2 for "block the prompt"; click declares the code for the class.
         error.exit_code = 1  # type: ignore[misc]
@@ -166,6 +165,11 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
     if LOGGER.isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
     raise Failure(errors.unexpected(error, " (-v shows where it happened)")) from error
+
+
+def code_of(error: errors.SkillSearchError) -> int:
+    """Return the exit code of an error."""
+    return next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
 
 
 def _nearest_commands(word: str) -> list[str]:

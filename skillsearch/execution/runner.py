@@ -19,7 +19,7 @@ from skillsearch.execution import types
 from skillsearch.execution.artifacts import ArtifactStore
 from skillsearch.execution.capture import stream_text
 from skillsearch.execution.commands import EDITORS, CommandPolicy, clean_environment, write_editor
-from skillsearch.execution.globs import FOLDERS, matcher, working_folder
+from skillsearch.execution.globs import FOLDERS, check_patterns, working_folder
 from skillsearch.execution.inputs import InputStager
 from skillsearch.execution.outputs import Gathering, output_specs, primary_output
 from skillsearch.execution.staging import stage_skill
@@ -79,7 +79,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         notes = (f"The timeout is capped at {most:,.0f} seconds.",) if seconds > most else ()
         request = replace(request, timeout=min(seconds, most))
         for spec in output_specs(request):  # refuses patterns before anything is run
-            matcher(spec.globs, {**FOLDERS, "RUN_DIR": "runs"})
+            check_patterns(spec.globs)
         self._folders[request.skill] = request.folder
         with self._workspaces.held(session):
             try:
