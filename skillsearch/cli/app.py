@@ -37,8 +37,8 @@ EXIT_CODES = dict.fromkeys(_WRONG_USAGE, 2) | dict.fromkeys(_NO_INDEX, 4)
 """Exit codes of errors; the others exit with 1."""
 EXIT_MEANINGS = {
     0: "success, including a query without a hit",
-    1: "a failure of the model, the disk or a skill; also a negative answer "
-    "from query --exit-code, why, status, doctor and eval --min",
+    1: "a failure of the model, the disk or a skill; a change that nobody agreed to; also a "
+    "negative answer from query --exit-code, why, status, doctor and eval --min",
     2: "wrong usage: an unknown option, a bad value, a missing folder",
     3: "validate or audit found errors",
     4: "there is no usable index",

@@ -65,10 +65,10 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
 
     Hosts are found by their folder or their program, and your skills, those of enabled plugins and
     of the project around this folder where hosts look for them; the index follows them from then
-    on. It shows all it would do and asks; without a terminal it does nothing unless --yes is given.
-    Files of hosts are changed as by mcp-config --write. On a terminal it also asks, once, whether
-    to learn from use; see "skillsearch usage". A host with our plugin needs neither server nor
-    hook: they are taken out there.
+    on. It shows all it would do and asks; without a terminal it does nothing unless --yes is given,
+    and exits with 1. Files of hosts are changed as by mcp-config --write. On a terminal it also
+    asks, once, whether to learn from use; see "skillsearch usage". A host with our plugin needs
+    neither server nor hook: they are taken out there.
     """
     settings = read_settings()
     if settings.is_project_index:
@@ -80,7 +80,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
     _show_plans(plans, remove=remove, as_json=as_json)
-    is_open = is_new or any(plan.is_open for plan in plans)
+    is_open = (is_new and bool(roots)) or any(plan.is_open for plan in plans)
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
@@ -91,7 +91,8 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         ask_for_usage(settings)
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
-    return int(any(row["state"] == "refused" for row in outcomes))
+    is_refused = any(row["state"] == "refused" for row in outcomes)
+    return int(is_refused or (is_open and not done))
 
 
 def _plans(index_dir: Path, only: str | None, *, remove: bool) -> Iterator[_Plan]:
