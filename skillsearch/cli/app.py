@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import io
@@ -23,6 +22,7 @@ from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import LOGGER, VerboseOption, is_interactive
 from skillsearch.cli.output import StderrHandler, prepare_streams, say
 from skillsearch.environ import INTERRUPTED, use_one_blas_thread
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -121,8 +121,8 @@ class Commands(click.Group):
         """Find the command named by the first argument."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            near = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
-            hint = f" Did you mean: {near}?" if near else ""
+            meant = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
+            hint = f" Did you mean: {meant}?" if meant else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         resolved = super().resolve_command(ctx, [_ALIASES.get(name, name), *args[1:]])
         if COMMANDS[resolved[0] or ""].after_interrupt is not None:
@@ -178,8 +178,7 @@ def _nearest_commands(word: str) -> list[str]:
         return [_INTENTS[word]]
     names = {intent: name for intent, name in _INTENTS.items() if len(intent) > 2}
     names |= {name: name for name in (*COMMANDS, *_ALIASES)}
-    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
-    return list(dict.fromkeys(names[name] for name in near))[:2]
+    return list(dict.fromkeys(names[name] for name in near(word, names)))[:2]
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

@@ -47,7 +47,6 @@ _LOCK_SECONDS = 3.0
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
-_NEAR_CUTOFF = 0.75
 _HYPHENATED, _MAX_DOUBTFUL = lazy_pattern(r"\w+(?:[-_]\w+)+"), 3
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
@@ -117,7 +116,7 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     if not doubtful or len(index) > MAX_CHECKED_SKILLS:
         return ()
     documents = list(index.documents(selection))
-    names = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
+    names = (nearest_names(word, documents, by_words=False) for word in doubtful)
     return tuple(dict.fromkeys(chain.from_iterable(names)))
 
 

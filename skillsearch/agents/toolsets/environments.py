@@ -31,6 +31,7 @@ from skillsearch.setting_values import is_environment_name
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text
 from skillsearch.text.jsonc import parse_jsonc
+from skillsearch.text.near import near
 from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types import (
@@ -214,8 +215,8 @@ class SkillChoice:
             return _failed(self._missing)
         name, shown, others = one_line(id[:_MAX_ASKED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
-            near = difflib.get_close_matches(name, self._ids, n=_NEAREST, cutoff=0.3)
-            shown = tuple(near) or self._ids[:_NEAREST]
+            close = difflib.get_close_matches(name, self._ids, n=_NEAREST, cutoff=0.3)
+            shown = tuple(close) or self._ids[:_NEAREST]
             who = "the tool's description lists" if self.is_whole else "search_skills finds"
             others = f" ({who} others)"
         return _failed(f"Skill not found: {name}. Available skills: {', '.join(shown)}{others}")
@@ -407,7 +408,7 @@ class ServerEnvironment(Environment):
         settings = self._settings()
         there = _environments(settings.environments)
         if name not in there:
-            nearest = difflib.get_close_matches(name[:_MAX_ASKED_CHARS], there, n=_NEAREST)
+            nearest = near(name, there, _NEAREST)
             raise EnvironmentNotFoundError(name, tuple(nearest), tuple(there))
         self._active, self._missing = name, ""
         self._enter(name, settings)
