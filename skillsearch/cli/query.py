@@ -50,6 +50,7 @@ _COLUMNS = ("rank", "score", "name", "description", "path", "chunk", "source")
 _WHAT_TO_PROMPT = (
     'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
 )
+_NONE_OFFERED = "No skill fits, so none is offered. See: skillsearch query{}"
 _FORM = '{"_id": "1", "text": "what is to be done"}'
 
 
@@ -218,6 +219,7 @@ def _search(
 
 def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     result, near, notes = answer
+    option = index_option(settings.index_dir.absolute(), settings)
     if as_json:
         more = {"nearest": list(near), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
@@ -227,7 +229,6 @@ def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     if result.state == "none":
         is_low = result.threshold <= _LOW_THRESHOLD
         lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
-        option = index_option(settings.index_dir.absolute(), settings)
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
             f"or look at what there is: skillsearch list{option}"
@@ -240,7 +241,7 @@ def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     else:
         _say_perhaps(result)
     if near:
-        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME)")
+        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME{option})")
 
 
 def _say_perhaps(result: SearchResult) -> None:
@@ -331,8 +332,8 @@ def prompt_command(
     elif prompt:
         click.echo(prompt)
     if text and not skills:
-        say("No skill fits, so none is offered. See: skillsearch query")
-    say("" if as_json else left_out(offer.unvetted))
+        say(_NONE_OFFERED.format(index_option(index.folder, settings)))
+    say("" if as_json else left_out(offer.unvetted, index_option(index.folder, settings)))
 
 
 def _check_prompt(

@@ -120,15 +120,18 @@ def batches_of(wanted: Sequence[Wanted]) -> list[Sequence[Wanted]]:
     return [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
 
 
-def to_forget(names: Sequence[str], skills: Collection[str], *, stale: bool) -> list[ExampleEntry]:
+def to_forget(
+    names: Sequence[str], skills: Collection[str], *, stale: bool, option: str = ""
+) -> list[ExampleEntry]:
     """Return what is kept for some names, and with `stale` what fits no digest of the skills.
 
-    A SkillError if nothing is kept for one of the names.
+    A SkillError if nothing is kept for one of the names; the `option` names the index in its
+    command, if it has to.
     """
     entries = user_examples()
     for name in names:
         if not any(name in (entry.name, entry.digest) for entry in entries.values()):
-            hint = "See: skillsearch enrich --list"
+            hint = f"See: skillsearch enrich --list{option}"
             raise SkillError(f"No examples of yours are kept for {one_line(name, 80)!r}. {hint}")
     return [
         entry

@@ -14,6 +14,7 @@ from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.config import Settings
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
 from skillsearch.library.enrich import (
     ANSWER_TOKENS,
@@ -64,6 +65,11 @@ class Enriching:
     def index(self) -> SkillIndex:
         """The index of the running command."""
         return open_fresh(self.settings, say)
+
+    @property
+    def option(self) -> str:
+        """What names the index in commands, if it has to."""
+        return index_option(self.index.folder, self.settings)
 
     def show_pending(self) -> int:
         """Print skills without examples, and what to write."""
@@ -139,7 +145,7 @@ class Enriching:
 
         A SkillError if one of the names has no examples; then none are taken away.
         """
-        gone = to_forget(names, Review(self.index).skills, stale=stale)
+        gone = to_forget(names, Review(self.index).skills, stale=stale, option=self.option)
         for entry in gone:
             say(f"{entry.name}: {counted(len(entry.examples), 'example')}")
         done = not gone or agrees(self.yes, "Nothing was taken away. To do this, add --yes.")
@@ -160,7 +166,8 @@ class Enriching:
         )
         if pending.unvetted:
             count = f"{counted(pending.unvetted, 'skill')} of unvetted roots left out"
-            say(f"note: {count}; vouch for a root with `{VOUCH}`, or add --include-unvetted")
+            vouch = f"{VOUCH}{self.option}"
+            say(f"note: {count}; vouch for a root with `{vouch}`, or add --include-unvetted")
         return pending
 
     def _read(self, documents: Iterable[Document]) -> list[Wanted]:
@@ -198,7 +205,7 @@ class Enriching:
                 }
             )
         elif good:
-            say("the next question takes them up; of many skills: skillsearch index")
+            say(f"the next question takes them up; of many skills: skillsearch index{self.option}")
         elif done:
             say("Nothing was kept." if refused else "There is nothing to write or to keep.")
         return 0 if done and (good or not refused) else 1
