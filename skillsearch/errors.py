@@ -13,7 +13,8 @@ SkillSearchError
 ├─ RootError: UnreachableError
 ├─ RemoteError: CollectionMissingError
 ├─ IndexNotFoundError, IndexingError, CacheError, DaemonError
-└─ EmbedderError, EvaluationError, TrainingError, MissingDependencyError
+├─ EmbedderError: ModelNotFoundError
+└─ EvaluationError, TrainingError, MissingDependencyError
 
 A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
 """
@@ -189,6 +190,10 @@ class EmbedderError(SkillSearchError):
 
 class ConfigError(SkillSearchError):
     """A setting has an unusable value."""
+
+
+class ModelNotFoundError(EmbedderError, ConfigError):
+    """Nothing has the name of a model, or its folder is missing."""
 
 
 class EditError(ConfigError):

@@ -165,6 +165,7 @@ PURE = {  # no clock, no files, no logging
     "usage.report",
     "usage.support",
 }
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 OPENING = {"open", "read_bytes", "read_text", "write_bytes", "write_text"}
 IMPURE_MODULES = {"io", "logging", "os", "shutil", "socket", "subprocess", "tempfile", "time"}
 
@@ -384,6 +385,52 @@ def test_the_middle_is_pure():
     assert offenders(touching, PURE) == {}
 
 
+CHANGING = {"add", "append", "clear", "extend", "insert", "pop", "popitem", "remove", "setdefault"}
+CHANGING |= {"discard", "update"}
+
+
+def changed_globals(tree):
+    """Return the names of a module that one of its functions assigns to, or changes in place."""
+    targets = [t for node in tree.body for t in getattr(node, "targets", ())]
+    targets += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    owned = {node.id for each in targets for node in ast.walk(each) if isinstance(node, ast.Name)}
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTION)]
+    nodes = [node for function in functions for node in ast.walk(function)]
+    changed = {name for node in nodes if isinstance(node, ast.Global) for name in node.names}
+    for node in nodes:
+        if isinstance(node, ast.Subscript | ast.Attribute) and isinstance(node.value, ast.Name):
+            is_method = isinstance(node, ast.Attribute) and node.attr in CHANGING
+            if is_method or isinstance(node.ctx, ast.Store | ast.Del):
+                changed |= {node.value.id} & owned
+    return changed
+
+
+PASSING_ON = {"records.method", "signatures.taking", "signatures.checked", "cli.app.main"}
+PASSING_ON |= {"agents.integrations.langchain.answer"}
+"""Functions that stand for another one, by whose own signature their arguments are checked."""
+
+
+def test_no_function_takes_a_keyword_that_it_does_not_name():
+    """A misspelt one then fails mypy."""
+
+    def loose(name):
+        functions = [node for node in nodes_of(name) if isinstance(node, FUNCTION)]
+        taking = {f"{name}.{each.name}": each.args.kwarg for each in functions if each.args.kwarg}
+        hints = {key: ast.unparse(kwarg.annotation) for key, kwarg in taking.items()}
+        typed = re.compile(r"Unpack\[\w+\]|_P\.kwargs")
+        return {key for key, hint in hints.items() if not typed.fullmatch(hint)} - PASSING_ON
+
+    assert offenders(loose) == {}
+
+
+def test_no_module_keeps_what_its_functions_change():
+    """State has an owner, an object, so that two of them do not disturb each other."""
+    assert offenders(lambda name: changed_globals(tree_of(name))) == {}
+    changing = "_A[1] = 2", "_A.update(b)", "global _A", "del _A[1]", "_A.b = 1", "_A[1] += 1"
+    for line in changing:
+        assert changed_globals(ast.parse(f"_A = {{}}\ndef f():\n {line}")) == {"_A"}, line
+
+
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
 
@@ -394,7 +441,6 @@ OURS = {
     if isinstance(kind, type) and issubclass(kind, errors.SkillSearchError)
 }
 """The name of each of our errors, with the names of the kinds of error that it is."""
-FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def is_command(function):

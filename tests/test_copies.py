@@ -8,7 +8,7 @@ import pytest
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
 from skillsearch.daemon.answers import Answers
-from skillsearch.daemon.client import search_arguments
+from skillsearch.daemon.client import search_question
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.environ import variables
@@ -68,7 +68,7 @@ def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     answers = Answers()
     options = SearchOptions(n=2, threshold=0.0, reader="auto", face="terminal")
-    result = answers.search(search_arguments(QUERY, place, options))
+    result = answers.search(search_question(QUERY, place, options))
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
     asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}

@@ -10,7 +10,7 @@ from skillsearch.agents.prompt import offered, render_available, render_overview
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import describe_skills
 from skillsearch.daemon.answers import Answers
-from skillsearch.daemon.client import read_search, search_arguments
+from skillsearch.daemon.client import read_search, search_question
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.arrivals import ARRIVALS
@@ -85,7 +85,7 @@ def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli):
     record = json.loads(cli("query", QUERY, *options, "--json").stdout)["hits"][0]
     assert {one["path"] for one in record["family"]["members"]} == set(record["duplicates"])
     options = SearchOptions(n=2, threshold=0.0, reader="off", face="terminal")
-    result = read_search(Answers().search(search_arguments(QUERY, place, options)))[0]
+    result = read_search(Answers().search(search_question(QUERY, place, options)))[0]
     assert source_tag(result.hits[0]).strip("[]") == said
 
 

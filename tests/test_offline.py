@@ -49,7 +49,7 @@ QUICK = {
     " && skillsearch validate s",
     "audit": "skillsearch audit",
     "catalog": "skillsearch catalog site --url https://skills.example.org",
-    "setup": "skillsearch setup",
+    "setup": "! skillsearch setup",
     "mcp-config": "skillsearch mcp-config codex",
     "hook": 'echo \'{"prompt": "my pod restarts"}\' | skillsearch hook --client codex'
     " && skillsearch daemon start && skillsearch daemon status && skillsearch daemon stop",

@@ -8,9 +8,10 @@ import pytest
 
 import skillsearch
 from skillsearch.cli.authoring import enrich, enriching
-from skillsearch.cli.hosts import hook, hook_session
-from skillsearch.daemon import answers, client
+from skillsearch.cli.hosts import hook
+from skillsearch.daemon import answers, client, offering
 from skillsearch.execution.types import DEFAULT_TIMEOUT
+from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
 from skillsearch.index.relatives import MOST_LISTED
@@ -72,11 +73,11 @@ SAID = {
         f'"threshold": {CUT}',
     ],
     "skillsearch/daemon/README.md": [
-        f"prints up to {WORDS[hook.N]} skills",
+        f"prints up to {WORDS[offering.N]} skills",
         f"after {WORDS[hook.SECONDS]} seconds",
-        f"each of the {hook_session.MAX_SESSIONS} latest sessions",
-        f"after {hook_session.MAX_GROWTH >> 20} MB of transcript",
-        f"most {hook_session.TAIL_BYTES >> 10} KiB at the end",
+        f"each of the {conversation.MAX_SESSIONS} latest sessions",
+        f"after {conversation.MAX_GROWTH >> 20} MB of transcript",
+        f"most {conversation.TAIL_BYTES >> 10} KiB at the end",
         f"from a score of {score(BOUNDS['prompt'])} on",
         f"{client.IDLE_SECONDS / 60:g} by default",
         f"up to {WORDS[answers.MAX_INDEXES]} indexes",

@@ -16,7 +16,7 @@ import pytest
 import skillsearch
 from skillsearch.agents import default_tools
 from skillsearch.daemon.answers import Answers
-from skillsearch.daemon.client import search_arguments
+from skillsearch.daemon.client import search_question
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index import opening
@@ -108,7 +108,7 @@ def by_daemon(cli, folder, request):
 def by_daemons_search(cli, folder, request):
     settings = load_settings()
     options = replace(SearchOptions.of(settings), reader="off", face="terminal")
-    found = Answers().search(search_arguments(request, settings.index_dir, options, refresh=True))
+    found = Answers().search(search_question(request, settings.index_dir, options, refresh=True))
     return [hit["name"] for hit in (*found["result"]["hits"], *found["result"]["perhaps"])]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import tomllib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -45,7 +46,7 @@ def _forms() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def failure(code: str, message: str, next_step: str, **details: Json) -> Answer:
+def failure(code: str, message: str, next_step: str, details: Mapping[str, Json] = {}) -> Answer:
     """Return the answer of a tool that failed."""
     message = one_line(message, MAX_MESSAGE_CHARS)
     return {"error": {"code": code, "message": message, "next_step": next_step, **details}}
@@ -62,7 +63,7 @@ def failure_of(error: SkillSearchError) -> Answer:
         message = without_folders(message)  # those echo arguments
     values = {name: getattr(error, name, None) for name in _DETAILS}
     details = {name: _shown(value) for name, value in values.items() if value}
-    return failure(form["code"], message, form["next_step"], **details)
+    return failure(form["code"], message, form["next_step"], details)
 
 
 def problem_in(answer: Answer) -> JsonObject:

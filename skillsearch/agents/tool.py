@@ -195,7 +195,7 @@ class Toolset:
         outcome = self.begin(name, arguments).outcome
         return self.finish(name, outcome, outcome.run) if isinstance(outcome, Deferred) else outcome
 
-    def result(self, name: str, /, **arguments: Json) -> Json:
+    def result(self, name: str, arguments: Arguments = None) -> Json:
         """Call a tool, and return its result or ``{"error": ...}``, as frameworks want it."""
         answer = self.call(name, arguments)
         return answer.get("result", answer)
@@ -219,7 +219,7 @@ class Toolset:
                     problems = [str(error)]
                     if isinstance(error, ValidationError):
                         problems = problems_of(error)
-                    return failure("invalid-arguments", message, next_step, problems=problems)
+                    return failure("invalid-arguments", message, next_step, {"problems": problems})
                 result = tool.function(values)
                 return result if isinstance(result, Deferred) else _answer(result)
 
@@ -330,4 +330,4 @@ def _unknown_tool(name: object, tools: Sequence[Tool]) -> Answer:
     names = [tool.name for tool in tools]
     near = difflib.get_close_matches(shown.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
     nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {shown!r}."
-    return failure("unknown-tool", message, "Use one of `nearest`.", nearest=nearest)
+    return failure("unknown-tool", message, "Use one of `nearest`.", {"nearest": nearest})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import errno
 import importlib
 import io
@@ -23,6 +22,7 @@ from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
 from skillsearch.cli.options import LOGGER, VerboseOption, is_interactive
 from skillsearch.cli.output import StderrHandler, prepare_streams, say
 from skillsearch.settings.environ import INTERRUPTED, use_one_blas_thread
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
@@ -37,8 +37,8 @@ EXIT_CODES = dict.fromkeys(_WRONG_USAGE, 2) | dict.fromkeys(_NO_INDEX, 4)
 """Exit codes of errors; the others exit with 1."""
 EXIT_MEANINGS = {
     0: "success, including a query without a hit",
-    1: "a failure of the model, the disk or a skill; also a negative answer "
-    "from query --exit-code, why, status, doctor and eval --min",
+    1: "a failure of the model, the disk or a skill; a change that nobody agreed to; also a "
+    "negative answer from query --exit-code, why, status, doctor and eval --min",
     2: "wrong usage: an unknown option, a bad value, a missing folder",
     3: "validate or audit found errors",
     4: "there is no usable index",
@@ -121,8 +121,8 @@ class Commands(click.Group):
         """Find the command named by the first argument."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            near = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
-            hint = f" Did you mean: {near}?" if near else ""
+            meant = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
+            hint = f" Did you mean: {meant}?" if meant else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         resolved = super().resolve_command(ctx, [_ALIASES.get(name, name), *args[1:]])
         if COMMANDS[resolved[0] or ""].after_interrupt is not None:
@@ -154,8 +154,7 @@ class Commands(click.Group):
 def _fail(ctx: click.Context, error: Exception) -> NoReturn:
     """Raise what an error is for the user of a command: a line, not a traceback."""
     if isinstance(error, errors.SkillSearchError):
-        code = next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
-        raise Failure(str(error), code) from error
+        raise Failure(str(error), code_of(error)) from error
     if isinstance(error, click.UsageError) and ctx.invoked_subcommand == "hook":
         # Hosts take 2 for "block the prompt"; click declares the code for the class.
         error.exit_code = 1  # type: ignore[misc]
@@ -168,14 +167,18 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
     raise Failure(errors.unexpected(error, " (-v shows where it happened)")) from error
 
 
+def code_of(error: errors.SkillSearchError) -> int:
+    """Return the exit code of an error."""
+    return next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
+
+
 def _nearest_commands(word: str) -> list[str]:
     """Return the commands that a word means, in other tools too, or that one like it means."""
     if word in _INTENTS:
         return [_INTENTS[word]]
     names = {intent: name for intent, name in _INTENTS.items() if len(intent) > 2}
     names |= {name: name for name in (*COMMANDS, *_ALIASES)}
-    near = difflib.get_close_matches(word, names, n=3, cutoff=0.6)
-    return list(dict.fromkeys(names[name] for name in near))[:2]
+    return list(dict.fromkeys(names[name] for name in near(word, names)))[:2]
 
 
 def _is_interrupt(error: BaseException | None) -> bool:

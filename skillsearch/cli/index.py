@@ -13,7 +13,6 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.hosts.hook import forget_told
 from skillsearch.cli.options import (
     NamedRoot,
     Setting,
@@ -25,6 +24,7 @@ from skillsearch.cli.options import (
 )
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.errors import ConfigError, IndexNotFoundError
+from skillsearch.index.absence import forget_report
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import Follows, IndexRequest, key_of
 from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
@@ -139,7 +139,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
         index, report = SkillIndex.build(change, folder.path, run)
     report = replace(report, diagnostics=index.diagnostics())
-    forget_told(folder.path)
+    forget_report(folder.path)
     reports = report_folders(index, Path.cwd(), before) if change.follows == "hosts" else []
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
@@ -235,7 +235,7 @@ def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
     folder = change.settings.index_dir.absolute()
     with progress_bars() as bars:
         built = SkillIndex.build(change, folder, IndexOptions(progress=bars))
-    forget_told(folder)
+    forget_report(folder)
     return built
 
 

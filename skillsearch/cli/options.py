@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 import shlex
@@ -19,6 +18,7 @@ from skillsearch.cli.output import HEADER, emit_json
 from skillsearch.settings.config import Flags, Settings, load_settings, text_of
 from skillsearch.settings.user_folders import home_dir
 from skillsearch.settings.values import BACKENDS, MAX_N, is_url
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import visible
 
 NamedRoot = Path | str
@@ -65,8 +65,8 @@ class Choice(click.Choice[str]):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as exc:
-            near = difflib.get_close_matches(str(value).lower(), self.choices, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            meant = near(str(value), self.choices, 1)
+            hint = f" Did you mean {meant[0]!r}?" if meant else ""
             raise click.BadParameter(exc.message + hint, ctx, param) from exc
 
 

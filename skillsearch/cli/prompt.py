@@ -12,6 +12,7 @@ from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.hosts import hook
 from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, say
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
 from skillsearch.settings.config import Settings
 from skillsearch.text.provenance import body_warning, left_out
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 
+_NONE_OFFERED = "No skill fits, so none is offered. See: skillsearch query{}"
 _WHAT_TO_PROMPT = (
     'Say what to do: skillsearch prompt "fill in a PDF form", or use --all, or --load NAME.'
 )
@@ -98,8 +100,8 @@ def prompt_command(
     elif prompt:
         click.echo(prompt)
     if text and not skills:
-        say("No skill fits, so none is offered. See: skillsearch query")
-    say("" if as_json else left_out(offer.unvetted))
+        say(_NONE_OFFERED.format(index_option(index.folder, settings)))
+    say("" if as_json else left_out(offer.unvetted, index_option(index.folder, settings)))
 
 
 def _check_prompt(

@@ -158,10 +158,10 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | N
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
     try:
-        arguments = client.search_arguments(
+        question = client.search_question(
             query, settings.index_dir, how, refresh=settings.refresh, usage=_described(settings)
         )
-        answer = client.ask("search", seconds=client.QUERY_SECONDS, **arguments)
+        answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
         LOGGER.info("searching without the daemon: %s", exc)
@@ -198,6 +198,7 @@ def _search(
 
 def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     result, near, notes = answer
+    option = index_option(settings.index_dir.absolute(), settings)
     if as_json:
         more = {"nearest": list(near), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
@@ -207,7 +208,6 @@ def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     if result.state == "none":
         is_low = result.threshold <= _LOW_THRESHOLD
         lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
-        option = index_option(settings.index_dir.absolute(), settings)
         say(
             f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
             f"or look at what there is: skillsearch list{option}"
@@ -220,7 +220,7 @@ def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
     else:
         _say_perhaps(result)
     if near:
-        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME)")
+        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME{option})")
 
 
 def _say_perhaps(result: SearchResult) -> None:

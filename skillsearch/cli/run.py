@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from skillsearch.cli import options, run_results
-from skillsearch.cli.app import Failure, refuse
+from skillsearch.cli.app import Failure, code_of, refuse
 from skillsearch.cli.browse import complete_name
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
-from skillsearch.errors import ExecutionError, IndexNotFoundError, RootError, SkillSearchError
+from skillsearch.errors import (
+    ExecutionError,
+    IndexNotFoundError,
+    RootError,
+    SkillSearchError,
+    WorkspaceError,
+)
 from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
+from skillsearch.execution.workspaces.globs import check_patterns
 from skillsearch.index.opening import open_fresh
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import one_line
@@ -58,6 +65,16 @@ def _read_variables(
         if not (name and equals):
             raise click.BadParameter(f"{name!r} is not of the form NAME=VALUE.")
     return {name: value for name, _, value in pairs}
+
+
+def _read_globs(
+    _context: click.Context, _option: click.Parameter, globs: tuple[str, ...]
+) -> tuple[str, ...]:
+    try:
+        check_patterns(globs)
+    except WorkspaceError as exc:
+        raise click.BadParameter(str(exc)) from exc
+    return globs
 
 
 def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
@@ -105,6 +122,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     "--output",
     "globs",
     multiple=True,
+    callback=_read_globs,
     metavar="GLOB",
     help="Keep files of the workspace, such as 'out/**'; hidden files only if GLOB has the dot,"
     " such as 'out/.env'. Repeatable.",
@@ -327,11 +345,11 @@ def _check_words(words: Sequence[str]) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Exit on any error with a code that a skill's command is unlikely to use."""
+    """Exit on an error with a code that a command is unlikely to use, or that of wrong usage."""
     try:
         yield
     except SkillSearchError as exc:
-        raise Failure(str(exc), FAILED) from exc
+        raise Failure(str(exc), 2 if code_of(exc) == 2 else FAILED) from exc
     except KeyboardInterrupt as exc:
         raise Failure("Interrupted; the command was stopped.", INTERRUPTED) from exc
     except BrokenPipeError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -29,6 +28,7 @@ from skillsearch.roots.lock import LockedSource
 from skillsearch.roots.sources import added_source, folder_of, is_bundle, plain_source, shown
 from skillsearch.settings.config import Settings, load_settings, user_index_dir
 from skillsearch.settings.values import is_url
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import Json
 
@@ -134,9 +134,9 @@ def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] 
 
 def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
     names = [entry.text for entry in locked.values()]
-    near = difflib.get_close_matches(text, dict.fromkeys([*names, *locked]), n=3)
+    meant = near(text, [*names, *locked])
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
-    hint = f"Did you mean: {', '.join(near)}?" if near else there
+    hint = f"Did you mean: {', '.join(meant)}?" if meant else there
     return RootError(f"{shown(source)} was not added. {hint}")
 
 

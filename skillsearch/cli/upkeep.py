@@ -28,6 +28,7 @@ from skillsearch.types.skills import Root
 
 if TYPE_CHECKING:
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+    from skillsearch.daemon.questions import Method
     from skillsearch.reports.cache import CacheEntry
     from skillsearch.reports.status import Status
 
@@ -294,7 +295,7 @@ def _switch(name: str, settings: Settings) -> None:
         change.write()
 
 
-def _ask(method: str) -> JsonObject | None:
+def _ask(method: Method) -> JsonObject | None:
     return client.ask(method, seconds=client.QUERY_SECONDS)
 
 

@@ -74,7 +74,7 @@ def usage_command(
     unpin: tuple[str, str] | None,
     yes: bool,
     as_json: bool,
-) -> None:
+) -> int:
     """Show which skills are used, which collide, and what is missing.
 
     It says what is kept of your requests, on this machine alone, and where: nothing unless the
@@ -93,17 +93,19 @@ def usage_command(
     settings = read_settings()
     log = UsageLog.own(has_text=settings.usage == "text")
     if forget is not None:
-        _emit_change(_forget(log, settings, forget, is_agreed=yes), log, "forgotten", as_json)
-    elif pin:
+        count = _forget(log, settings, forget, is_agreed=yes)
+        return _emit_change(count, log, "forgotten", as_json)
+    if pin:
         refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_TURN_ON}.")
         index, skill = _named(settings, pin[1])
         log.pin(origin_of(index, settings.selection), pin[0], index.analyse(pin[0]).vector, skill)
-        _emit_change(1, log, "pinned", as_json)
-    elif unpin:
+        return _emit_change(1, log, "pinned", as_json)
+    if unpin:
         index, skill = _named(settings, unpin[1])
-        _emit_change(log.unpin(origin_of(index), unpin[0], skill), log, "unpinned", as_json)
-    else:
-        _show(log, settings, days, as_json=as_json)
+        count = log.unpin(origin_of(index), unpin[0], skill)
+        return _emit_change(count, log, "unpinned", as_json)
+    _show(log, settings, days, as_json=as_json)
+    return 0
 
 
 def ask_for_usage(settings: Settings) -> None:
@@ -141,11 +143,13 @@ def _forget(log: UsageLog, settings: Settings, name: str, *, is_agreed: bool) ->
     return log.forget(skills)
 
 
-def _emit_change(count: int | None, log: UsageLog, what: str, as_json: bool) -> None:
+def _emit_change(count: int | None, log: UsageLog, what: str, as_json: bool) -> int:
+    """Say what came of a change, and return the exit code; a count of None means that of none."""
     if as_json:
         emit_json({"file": str(log.file), what: count or 0, "done": count is not None})
     elif count is not None:
         say(f"{what}: {counted(count, 'event')} in {visible(str(log.file))}")
+    return int(count is None)
 
 
 def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool) -> None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.hosts.hook import forget_told
 from skillsearch.cli.index import check_settings, default_follows
 from skillsearch.cli.options import NamedRoot, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say
+from skillsearch.index.absence import forget_report
 from skillsearch.index.root_change import RootChange
 from skillsearch.library import watcher
 from skillsearch.settings.environ import INTERRUPTED
@@ -51,7 +51,7 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
         with progress_bars() as bars:
             run = IndexOptions(progress=partial(_go_on, stop, bars))
             index, report = SkillIndex.build(change, settings.index_dir.absolute(), run)
-        forget_told(index.folder)
+        forget_report(index.folder)
         _show_again(report, as_json=as_json)
         refresh = partial(_follow, index, stop, as_json)
         try:

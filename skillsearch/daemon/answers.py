@@ -18,6 +18,7 @@ from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.offer import Offer
 from skillsearch.agents.prompt import render_offers
+from skillsearch.daemon.questions import Overview, OverviewQuestion, SearchQuestion
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
@@ -52,19 +53,15 @@ def _json_types(hint: Any) -> tuple[type, ...]:
         return (hint,)
     if hint is float:
         return (float, int)
+    if get_origin(hint) is dict:
+        return (dict,)
     return (str,) if hint is Path or get_origin(hint) is Literal else (list,)
 
 
-_OPTIONS: _Types = {key: _json_types(hint) for key, hint in get_type_hints(SearchOptions).items()}
-_SEARCH: _Types = {
-    **_OPTIONS,
-    **{"index_dir": (str,), "query": (str,), "refresh": (bool,), "usage": (str,)},
-}
-_OVERVIEW: _Types = {
-    **dict.fromkeys(("prompt", "folder"), (str,)),
-    **{"n": (int,), "index_dir": (str, type(None)), "variables": (dict,)},
-    **{"include_unvetted": (bool,), "states": (list,)},
-}
+_OPTIONS, _SEARCH, _OVERVIEW = (
+    {key: _json_types(hint) for key, hint in get_type_hints(asked).items()}
+    for asked in (SearchOptions, SearchQuestion, OverviewQuestion)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,33 +144,26 @@ class Answers:
     _described: list[Json] = field(default_factory=list, init=False)
 
     def search(self, arguments: Mapping[str, Json]) -> JsonObject:
-        """Search an index; returns the ``result``, and ``notes`` for the user.
+        """Answer a `SearchQuestion` with the ``result``, and ``notes`` for the user.
 
-        If no skill fits, ``nearest`` are names that the query may misspell. Takes ``index_dir``,
-        absolute, ``query``, ``refresh``, ``usage``, the log to keep as `UsageLog` writes it, and
-        the fields of `SearchOptions`.
+        If no skill fits, ``nearest`` are names that the query may misspell.
         """
         checked = _check(arguments, _SEARCH)
-        query, selection = checked["query"], checked["selection"]
+        options = SearchOptions(**_check(checked["options"], _OPTIONS))
+        query, selection = checked["query"], options.selection
         notes: list[str] = []
         with self._my_turn():
             warm = self._warm.get(_absolute(checked["index_dir"]))
             notes += warm.look(checked["refresh"], selection)
-            options = SearchOptions(**{key: checked[key] for key in _OPTIONS})
             log = UsageLog.read(checked["usage"])
             result, nearest = answer_query(warm.index, query, options, notes.append, log)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
-    def overview(self, arguments: Mapping[str, Json]) -> JsonObject:
-        """Render the skills that fit a prompt or may, without those hidden from models or shadowed.
+    def overview(self, arguments: Mapping[str, Json]) -> Overview:
+        """Answer an `OverviewQuestion` with skills that fit or may, as `render_offers` does.
 
-        The arguments are ``prompt`` and ``n``; the ``folder`` and ``variables`` to read settings
-        from; ``index_dir``, None for the one in the settings; ``include_unvetted``; and the
-        ``states`` of an answer that is kept as usage, if the settings keep any. Returns
-        ``offers`` as `render_offers` does; how many, the first, ``fits``; how many ``unvetted``
-        skills were left out; and ``notes`` for the user. In the shadow the hook offers nothing. A
-        DaemonError if the caller has another home folder, or its settings turn the
-        daemon off.
+        Those hidden from models, or shadowed, are left out. In the shadow the hook offers nothing.
+        A DaemonError if the caller has another home folder, or its settings turn the daemon off.
         """
         options = _check(arguments, _OVERVIEW)
         theirs, ours = options["variables"], variables()

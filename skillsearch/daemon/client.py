@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
+    from skillsearch.daemon.questions import Method, OverviewQuestion, SearchQuestion
     from skillsearch.index.search.options import SearchOptions
     from skillsearch.types.answers import Hit, SearchResult
     from skillsearch.types.json_values import JsonObject
@@ -39,7 +40,7 @@ SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
 """The longest address of a Unix socket: 104 bytes on macOS, 108 on Linux, one of them a NUL."""
-PROTOCOL = 6
+PROTOCOL = 7
 """Bump when the form of a message changes, so that releases do not misunderstand each other."""
 IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
@@ -47,12 +48,17 @@ MAX_RESPONSE_BYTES = 64 << 20  # a thousand explained hits stay far below it
 _BLOCK = 1 << 16
 
 
-def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | None:
+def ask(
+    method: Method,
+    question: SearchQuestion | OverviewQuestion | None = None,
+    *,
+    seconds: float,
+) -> JsonObject | None:
     """Ask the running daemon and return its answer; None if none runs.
 
-    The methods are ``search``, ``overview``, ``status`` and ``stop``, with the arguments of
-    `skillsearch.daemon.answers.Answers`. A daemon that cannot be trusted, cannot answer or does
-    not answer within so many seconds raises `DaemonError`.
+    ``search`` and ``overview`` take a question of their own type, the other methods none. A daemon
+    that cannot be trusted, cannot answer or does not answer within so many seconds raises
+    `DaemonError`.
     """
     deadline = time.monotonic() + seconds
     path = socket_path()
@@ -65,7 +71,7 @@ def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | Non
             connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
             connection.connect(path)
             peer_of(connection)
-            connection.sendall(message(method=method, arguments=arguments))
+            connection.sendall(message({"method": method, "arguments": question}))
             response = receive(connection, MAX_RESPONSE_BYTES, deadline)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None  # no daemon, or only the remains of one
@@ -74,16 +80,19 @@ def ask(method: str, *, seconds: float, **arguments: object) -> JsonObject | Non
     return result_of(response)
 
 
-def search_arguments(
+def search_question(
     query: str, index_dir: Path, options: SearchOptions, *, refresh: bool = False, usage: str = ""
-) -> JsonObject:
-    """Return the arguments of ``search``, as JSON has them."""
+) -> SearchQuestion:
+    """Return the question of ``search``, as JSON has it."""
     from dataclasses import asdict
 
-    fields = asdict(options) | {"query": query, "index_dir": str(index_dir), "refresh": refresh}
-    fields["usage"] = usage
-    arguments: JsonObject = json.loads(json.dumps(fields))
-    return arguments
+    return {
+        "query": query,
+        "index_dir": str(index_dir),
+        "refresh": refresh,
+        "usage": usage,
+        "options": json.loads(json.dumps(asdict(options))),
+    }
 
 
 def read_search(
@@ -182,7 +191,7 @@ def peer_of(connection: socket) -> int | None:
     return int(process)
 
 
-def message(**content: object) -> bytes:
+def message(content: Mapping[str, object]) -> bytes:
     """Encode a message of this version."""
     record = {"protocol": PROTOCOL, "version": __version__, **content}
     return json.dumps(record).encode("ascii") + b"\n"

@@ -17,7 +17,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -144,14 +144,14 @@ class Daemon:
 
         def answer() -> bytes:
             request = client.receive(connection, client.MAX_REQUEST_BYTES, deadline)
-            response = client.message(result=self._result(request))
+            response = client.message({"result": self._result(request)})
             if len(response) > self.response_bytes:
                 raise DaemonError(f"The answer is longer than {self.response_bytes:,} bytes.")
             return response
 
         return answered(answer, _failure)
 
-    def _result(self, request: JsonObject) -> JsonObject:
+    def _result(self, request: JsonObject) -> Mapping[str, object]:
         method, arguments = request.get("method"), request.get("arguments")
         if method == "status":
             return self.answers.status()
@@ -178,7 +178,7 @@ def _failure(error: Exception) -> bytes:
     if not isinstance(error, SkillSearchError):
         logger.exception("an answer failed")
         text = f"{type(error).__name__}: {error}"
-    return client.message(error={"message": text, "final": is_final})
+    return client.message({"error": {"message": text, "final": is_final}})
 
 
 def listen(folder: Path) -> tuple[socket.socket, int] | None:

@@ -17,7 +17,7 @@ from skillsearch.embedders.model_files import stamp_of, verify
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_tokenizer
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.embedders.word_table import WORDS_NAME
-from skillsearch.errors import ConfigError, EmbedderError
+from skillsearch.errors import ConfigError, ModelNotFoundError
 from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.settings import config
 from skillsearch.settings.environ import install_extra
@@ -62,7 +62,8 @@ def load_embedder(
     """Load the embedder of a model spec, one of `SPECS`.
 
     A `device` is for models of sentence-transformers; None asks the settings. The `packaged` model
-    lies in one folder. An EmbedderError if nothing has that name or its files cannot be used.
+    lies in one folder. A ModelNotFoundError if nothing has that name, an EmbedderError if its files
+    cannot be used.
     """
     if spec in LOADERS:
         return LOADERS[spec]()
@@ -72,10 +73,10 @@ def load_embedder(
         device = device or config.load_only("device").device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
-    if folder and (folder != spec or Path(folder).is_dir()):
+    if folder and Path(folder).is_dir():
         kind = MappedEmbedder if (Path(folder) / WORDS_NAME).is_file() else OnnxEmbedder
         return kind.load(Path(folder))
-    raise EmbedderError(f"No embedder is called {spec!r}; use one of: {SPECS}")
+    raise ModelNotFoundError(f"No embedder is called {spec!r}; use one of: {SPECS}")
 
 
 def require_device(spec: str, device: str | None) -> None:

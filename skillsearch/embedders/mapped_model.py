@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -29,7 +29,7 @@ class MappedModel:
     settings: ModelConfig
     fingerprint: str
     words: WordTable
-    run: Callable[..., NDArray[Any]]
+    run: Callable[[Mapping[str, NDArray[Any]]], NDArray[Any]]
 
     @classmethod
     def load(cls, folder: Path, stem: str, output: str, *, manifest_sha256: str | None) -> Self:
@@ -45,7 +45,7 @@ class MappedModel:
         if outputs != [output]:
             raise EmbedderError(f"{graph} gives {outputs}, not {output!r}; reinstall the model")
 
-        def run(**inputs: NDArray[Any]) -> NDArray[Any]:
+        def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
             feeds = {name: value[None] for name, value in inputs.items()}
             with embedding.errors_of("ONNX Runtime", graph):
                 (result,) = session.run(None, feeds)
@@ -86,7 +86,7 @@ class MappedEmbedder:
             if not ids:
                 return EmbeddedText(position, np.zeros(self.dimensions, np.float32), cut)
             rows = words.rows([BEGIN, *ids, END])
-            vector = self._model.run(rows=rows + words.positions[: len(rows)])
+            vector = self._model.run({"rows": rows + words.positions[: len(rows)]})
             return EmbeddedText(position, embedding.unit_row(vector, self), cut or over)
 
         yield from map_ahead(embed_one, texts)

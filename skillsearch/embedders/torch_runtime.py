@@ -17,7 +17,7 @@ def import_torch(extra: str, purpose: str) -> Any:
     """Return the module; a MissingDependencyError that names the extra if it is not installed."""
     forbid_telemetry()
     # torch makes this folder when its compiler is imported: with torch, or by the first optimizer.
-    set_defaults(TORCHINDUCTOR_CACHE_DIR=str(cache_dir() / "torch"))
+    set_defaults({"TORCHINDUCTOR_CACHE_DIR": str(cache_dir() / "torch")})
     with importing("torch", extra, purpose):
         import torch
     return torch

@@ -13,7 +13,7 @@ from skillsearch.execution.commands import EDITORS, CommandPolicy, clean_environ
 from skillsearch.execution.isolation.capture import stream_text
 from skillsearch.execution.tracing import command_name, span
 from skillsearch.execution.workspaces.artifacts import ArtifactStore
-from skillsearch.execution.workspaces.globs import FOLDERS, matcher, working_folder
+from skillsearch.execution.workspaces.globs import FOLDERS, check_patterns, working_folder
 from skillsearch.execution.workspaces.inputs import InputStager
 from skillsearch.execution.workspaces.outputs import Gathering, output_specs, primary_output
 from skillsearch.execution.workspaces.staging import stage_skill
@@ -73,7 +73,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         notes = (f"The timeout is capped at {most:,.0f} seconds.",) if seconds > most else ()
         request = replace(request, timeout=min(seconds, most))
         for spec in output_specs(request):  # refuses patterns before anything is run
-            matcher(spec.globs, {**FOLDERS, "RUN_DIR": "runs"})
+            check_patterns(spec.globs)
         self._folders[request.skill] = request.folder
         with self._workspaces.held(session):
             try:
@@ -121,7 +121,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             raise ExecutionError("The runner is closed; make another SkillRunner.")
         with span("workspace.create") as tell:
             workspace = self._workspaces.of(session)
-            tell(exec_id=workspace.path.name, path=str(workspace.path))
+            tell({"exec_id": workspace.path.name, "path": str(workspace.path)})
         try:
             return self._prepare_in(workspace, request)
         except ExecutionError:
@@ -141,9 +141,9 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         run_dir = workspace.new_run_dir()
         since_ns = run_dir.lstat().st_ctime_ns
         variables = {**FOLDERS, "RUN_DIR": f"runs/{run_dir.name}"}
-        with span("workspace.stage.dir", exec_id=exec_id, path=str(request.folder)):
+        with span("workspace.stage.dir", {"exec_id": exec_id, "path": str(request.folder)}):
             skill = stage_skill(workspace, request.skill, request.folder)
-        with span("workspace.stage.files", exec_id=exec_id, count=len(request.inputs)):
+        with span("workspace.stage.files", {"exec_id": exec_id, "count": len(request.inputs)}):
             inputs, notes = self._stager.stage(workspace, request.inputs, variables)
         if inputs:
             workspace.record("inputs", *map(_record, request.inputs, inputs))
@@ -170,11 +170,11 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
     def _execute(self, request: types.RunRequest, program: types.Program) -> types.Finished:
         exec_id, cmd = program.workspace.name, command_name(request.command)
         cwd = str(program.cwd.relative_to(program.workspace))
-        with span("workspace.run", exec_id=exec_id, cmd=cmd, cwd=cwd) as tell:
+        with span("workspace.run", {"exec_id": exec_id, "cmd": cmd, "cwd": cwd}) as tell:
             failed = f"The executor {self._executor.name!r} cannot be used: %s."
             with explained(ExecutorError, failed):
                 finished = self._executor.run(program)
-            tell(exit_code=finished.exit_code, timed_out=finished.timed_out)
+            tell({"exit_code": finished.exit_code, "timed_out": finished.timed_out})
             return finished
 
 

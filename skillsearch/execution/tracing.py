@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from skillsearch.errors import answered
 
-Tell = Callable[..., None]  # adds attributes, given by keyword, to the open span
+Attributes = Mapping[str, str | int | bool]
+Tell = Callable[[Attributes], None]  # adds attributes to the open span
 
 _PROGRAM = re.compile(r"[\w./+-]{1,100}")
 
@@ -22,7 +23,7 @@ def command_name(command: str | tuple[str, ...]) -> str:
 
 
 @contextmanager
-def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
+def span(name: str, attributes: Mapping[str, str | int | bool] = {}) -> Iterator[Tell]:
     """Trace a step of a run; of an error inside only the type, as its message may hold secrets."""
 
     def make_manager() -> Any:
@@ -34,7 +35,7 @@ def span(name: str, **attributes: str | int | bool) -> Iterator[Tell]:
     manager = _harmless(make_manager)
     current = _harmless(lambda: manager.__enter__())
 
-    def tell(**more: str | int | bool) -> None:
+    def tell(more: Attributes) -> None:
         _harmless(lambda: current.set_attributes(more))
 
     def end(kind: type[BaseException] | None, *_: object) -> None:

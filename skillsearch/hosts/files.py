@@ -96,13 +96,17 @@ def switched_off(client: str, file: Path | None = None) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a file that is still to be made; `before` is None if there is no file yet."""
+    """A change of a file that is still to be made; its text is None while there is no file.
+
+    One that `undoes` another leaves no file that only held our entries, and no copy of it.
+    """
 
     path: Path
     target: Path
     before: bytes | None
-    after: bytes
+    after: bytes | None
     mode: int
+    undoes: bool
 
     @classmethod
     def plan(cls, path: Path, entries: Sequence[Entry], within: Path | None = None) -> Change:
@@ -115,21 +119,24 @@ class Change:
         if within and not target.is_relative_to(os.path.realpath(within)):
             raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
         before, mode = _read(target)
-        after = there = before or b""
         try:
-            for entry in entries:
-                after = edit(after, entry)
+            after: bytes | None = _edited(before or b"", entries)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
+        if after == (before or b""):
+            after = before
         is_writable = before is None or (mode & 0o222 and os.access(target, os.W_OK))
-        if after != there and not is_writable:
+        if after != before and not is_writable:
             raise ConfigError(f"{path} is read-only; it was left as it is.")
-        return cls(path, target, before, after, mode or (0o644 if within else 0o600))
+        undoes = after != before and all(entry.value is None for entry in entries)
+        if undoes and _is_bare(after):
+            after = _bare_before(target, after, entries)
+        return cls(path, target, before, after, mode or (0o644 if within else 0o600), undoes)
 
     @property
     def is_needed(self) -> bool:
         """Whether the file is not as it should be already."""
-        return self.after != (self.before or b"")
+        return self.after != self.before
 
     def diff(self) -> str:
         """Return the change as a unified diff, safe to show."""
@@ -138,7 +145,7 @@ class Change:
         return "\n".join(visible(line)[:_SHOWN_CHARS] for line in lines)
 
     def write(self) -> Path | None:
-        """Replace the file in one step; return the copy of what was there, if anything was.
+        """Replace the file in one step; return the copy of what was there, if one is kept.
 
         `ConfigError` is raised if somebody else changed the file since `plan` read it.
         """
@@ -146,17 +153,23 @@ class Change:
             self.target.parent.mkdir(parents=True, exist_ok=True)
         else:
             make_private(self.target.parent)
-        with written_beside(self.target, self.after) as temporary:
+        with written_beside(self.target, self.after or b"") as temporary:
             temporary.chmod(self.mode)
             with suppress(OSError):  # only root may give a file away
                 owner = self.target.stat()
                 os.chown(temporary, owner.st_uid, owner.st_gid)
-            backup = self.before and _back_up(self.target, self.before, self.mode)
+            backup = None
+            if not self.undoes and self.before is not None:
+                backup = _back_up(self.target, self.before, self.mode)
             if _read(self.target)[0] != self.before:
                 raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
             temporary.replace(self.target)
+        if self.after is None:
+            self.target.unlink()
+        if self.undoes and NAME.encode() not in (self.after or b""):
+            _copy_of(self.target).unlink(missing_ok=True)
         sync_to_disk(self.target.parent)
-        return backup or None
+        return backup
 
 
 def _read(path: Path) -> tuple[bytes | None, int]:
@@ -172,9 +185,38 @@ def _read(path: Path) -> tuple[bytes | None, int]:
     return data, stat.S_IMODE(status.st_mode)
 
 
+def _edited(data: bytes, entries: Sequence[Entry]) -> bytes:
+    for entry in entries:
+        data = edit(data, entry)
+    return data
+
+
+def _is_bare(data: bytes | None) -> bool:
+    """Return whether a file holds nothing but braces."""
+    return b"".join((data or b"").split()) in (b"", b"{}")
+
+
+def _bare_before(path: Path, after: bytes | None, entries: Sequence[Entry]) -> bytes | None:
+    """Return what a file in which nothing is left was before our entries; None if we made it."""
+    copy = _read(_copy_of(path))[0]
+    if copy is None:
+        return None
+    try:
+        theirs = _edited(copy, entries)
+    except EditError:
+        return after
+    if not _is_bare(theirs):
+        return after
+    return copy if theirs == copy else None
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}{_BACKUP}")
+
+
 def _back_up(path: Path, data: bytes, mode: int) -> Path:
     """Copy a file's data beside it, replacing the previous copy."""
-    backup = path.with_name(f"{path.name}{_BACKUP}")
+    backup = _copy_of(path)
     if _read(backup)[0] != data:
         write_atomically(backup, data)
     backup.chmod(mode)

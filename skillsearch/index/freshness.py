@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from skillsearch.errors import LockTimeoutError, SkillSearchError
 from skillsearch.index.next_steps import index_option
 from skillsearch.lazy.records import dataclass
-from skillsearch.settings.config import user_index_dir
+from skillsearch.settings.config import Settings, user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
@@ -86,9 +86,15 @@ class Freshness:
     them, or without one the next question does. What hosts look for no longer goes.
     """
 
-    def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
-        """Take an opened index, which is brought up to date in place."""
-        self.index, self._executor = index, executor
+    def __init__(
+        self,
+        index: SkillIndex,
+        executor: Executor | None = None,
+        *,
+        settings: Settings | None = None,
+    ) -> None:
+        """Take an opened index, which is brought up to date in place, and what named it."""
+        self.index, self._executor, self._settings = index, executor, settings
         self.problem = ""  # why the index is not like the disk, and in later sentences what helps
         self._timer, self._stamp = LookTimer(), _stamp(index.folder)
         self._job: Future[None] | None = None
@@ -155,7 +161,7 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
         has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            way_on = _way_on(request, index_option(index.folder))
+            way_on = _way_on(request, index_option(index.folder, self._settings))
             state = _state_of(str(gone[0].path))
             self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
         if not has_changed_model:
@@ -177,7 +183,7 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            way_on = f"To fix: run `skillsearch index{index_option(index.folder)}`"
+            way_on = f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
             self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
             return ""
         if not self._may_write():
@@ -251,7 +257,8 @@ class Freshness:
         if self._executor:
             self._job = self._job or self._executor.submit(_take_up, folder, change)
         else:
-            way = f"are not indexed; to do it, run `skillsearch index{index_option(folder)}`"
+            option = index_option(folder, self._settings)
+            way = f"are not indexed; to do it, run `skillsearch index{option}`"
         self.problem = f"the skills of {listed(map(str, roots), 3)} {way}"
 
     def _split(self, roots: Sequence[Path], wanted: IndexRequest) -> tuple[list[Path], list[Path]]:

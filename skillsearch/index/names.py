@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import heapq
 import itertools
 import re
@@ -23,12 +22,12 @@ from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types.answers import Family, Hit, Relative
 from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS, Diagnostic, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
-_NEAREST_CUTOFF = 0.4
 """Least similarity (difflib's ratio) of a name that is worth suggesting."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
 _MOST_LISTED = 5
@@ -163,9 +162,9 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
 
 
 def nearest_names(
-    name: str, documents: Iterable[Document], *, cutoff: float = _NEAREST_CUTOFF
+    name: str, documents: Iterable[Document], *, by_words: bool = True
 ) -> tuple[str, ...]:
-    """Return up to five names of documents that look most like a name, nearest first."""
+    """Return up to five names of documents that a name may mean, as `near` says."""
     folded = {document.name.casefold(): document.name for document in documents}
     wanted = name[:_COMPARED_CHARS].casefold()
     pairs = _pairs(wanted)
@@ -176,7 +175,7 @@ def nearest_names(
         return len(pairs & theirs) / (len(pairs) + len(theirs))
 
     similar = heapq.nlargest(_COMPARED_NAMES, folded, key=likeness)
-    close = difflib.get_close_matches(wanted, similar, n=_NEAREST_NAMES, cutoff=cutoff)
+    close = near(wanted, similar, _NEAREST_NAMES, by_words=by_words)
     return tuple(folded[other] for other in close)
 
 

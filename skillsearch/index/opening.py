@@ -24,7 +24,6 @@ Tell = Callable[[str], object]
 # Queries that are embedded together.
 _TOGETHER = 64
 # Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
-_NEAR_CUTOFF = 0.75
 _HYPHENATED, _MAX_DOUBTFUL = lazy_pattern(r"\w+(?:[-_]\w+)+"), 3
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
@@ -57,7 +56,7 @@ def open_fresh(settings: Settings, tell: Tell) -> SkillIndex:
     `tell` gets each message that `Freshness.look` returns.
     """
     index = open_index(settings)
-    freshness, folders = Freshness(index), folders_of(settings.selection)
+    freshness, folders = Freshness(index, settings=settings), folders_of(settings.selection)
     for message in freshness.look(MAX_AGE, folders).splitlines() if settings.refresh else ():
         tell(message)
     return index
@@ -95,5 +94,5 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     if not doubtful or len(index) > MAX_CHECKED_SKILLS:
         return ()
     documents = list(index.documents(selection))
-    names = (nearest_names(word, documents, cutoff=_NEAR_CUTOFF) for word in doubtful)
+    names = (nearest_names(word, documents, by_words=False) for word in doubtful)
     return tuple(dict.fromkeys(chain.from_iterable(names)))

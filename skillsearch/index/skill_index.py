@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-@public(trust=())
+@public({"trust": ()})
 class SkillIndex:
     """An index of skills on disk, opened for searching.
 

@@ -7,6 +7,7 @@ imports 70 of them, and needs few of their methods.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
@@ -14,18 +15,21 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(cls: type | None = None, /, **options: bool) -> Any:
-        """Make a dataclass; of the options of the standard's it has frozen, slots, eq, kw_only."""
-
-        def make(cls: type) -> type:
-            return _make(cls, **options)
-
+    def dataclass(
+        cls: type | None = None,
+        /,
+        *,
+        frozen: bool = False,
+        slots: bool = False,
+        eq: bool = True,
+        kw_only: bool = False,
+    ) -> Any:
+        """Make a dataclass, as the standard's does."""
+        make = partial(_make, frozen=frozen, slots=slots, eq=eq, kw_only=kw_only)
         return make if cls is None else make(cls)
 
 
-def _make(
-    cls: type, *, frozen: bool = False, slots: bool = False, eq: bool = True, kw_only: bool = False
-) -> type:
+def _make(cls: type, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> type:
     names = ["__init__", "__repr__", *(["__eq__"] if eq else [])]
     names = [name for name in names if name not in cls.__dict__]
     is_hashed = cls.__dict__.get("__hash__") is not None

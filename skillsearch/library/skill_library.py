@@ -59,7 +59,7 @@ def library_config(settings: Settings) -> LibraryConfig:
     }
 
 
-@public(trust=(), strict=False)
+@public({"trust": (), "strict": False})
 class SkillLibrary:
     """All skills of an environment, as they are on disk, or were at most a second ago.
 

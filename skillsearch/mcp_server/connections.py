@@ -20,6 +20,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
 
 from skillsearch.mcp_server.listening import Listener
 
@@ -93,8 +94,16 @@ class Connection(H11Protocol):
     Half-open ones give way first, then idle ones, then streams that a client may open again.
     """
 
-    def __init__(self, *, limits: Limits, **options: Any) -> None:
-        super().__init__(**options)
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        limits: Limits,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
         self._arrival: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None

@@ -19,6 +19,7 @@ from mcp_types import (
     ErrorData,
     JSONRPCError,
     JSONRPCMessage,
+    JSONRPCNotification,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
@@ -80,9 +81,13 @@ def _read_message(line: bytes) -> tuple[JSONRPCMessage, bool]:
     if len(line) > MAX_MESSAGE_BYTES:
         return _complaint(PARSE_ERROR, f"A message has at most {MAX_MESSAGE_BYTES} bytes"), True
     try:
-        return jsonrpc_message_adapter.validate_json(line, by_name=False), False
+        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as exc:
         return _complaint_about(line, exc), True
+    if isinstance(message, JSONRPCNotification) and "id" in json.loads(line):
+        # The SDK takes a request with an id that none may have, such as null, for a notification.
+        return _complaint(INVALID_REQUEST, "The id is not a text or a whole number"), True
+    return message, False
 
 
 def _complaint_about(line: bytes, error: ValidationError) -> JSONRPCError:

@@ -18,7 +18,7 @@ from skillsearch.embedders.onnx_embedder import MODEL_FILES, load_output, load_t
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
-from skillsearch.errors import EmbedderError, MissingDependencyError
+from skillsearch.errors import EmbedderError, MissingDependencyError, ModelNotFoundError
 from skillsearch.lazy.records import dataclass
 from skillsearch.settings import config
 from skillsearch.settings.values import DEFAULT_READER, READING
@@ -86,7 +86,8 @@ class MappedReader:
         def read_one(_position: int, text: str) -> float:
             pair = encode_pair(words.tokenizer, request, text, limit)
             parts = np.array(pair.parts, dtype=np.int64)
-            return _checked(self.name, self._model.run(rows=words.rows(pair.ids), parts=parts))
+            logits = self._model.run({"rows": words.rows(pair.ids), "parts": parts})
+            return _checked(self.name, logits)
 
         return np.array(list(map_ahead(read_one, texts)), dtype=np.float64)
 
@@ -187,8 +188,8 @@ def reader_spec(choice: str) -> str:
 def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAGED_MODEL) -> Reader:
     """Load the reader of a spec, one of `SPECS`.
 
-    A `device` is for models of sentence-transformers; None asks the settings. An EmbedderError if
-    nothing has that name or its files cannot be used.
+    A `device` is for models of sentence-transformers; None asks the settings. A ModelNotFoundError
+    if nothing has that name, an EmbedderError if its files cannot be used.
     """
     if spec == PACKAGED_SPEC:
         return MappedReader.load(packaged, manifest_sha256=PACKAGED_SHA256)
@@ -199,7 +200,7 @@ def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAG
     if spec and (folder := Path(spec)).is_dir():
         kind = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
         return kind.load(folder)
-    raise EmbedderError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
+    raise ModelNotFoundError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
 
 
 class Pair(NamedTuple):

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 from skillsearch.errors import (
@@ -63,6 +63,7 @@ Row = dict[Field, Any]
 """The fields of one entity by name."""
 Answer = TypeVar("Answer")
 Item = TypeVar("Item")
+_P = ParamSpec("_P")
 
 _SCHEMES = ("http", "https", "tcp")
 _STRONG = "Strong"  # consistency of reads: each sees all earlier writes
@@ -74,6 +75,74 @@ _KEEPALIVE_MS = 300_000
 _READ_SECONDS = 60.0
 _WRITE_SECONDS = 300.0
 _MAX_MESSAGE = 400
+
+
+class _Pages(Protocol):
+    """What reads rows batch by batch."""
+
+    def next(self) -> list[Row]: ...
+    def close(self) -> None: ...
+
+
+class _Client(Protocol):
+    """What we call of `pymilvus.MilvusClient`, which would take any misspelt keyword."""
+
+    def close(self) -> None: ...
+    def list_collections(self, *, timeout: float) -> list[str]: ...
+    def has_collection(self, collection_name: str, *, timeout: float) -> bool: ...
+    def describe_alias(self, alias: str, *, timeout: float) -> dict[str, str]: ...
+    def create_alias(self, collection_name: str, alias: str, *, timeout: float) -> None: ...
+    def alter_alias(self, collection_name: str, alias: str, *, timeout: float) -> None: ...
+    def load_collection(self, collection_name: str, *, timeout: float) -> None: ...
+    def drop_collection(self, collection_name: str, *, timeout: float) -> None: ...
+    def flush(self, collection_name: str, *, timeout: float) -> None: ...
+    def insert(self, collection_name: str, data: list[Row], *, timeout: float) -> object: ...
+    def delete(self, collection_name: str, *, ids: list[str], timeout: float) -> object: ...
+    def upsert(
+        self, collection_name: str, data: list[Row], *, partial_update: bool, timeout: float
+    ) -> object: ...
+    def create_collection(
+        self,
+        collection_name: str,
+        *,
+        schema: CollectionSchema,
+        consistency_level: str,
+        timeout: float,
+    ) -> None: ...
+    def create_index(
+        self, collection_name: str, index_params: IndexParams, *, sync: bool, timeout: float
+    ) -> None: ...
+    def get(
+        self, collection_name: str, *, ids: list[str], output_fields: list[Field], timeout: float
+    ) -> list[Row]: ...
+    def query(
+        self,
+        collection_name: str,
+        *,
+        filter: str,
+        output_fields: list[Field],
+        limit: int,
+        timeout: float,
+    ) -> list[Row]: ...
+    def query_iterator(
+        self,
+        collection_name: str,
+        *,
+        filter: str,
+        output_fields: list[Field],
+        batch_size: int,
+        timeout: float,
+    ) -> _Pages: ...
+    def hybrid_search(
+        self,
+        collection_name: str,
+        reqs: list[object],
+        ranker: object,
+        *,
+        limit: int,
+        output_fields: list[Field],
+        timeout: float,
+    ) -> list[list[dict[str, Any]]]: ...
 
 
 class MilvusServer:
@@ -99,10 +168,14 @@ class MilvusServer:
         self._secrets = [secret for secret in (token, *token.split(":", 1)[1:], password) if secret]
         self._secrets += [user] if user and not password else []
         self.library = import_pymilvus()
-        options = {"uri": uri, "token": token, "timeout": _CONNECT_SECONDS, "dedicated": True}
+        self._client = self._ask("connect", self._connected, uri, token)
+
+    def _connected(self, uri: str, token: str) -> _Client:
         pings = {"grpc.keepalive_time_ms": _KEEPALIVE_MS}
-        connect = self.library.MilvusClient
-        self._client = self._ask("connect", connect, grpc_options=pings, **options)
+        client: _Client = self.library.MilvusClient(
+            uri, token=token, timeout=_CONNECT_SECONDS, dedicated=True, grpc_options=pings
+        )
+        return client
 
     def close(self) -> None:
         """Close the connection."""
@@ -124,58 +197,78 @@ class MilvusServer:
     def point(self, alias: str, collection: str, *, is_new: bool) -> None:
         """Point an alias to a collection, for every reader at once."""
         call = self._client.create_alias if is_new else self._client.alter_alias
-        self._write("switch the alias", call, collection, alias)
+        self._ask("switch the alias", call, collection, alias, timeout=_WRITE_SECONDS)
 
     def create(self, name: str, schema: CollectionSchema, indexes: IndexParams) -> None:
         """Create a collection and load it."""
-        client, doing = self._client, f"create the collection {name!r}"
-        self._write(doing, client.create_collection, name, schema=schema, consistency_level=_STRONG)
+        self._ask(f"create the collection {name!r}", self._create, name, schema, indexes)
+
+    def _create(self, name: str, schema: CollectionSchema, indexes: IndexParams) -> None:
+        client, seconds = self._client, _WRITE_SECONDS
+        client.create_collection(name, schema=schema, consistency_level=_STRONG, timeout=seconds)
         # The index of an empty collection is ready at once and need not be waited for.
-        self._write(doing, client.create_index, name, indexes, sync=False)
-        self._write(doing, client.load_collection, name)
+        client.create_index(name, indexes, sync=False, timeout=seconds)
+        client.load_collection(name, timeout=seconds)
 
     def drop(self, name: str) -> None:
         """Remove a collection."""
-        self._write(f"drop the collection {name!r}", self._client.drop_collection, name)
+        drop = self._client.drop_collection
+        self._ask(f"drop the collection {name!r}", drop, name, timeout=_WRITE_SECONDS)
 
     def flush(self, name: str) -> None:
         """Have the server index what was written, which makes it faster to search."""
-        self._write("flush", self._client.flush, name)
+        self._ask("flush", self._client.flush, name, timeout=_WRITE_SECONDS)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Add rows whose ids are new."""
         if rows:
-            self._write("insert", self._client.insert, name, list(rows))
+            self._ask("insert", self._client.insert, name, list(rows), timeout=_WRITE_SECONDS)
 
     def upsert(self, name: str, rows: Sequence[Row], *, partial: bool = False) -> None:
         """Replace rows by id, each atomically; with `partial` only the given fields."""
+        call, seconds = self._client.upsert, _WRITE_SECONDS
         if rows:
-            self._write("upsert", self._client.upsert, name, list(rows), partial_update=partial)
+            self._ask("upsert", call, name, list(rows), partial_update=partial, timeout=seconds)
 
     def delete(self, name: str, ids: Sequence[str]) -> None:
         """Remove rows by id."""
         if ids:
-            self._write("delete", self._client.delete, name, ids=list(ids))
+            self._ask("delete", self._client.delete, name, ids=list(ids), timeout=_WRITE_SECONDS)
 
     def get(self, name: str, ids: Sequence[str], fields: Sequence[Field]) -> dict[str, Row]:
         """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
         if not ids:
             return {}
-        call = self._client.get
-        rows = self._read("read", name, call, ids=list(ids), output_fields=list(fields))
+        call, wanted, seconds = self._client.get, list(fields), _READ_SECONDS
+        rows = self._read("read", call, name, ids=list(ids), output_fields=wanted, timeout=seconds)
         return {str(row["id"]): dict(row) for row in rows}
 
     def query(self, name: str, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
         """Read rows that meet a condition, in no order."""
-        options = {"filter": condition, "output_fields": list(fields), "limit": limit}
-        return [dict(row) for row in self._read("read", name, self._client.query, **options)]
+        rows = self._read(
+            "read",
+            self._client.query,
+            name,
+            filter=condition,
+            output_fields=list(fields),
+            limit=limit,
+            timeout=_READ_SECONDS,
+        )
+        return list(map(dict, rows))
 
     def iterate(
         self, name: str, condition: str, fields: Sequence[Field], batch: int
     ) -> Iterator[list[Row]]:
         """Read all rows that meet a condition, in batches."""
-        options = {"filter": condition, "output_fields": list(fields), "batch_size": batch}
-        pages = self._read("read", name, self._client.query_iterator, **options)
+        pages = self._read(
+            "read",
+            self._client.query_iterator,
+            name,
+            filter=condition,
+            output_fields=list(fields),
+            batch_size=batch,
+            timeout=_READ_SECONDS,
+        )
         try:
             while page := self._ask("read", pages.next):
                 yield [dict(row) for row in page]
@@ -198,30 +291,37 @@ class MilvusServer:
             self.library.AnnSearchRequest([data], field, {"metric_type": metric}, limit, condition)
             for field, (metric, data) in queries.items()
         ]
-        options = {"ranker": self.library.RRFRanker(), "limit": limit * len(requests)}
-        search, wanted = self._client.hybrid_search, list(fields)
-        results = self._read("search", name, search, reqs=requests, output_fields=wanted, **options)
+        results = self._read(
+            "search",
+            self._client.hybrid_search,
+            name,
+            requests,
+            self.library.RRFRanker(),
+            limit=limit * len(requests),
+            output_fields=list(fields),
+            timeout=_READ_SECONDS,
+        )
         return [{"id": hit["id"], **hit["entity"]} for hit in results[0]]
 
     def _read(
-        self, doing: str, name: str, call: Callable[..., Answer], **options: object
+        self,
+        doing: str,
+        call: Callable[Concatenate[str, _P], Answer],
+        name: str,
+        *args: _P.args,
+        **options: _P.kwargs,
     ) -> Answer:
         """Read from a collection, after loading it if necessary."""
         try:
-            return self._ask(doing, call, name, timeout=_READ_SECONDS, **options)
+            return self._ask(doing, call, name, *args, **options)
         except RemoteError as exc:
             if getattr(exc.__cause__, "code", None) != _RELEASED:
                 raise
-        self._write("load", self._client.load_collection, name)
-        return self._ask(doing, call, name, timeout=_READ_SECONDS, **options)
-
-    def _write(
-        self, doing: str, call: Callable[..., object], *args: object, **options: object
-    ) -> None:
-        self._ask(doing, call, *args, timeout=_WRITE_SECONDS, **options)
+        self._ask("load", self._client.load_collection, name, timeout=_WRITE_SECONDS)
+        return self._ask(doing, call, name, *args, **options)
 
     def _ask(
-        self, doing: str, call: Callable[..., Answer], *args: object, **options: object
+        self, doing: str, call: Callable[_P, Answer], *args: _P.args, **options: _P.kwargs
     ) -> Answer:
         """Make a request, and turn every failure into a `RemoteError`."""
         # pymilvus lets through grpc's errors, its own and Python's.
@@ -248,7 +348,7 @@ def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:
 
 def import_pymilvus() -> Any:
     """Import pymilvus, quietly and without the .env file of a surrounding project."""
-    without_file = Variables(PYTHON_DOTENV_DISABLED="1")
+    without_file = Variables({"PYTHON_DOTENV_DISABLED": "1"})
     with importing("pymilvus", "milvus", "An index in Milvus"), without_file:
         import pymilvus
     for name in ("pymilvus", "pymilvus.milvus_client"):

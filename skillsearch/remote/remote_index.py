@@ -58,7 +58,7 @@ class Connection(TypedDict, total=False):
     device: str | None
 
 
-@public(collection="skillsearch")
+@public({"collection": "skillsearch"})
 class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     """An index of skills in Milvus; all methods raise `RemoteError` if the server does not answer.
 

@@ -6,7 +6,7 @@ and ``page.css`` is their style.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -23,7 +23,7 @@ STYLE = Path(__file__).with_name("page.css")
 MAX_CHARS = 5_000  # no text on a page is longer
 
 
-def load_templates(folder: Path, **filters: Callable[..., Any]) -> Templates:
+def load_templates(folder: Path, filters: Mapping[str, Callable[..., Any]] = {}) -> Templates:
     """Return the templates of a folder, and the pieces that all pages share.
 
     What others wrote is shown without what a reader cannot see.
@@ -37,7 +37,7 @@ def load_templates(folder: Path, **filters: Callable[..., Any]) -> Templates:
         lstrip_blocks=True,
     )
     own = {"text": text, "line": _line, "shown_value": shown, "dashed": _dashed, "counted": counted}
-    templates.filters |= own | filters
+    templates.filters |= {**own, **filters}
     return templates
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import stat
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -63,6 +64,7 @@ EXTRAS = {
 }
 """Each extra of the package, and the module it installs."""
 _MAX_NAMED = 10
+_BLOCK = 4096  # bytes: what a disk gives to the smallest file
 
 Verdict = Literal["ok", "warning", "error"]
 _OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
@@ -157,9 +159,13 @@ def _check_extras() -> Iterator[Check]:
 def _check_folder(folder: Path) -> tuple[Verdict, str]:
     above = (folder, *folder.absolute().parents)
     existing = next((path for path in above if path.exists()), folder)
-    if not os.access(existing, os.W_OK | os.X_OK) or not existing.is_dir():
-        cure = "fix its permissions or choose another --index-dir"
-        return "error", f"{folder} is not writable; {cure}"
+    try:  # a full or read-only disk grants permission all the same
+        with tempfile.TemporaryFile(dir=existing, buffering=0) as file:
+            file.write(bytes(_BLOCK))
+            os.fsync(file.fileno())
+    except OSError as exc:
+        cure = "mend that, or choose another --index-dir"
+        return "error", f"{folder} is not writable: {exc.strerror or exc}; {cure}"
     if existing != folder:
         return "ok", f"{folder} does not exist yet and can be created"
     status = folder.stat()

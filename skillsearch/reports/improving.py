@@ -22,6 +22,7 @@ from skillsearch.library.enrich import ExampleEntry
 from skillsearch.library.user_examples import change_examples
 from skillsearch.reports.improve import Improvement, Improver, own_requests, split
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
+from skillsearch.settings.config import Settings
 from skillsearch.skills.description_edit import with_description
 from skillsearch.skills.example_requests import digest_of_skill
 from skillsearch.skills.parser import decode_skill_md
@@ -58,20 +59,28 @@ def _request(line: str) -> str:
 
 @dataclass(frozen=True)
 class Improving:
-    """A skill of an index, as it is on disk now; `why_not` says why it may not be edited."""
+    """A skill of an index, as it is on disk now; `why_not` says why it may not be edited.
+
+    The `option` names the index in commands, if it has to.
+    """
 
     index: SkillIndex
     document: Document
     data: bytes
     why_not: str
+    option: str = ""
 
     @classmethod
-    def of(cls, index: SkillIndex, name: str) -> Self:
-        """Take the skill that a name means; fails as `SkillIndex.get` does."""
-        document = index.find(name)
+    def of(cls, index: SkillIndex, name: str, settings: Settings | None = None) -> Self:
+        """Take the skill that a name means; fails as `SkillIndex.get` does.
+
+        The settings are those that named the index.
+        """
+        document, option = index.find(name), index_option(index.folder, settings)
         roots = (document.root, *index.opened.settings.root_paths)
         data, _ = read_skill_md(Path(document.path), roots)
-        return cls(index, document, data, why_not_own(index, document, Path.cwd()))
+        why_not = why_not_own(index, document, Path.cwd(), option)
+        return cls(index, document, data, why_not, option)
 
     def refusal(self) -> SkillError:
         """Return the error for a skill that the user may not edit."""
@@ -86,7 +95,7 @@ class Improving:
             raise SkillError(
                 _NO_REQUESTS.format(
                     one_line(self.document.name, 80),
-                    shlex.quote(self.index.handle(self.document)) + index_option(self.index.folder),
+                    shlex.quote(self.index.handle(self.document)) + self.option,
                 )
             )
         try:

@@ -16,7 +16,7 @@ from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import visible
 
 
-def why_not_own(index: SkillIndex, document: Document, folder: Path) -> str:
+def why_not_own(index: SkillIndex, document: Document, folder: Path, option: str = "") -> str:
     """Return why a skill is not the user's to edit, and what to do instead; empty if it is.
 
     `folder` is the working folder: plugins of its project count too.
@@ -36,7 +36,8 @@ def why_not_own(index: SkillIndex, document: Document, folder: Path) -> str:
             "folder among your own skills"
         )
     if root.trust != "vetted":
-        return f"nobody vouches for its root {visible(str(root.path))}; if it is yours: {VOUCH}"
+        shown = visible(str(root.path))
+        return f"nobody vouches for its root {shown}; if it is yours: {VOUCH}{option}"
     if not path.is_relative_to(root.path):
         return f"its file is a link out of its root, to {visible(str(path))}; edit it there"
     return "" if os.access(path, os.W_OK) else "its file is read-only; change its mode first"

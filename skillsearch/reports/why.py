@@ -31,6 +31,7 @@ from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.standing import Standing, check_standing, find_standing
 from skillsearch.reports.status import describe_root
+from skillsearch.settings.config import Settings
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import read_skill_md
@@ -85,21 +86,27 @@ class Why(Record):
 
 
 def explain_skill(
-    index: SkillIndex, name: str, options: SearchOptions, *, request: str = "", window: int | None
+    index: SkillIndex,
+    name: str,
+    options: SearchOptions,
+    *,
+    request: str = "",
+    window: int | None,
+    settings: Settings | None = None,
 ) -> Why:
     """Find out why a skill does not come, for any request or for one.
 
     The selection of the options says which folder the question comes from; the `window` of hosts
-    is in tokens.
+    is in tokens; the settings are those that named the index.
 
     Raises:
         AmbiguousNameError: If the name means several skills; names their ids.
         QueryError: If the request cannot be searched.
     """
-    document = _find(index, name, options.selection)
+    document, option = _find(index, name, options.selection), index_option(index.folder, settings)
     if document is None:
-        return Why(name, tuple(check_absent(index, name, options.selection)))
-    checks = [*check_skill(index, document, options.selection, window)]
+        return Why(name, tuple(check_absent(index, name, options.selection, option)))
+    checks = [*check_skill(index, document, options.selection, window, option)]
     standing = None
     if request and not any(check.name in ("scope", "settings") for check in _errors(checks)):
         standing = find_standing(index, document, request, options)
@@ -108,9 +115,7 @@ def explain_skill(
         if standing.skill != handle:
             said = f"what follows is of {standing.skill}, which is shown instead"
             checks.append(Check("copies", "warning", said))
-        checks += check_standing(
-            standing, document, index.root_of(document), index_option(index.folder)
-        )
+        checks += check_standing(standing, document, index.root_of(document), option)
     return Why(handle, tuple(checks), document.doc_id, document.path, standing)
 
 
@@ -133,27 +138,34 @@ def _find(index: SkillIndex, name: str, selection: Selection) -> Document | None
     return None
 
 
-def check_absent(index: SkillIndex, name: str, selection: Selection = ()) -> Iterator[Check]:
-    """Say why an index does not have a skill, as far as disk, settings and reports tell."""
+def check_absent(
+    index: SkillIndex, name: str, selection: Selection = (), option: str = ""
+) -> Iterator[Check]:
+    """Say why an index does not have a skill, as far as disk, settings and reports tell.
+
+    The `option` names the index in commands, if it has to.
+    """
     shown = one_line(name, SHOWN_NAME_CHARS)
     yield Check("skill", "error", f"the index has no skill named {shown!r}")
     folder = Path(next(iter(folders_of(selection)), Path.cwd()))
-    sightings = dict(_sightings(index, freely(name)[2], folder))
+    sightings = dict(_sightings(index, freely(name)[2], folder, option))
     for path, reason in islice(sightings.items(), _MOST_NAMED):
         yield Check("disk", "error", f"{path}: {reason}")
     if not sightings:
         roots = counted(len(index.opened.settings.roots), "root")
         where = f"no SKILL.md of that name lies in what is indexed ({roots}), nor where hosts look"
-        cure = "to add its folder: skillsearch index FOLDER"
+        cure = f"to add its folder: skillsearch index FOLDER{option}"
         yield Check("disk", "warning", f"{where} from {folder}; {cure}")
     if near := nearest_names(name, index.documents()):
         names = ", ".join(one_line(other, SHOWN_NAME_CHARS) for other in near)
         yield Check("names", "ok", f"similar names: {names}")
 
 
-def _sightings(index: SkillIndex, name: str, folder: Path) -> Iterator[tuple[str, str]]:
+def _sightings(
+    index: SkillIndex, name: str, folder: Path, option: str
+) -> Iterator[tuple[str, str]]:
     """Yield the path of each skill of a name that is not indexed, and why not."""
-    wanted, option = name_hash(name), index_option(index.folder)
+    wanted = name_hash(name)
     for item in index.diagnostics():
         yield from _reported(item, wanted)
     for path in index.differences().added:
@@ -203,13 +215,17 @@ def _is_named(file: SkillFile, wanted: int) -> bool:
 
 
 def check_skill(
-    index: SkillIndex, document: Document, selection: Selection, window: int | None
+    index: SkillIndex,
+    document: Document,
+    selection: Selection,
+    window: int | None,
+    option: str = "",
 ) -> Iterator[Check]:
     """Check all that may keep an indexed skill out of answers, prompts and hosts' listings.
 
     What does so is an error; what only makes it come less is a warning.
     """
-    root, option = index.root_of(document), index_option(index.folder)
+    root = index.root_of(document)
     yield Check("skill", "ok", f"{document.path}; root: {describe_root(root)}")
     yield _check_scope(index, document, root, selection)
     yield _check_settings(index, document, without_scope(selection))

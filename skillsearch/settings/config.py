@@ -27,6 +27,7 @@ from skillsearch.lazy.records import dataclass
 from skillsearch.settings import values as values
 from skillsearch.settings.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.settings.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
+from skillsearch.text.near import near
 from skillsearch.types.answers import EVERYWHERE, SCOPE, SELECTING, Selection
 from skillsearch.types.json_values import JsonObject, object_of
 
@@ -328,10 +329,8 @@ def _warn_of_unknown(name: str) -> None:
 
 
 def _near(name: str, names: Collection[str]) -> str:
-    import difflib
-
-    near = difflib.get_close_matches(name, names, n=1)
-    return f"; did you mean {near[0]}?" if near else ""
+    meant = near(name, names, 1)
+    return f"; did you mean {meant[0]}?" if meant else ""
 
 
 def _table(path: Path) -> JsonObject:

@@ -45,7 +45,7 @@ def settle() -> None:
         if home.startswith("/"):
             os.environ["HOME"] = home
     if sys.getfilesystemencoding() != "utf-8" and sys.executable and sys.orig_argv:
-        set_defaults(PYTHONIOENCODING=getattr(sys.stdout, "encoding", ""))
+        set_defaults({"PYTHONIOENCODING": getattr(sys.stdout, "encoding", "")})
         os.execv(sys.executable, [sys.executable, "-X", "utf8", *sys.orig_argv[1:]])
 
 
@@ -160,10 +160,10 @@ def _requirement(extras: set[str]) -> list[str]:
 
 def forbid_telemetry() -> None:
     """Keep libraries that are imported after this from reporting."""
-    set_defaults(**_NO_TELEMETRY)
+    set_defaults(_NO_TELEMETRY)
 
 
-def set_defaults(**values: str) -> None:
+def set_defaults(values: dict[str, str]) -> None:
     """Set variables for as long as the process lives; values set by the user stay."""
     for name, value in values.items():
         if not os.environ.get(name):
@@ -172,7 +172,7 @@ def set_defaults(**values: str) -> None:
 
 def use_one_blas_thread() -> None:
     """Before numpy is imported: no threads of OpenBLAS, which cost a fifth of a cold query."""
-    set_defaults(OPENBLAS_NUM_THREADS="1")
+    set_defaults({"OPENBLAS_NUM_THREADS": "1"})
 
 
 def no_color() -> bool:
@@ -183,7 +183,7 @@ def no_color() -> bool:
 class Variables:
     """Sets environment variables while a block runs."""
 
-    def __init__(self, **values: str) -> None:
+    def __init__(self, values: dict[str, str]) -> None:
         self._values = values
 
     def __enter__(self) -> None:

@@ -65,14 +65,17 @@ def record_of_source(source: Root | Hit) -> Mapping[str, str]:
     return {key: text for key, text in record.items() if text}
 
 
-def left_out(count: int) -> str:
-    """Tell a user how many skills were left out because nobody vouches for their roots."""
+def left_out(count: int, option: str = "") -> str:
+    """Tell a user how many skills were left out because nobody vouches for their roots.
+
+    The `option` names the index in a command, if it has to.
+    """
     if not count:
         return ""
     what = "1 skill of an unvetted root fits"
     if count > 1:
         what = f"{count} skills of unvetted roots fit"
-    return f"{what} too; vouch for a root with `{VOUCH}`, or add --include-unvetted."
+    return f"{what} too; vouch for a root with `{VOUCH}{option}`, or add --include-unvetted."
 
 
 def left_out_for_model(count: int) -> str:

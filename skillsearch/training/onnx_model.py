@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +36,6 @@ ALIGNMENT = 16 * 1024
 (4 KiB, 16 KiB on Apple's processors), which ONNX Runtime maps without reading or copying."""
 OPSET = 17  # first operator set with LayerNormalization; every onnxruntime that we allow reads it
 IR_VERSION = 8  # the file format that came with opset 17
-Attribute: TypeAlias = str | int | float | Sequence[int]
-"""What an operator of a graph may be told."""
 CONTRIB = "com.microsoft"
 """Operators of ONNX Runtime's own. Its optimiser would make most of these out of standard ones;
 written at once they make a tenth of the graph, which loads in half the time."""
@@ -55,6 +53,20 @@ _SMOOTH = ".smooth"  # ends the name of what the input of a matrix is multiplied
 _FIRST_NORM = "embeddings.LayerNorm"
 _GRAPH = "skillsearch-e5"
 _MASKED = -1e9  # added to what has no share in a softmax
+
+
+class _Attributes(TypedDict, total=False):
+    """What an operator of a graph may be told."""
+
+    axes: Sequence[int]
+    axis: int
+    domain: str
+    epsilon: float
+    keepdims: int
+    num_heads: int
+    p: int
+    perm: Sequence[int]
+    to: int
 
 
 def build_graph(weights: BertWeights) -> onnx.ModelProto:
@@ -319,7 +331,7 @@ class _GraphWriter:
         nearest = self._node("ReduceMax", most, axes=[-1], keepdims=1)
         return self._node("Max", nearest, self._scalar(-1.0))
 
-    def _node(self, operator: str, *inputs: str, **attributes: Attribute) -> str:
+    def _node(self, operator: str, *inputs: str, **attributes: Unpack[_Attributes]) -> str:
         """Add one operation and return the name of its output."""
         output = f"{operator}_{len(self._nodes)}"
         self._nodes.append(helper.make_node(operator, list(inputs), [output], **attributes))

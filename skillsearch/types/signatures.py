@@ -105,7 +105,7 @@ def searches(
     )
 
 
-def public(**own: object) -> Callable[[_Class], _Class]:
+def public(own: Mapping[str, object] = {}) -> Callable[[_Class], _Class]:
     """Make a class raise `QueryError` for arguments of public methods that are of another kind.
 
     Options taken as one typed dictionary are shown one by one in the signature, with the defaults
@@ -114,7 +114,7 @@ def public(**own: object) -> Callable[[_Class], _Class]:
 
     def wrap(cls: _Class) -> _Class:
         parameters = inspect.signature(cls).parameters
-        usual = {name: each.default for name, each in parameters.items()} | own
+        usual = {name: each.default for name, each in parameters.items()} | {**own}
         for name, member in list(vars(cls).items()):
             if name == "__init__" or not name.startswith("_"):
                 if isinstance(member, classmethod):

@@ -72,7 +72,8 @@ class _Site:
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._templates = load_templates(
-            _HERE / "templates", tag=source_tag, shown=shown_name, repository=repository_of
+            _HERE / "templates",
+            {"tag": source_tag, "shown": shown_name, "repository": repository_of},
         )
 
     def routes(self) -> list[BaseRoute]:

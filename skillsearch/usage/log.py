@@ -12,6 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,7 +27,7 @@ from skillsearch.hosts.folders import project_of
 from skillsearch.settings.user_folders import data_dir
 from skillsearch.types.answers import SearchResult
 from skillsearch.usage.events import MAX_TEXT_CHARS, Event, Offer, is_request, packed, read_line
-from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, Usage
+from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, LogRead, Usage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -65,19 +66,6 @@ class Origin(NamedTuple):
     index_dir: str
     model: str = ""
     alike: float = ALIKE
-
-
-class _Read(NamedTuple):
-    """What was read of a file: its stat at that time, its last bytes, its loads and pins."""
-
-    stat: tuple[int, ...]
-    end: bytes
-    events: tuple[Event, ...]
-    values: dict[tuple[str, str, int], Usage]
-
-
-_NOTHING_READ = _Read((0, 0, 0), b"", (), {})
-_READ: dict[Path, _Read] = {}
 
 
 class UsageLog:
@@ -206,44 +194,43 @@ class UsageLog:
             return [event for event in events if event.index_id == index_id]
         return []
 
-    def usage(self, origin: Origin, dimensions: int) -> Usage:
+    def usage(self, origin: Origin, dimensions: int, before: Usage | None = None) -> Usage:
         """Return what requests led to in an index, by vectors of its embedder.
 
-        The file is read again only if its stat has changed, and then what is new of it.
+        With the usage that was returned `before`, only what is new of the file is read.
         """
         with _never_failing():
             if self.file.exists():
-                read, today = self._read(), int(time.time()) // DAY
-                key = (self._hashed(origin.index_dir), origin.model, today)
-                if key not in read.values:
-                    events = [
-                        event for event in read.events if (event.index_id, event.model) == key[:2]
-                    ]
-                    read.values[key] = Usage.of(events, dimensions, today, origin.alike)
-                return read.values[key]
+                of = (str(self.file), self._hashed(origin.index_dir), origin.model)
+                known = before if before and before.read.of == of else Usage(read=LogRead(of))
+                read, today = self._read(known.read), int(time.time()) // DAY
+                if read.events is known.read.events and today == known.today:
+                    return known if read is known.read else replace(known, read=read)
+                return Usage.of(read.events, dimensions, today, origin.alike, read)
         return NO_USAGE
 
-    def _read(self) -> _Read:
-        """Return the loads and pins, if possible reading only lines added since the last call."""
+    def _read(self, last: LogRead) -> LogRead:
+        """Return the loads and pins of an index, if possible reading only lines that were added."""
         status = self.file.stat()
         stat = (status.st_ino, status.st_mtime_ns, status.st_size)
-        last = _READ.get(self.file)
-        if last and last.stat == stat:
+        if last.stat == stat:
             return last
-        is_longer = last and last.stat[0] == stat[0] and last.stat[2] < stat[2]
-        before = last if last and is_longer else _NOTHING_READ
+        is_longer = last.stat[0] == stat[0] and last.stat[2] < stat[2]
+        before = last if is_longer else LogRead(last.of)
         begin = before.stat[2] - len(before.end)
         data = self._bytes(begin, stat[2] - begin)
         if not data.startswith(before.end):  # another file with the number of the old one
-            before, data = _NOTHING_READ, self._bytes(0, stat[2])
+            before, data = LogRead(last.of), self._bytes(0, stat[2])
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data[len(before.end) :].splitlines() if not is_request(line)]
-        new = tuple(event for event in map(read_line, lines) if event and event.kind != "asked")
+        new = tuple(
+            event
+            for event in map(read_line, lines)
+            if event and event.kind != "asked" and (event.index_id, event.model) == last.of[1:]
+        )
         size = before.stat[2] - len(before.end) + len(data)
-        values = {} if new else before.values.copy()
-        read = _Read((*stat[:2], size), data[-_END_BYTES:], before.events + new, values)
-        _READ[self.file] = read
-        return read
+        events = before.events + new if new else before.events
+        return LogRead(last.of, (*stat[:2], size), data[-_END_BYTES:], events)
 
     def _events(self, last_bytes: int = 0) -> list[Event]:
         size = self.file.stat().st_size if self.file.exists() else 0

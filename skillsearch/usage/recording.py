@@ -31,7 +31,7 @@ def log_of(settings: Settings) -> UsageLog | None:
 def learn(index: SkillIndex, log: UsageLog | None) -> None:
     """Let an index use what a log says of its skills; without a log, nothing."""
     dimensions = index.opened.settings.model.dimensions
-    index.usage = log.usage(origin_of(index), dimensions) if log else None
+    index.usage = log.usage(origin_of(index), dimensions, index.usage) if log else None
 
 
 def record(

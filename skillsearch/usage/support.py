@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,34 +25,62 @@ MOST_EVENTS = 4096
 DAY = 86_400
 
 
+class LogRead(NamedTuple):
+    """How far a log was read for an index.
+
+    Attributes:
+        of: Which file, index and embedder: its path, the keyed hash, the fingerprint.
+        stat: The inode, the time of change and the size of the file, as far as it was read.
+        end: The last bytes that were read.
+        events: The loads and pins of that index.
+    """
+
+    of: tuple[str, str, str] = ("", "", "")
+    stat: tuple[int, int, int] = (0, 0, 0)
+    end: bytes = b""
+    events: tuple[Event, ...] = ()
+
+
+_NOT_READ = LogRead()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Usage:
     """Requests that led to a skill: a unit vector, the id of the skill and a weight of each.
 
-    They say something of requests of a cosine from `alike` on.
+    They say something of requests of a cosine from `alike` on. The weights are those of `today`, a
+    day since 1970; `read` is how far the log was read for them.
     """
 
     vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     skills: Sequence[str] = ()
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     alike: float = ALIKE
+    today: int = 0
+    read: LogRead = _NOT_READ
 
     @classmethod
     def of(
-        cls, events: Sequence[Event], dimensions: int, today: int, alike: float = ALIKE
+        cls,
+        events: Sequence[Event],
+        dimensions: int,
+        today: int,
+        alike: float = ALIKE,
+        read: LogRead = _NOT_READ,
     ) -> Usage:
         """Weigh loads and pins, the newest if they are many, on a day since 1970."""
         usable = [event for event in events if len(event.vector) == dimensions and event.skill]
         usable = usable[-MOST_EVENTS:]
         if not usable:
-            return NO_USAGE
+            return cls(today=today, read=read)
         ages = [max(today - event.at // DAY, 0) for event in usable]
         weights = [
             PIN_WEIGHT if event.kind == "pin" else 0.5 ** (age / HALF_LIFE_DAYS)
             for event, age in zip(usable, ages, strict=True)
         ]
         vectors = unpacked([event.vector for event in usable])
-        return cls(vectors, [event.skill for event in usable], np.array(weights), alike)
+        skills = [event.skill for event in usable]
+        return cls(vectors, skills, np.array(weights), alike, today, read)
 
     def __len__(self) -> int:
         return len(self.skills)

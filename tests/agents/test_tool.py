@@ -246,5 +246,5 @@ def test_calls_wait_for_each_other():
 def test_frameworks_get_the_bare_result_or_the_error():
     toolset = Toolset([Tool("echo", "Echo.", NoArgs, lambda args: ["done"])])
     assert toolset.result("echo") == ["done"]
-    assert toolset.result("echo", name=1, self=2) == ["done"]
-    assert toolset.result("nothing", name=1, self=2)["error"]["code"] == "unknown-tool"
+    assert toolset.result("echo", {"name": 1, "self": 2}) == ["done"]
+    assert toolset.result("nothing", {"name": 1})["error"]["code"] == "unknown-tool"

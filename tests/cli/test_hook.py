@@ -12,9 +12,8 @@ from pathlib import Path
 import pytest
 
 from skillsearch.cli.hosts import hook as prompt_hook
-from skillsearch.daemon import client
+from skillsearch.daemon import client, offering
 from skillsearch.daemon.answers import Answers
-from skillsearch.settings.environ import variables
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 HOSTS = ["claude-code", "codex", "gemini", None]
@@ -87,7 +86,7 @@ def test_a_host_gets_its_own_event_back(hook, drinks, args, event, expected):
     name, text = context_of(result)
     assert name == expected
     introduction, _, overview = text.partition("\n")
-    assert introduction == prompt_hook.INTRODUCTION.format("fit")
+    assert introduction == offering.INTRODUCTION.format("fit")
     assert overview.startswith("<available_skills>\n<skill>\n<name>\nbrew-coffee\n</name>")
     assert str(drinks / "brew-coffee" / "SKILL.md") in overview
     assert result.stderr == ""
@@ -100,7 +99,7 @@ def test_any_other_host_gets_plain_text_and_that_there_is_no_index_on_stderr(
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/nowhere")
     for place in (index_dir, relative):
         text = hook("brew filter coffee", "--client", "text", "--index-dir", place).stdout
-        assert text.startswith(prompt_hook.INTRODUCTION.format("fit"))
+        assert text.startswith(offering.INTRODUCTION.format("fit"))
         assert text.endswith("</available_skills>\n")
     result = hook("tea", "--client", "text")
     assert (result.stdout, "no index in /nowhere" in result.stderr) == ("", True)
@@ -120,10 +119,9 @@ def test_a_model_is_told_whether_what_is_offered_fits(
 ):
     fits_from(threshold)
     answers = Answers()
-    overview = lambda asked, _clock: answers.overview({**asked, "variables": variables()})  # noqa: E731
-    monkeypatch.setattr(prompt_hook, "_overview", overview)
+    monkeypatch.setattr(offering, "_overview", lambda asked, *_: answers.overview(asked))
     _, text = context_of(hook("brew filter coffee"))
-    assert text.startswith(prompt_hook.INTRODUCTION.format(said))
+    assert text.startswith(offering.INTRODUCTION.format(said))
     assert text.count("<skill>") > 1
 
 

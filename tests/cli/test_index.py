@@ -523,3 +523,13 @@ def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
     (other / "tea.md").write_text(text.format("some very green"), encoding="utf-8")
     assert "1 read" in cli("index", "--index-dir", "i", "--model", "hashing").stdout
     assert "green" in cli("show", "tea", "--index-dir", "i").stdout
+
+
+@pytest.mark.parametrize("option", ["--model", "--reader"])
+@pytest.mark.parametrize("name", ["nope", "./nope", "onnx:./nope", "st:"])
+def test_a_model_that_nothing_is_called_is_wrong_usage(cli, drinks, index_dir, option, name):
+    """So is a folder that is missing."""
+    command = ("index", drinks) if option == "--model" else ("query", "tea")
+    result = cli(*command, option, name, "--index-dir", index_dir)
+    assert result.exit_code == 2
+    assert name in result.stderr

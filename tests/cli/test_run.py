@@ -125,9 +125,6 @@ def test_a_program_that_is_not_there_exits_with_127(run):
         ),
         (["--input", "artifact://x", "python-math", "--", "true"], "artifact"),
         (["--input", "skill://none/x", "python-math", "--", "true"], "none"),
-        (["--output", "../x", "python-math", "--", "true"], "../x"),
-        (["--root", "none", "python-math", "--", "true"], "none'; name one for --root"),
-        (["--root", ".", "python-math", "--", "true"], "no readable skill below"),
         (["--env", "LD_PRELOAD=x", "python-math", "--", "true"], "LD_PRELOAD"),
     ],
 )
@@ -137,6 +134,25 @@ def test_what_is_not_run_exits_with_125(cli, index, options, words):
     assert (result.exit_code, result.stdout) == (125, "")
     assert words in result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "words"),
+    [
+        ("--output", "../x", "write it from the workspace on, as 'out/*.txt'"),
+        ("--output", "/etc/passwd", "write it from the workspace on, as 'out/*.txt'"),
+        ("--output", "$HOME/x", "HOME"),
+        ("--output", "[z-a]", "[z-a]"),
+        ("--root", "none", "none'; name one for --root"),
+        ("--root", ".", "no readable skill below"),
+    ],
+)
+def test_an_argument_that_cannot_be_meant_is_wrong_usage(cli, index, option, value, words):
+    """It says what is allowed."""
+    options = ("--index-dir", index, "--executor", "local", option, value)
+    result = cli("run", *options, "python-math", "--", "true")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert words in result.stderr
 
 
 @pytest.mark.parametrize(

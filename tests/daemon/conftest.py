@@ -11,8 +11,11 @@ def question(indexed, index_dir):
     """Return the arguments of a search in an index of drinks, some changed."""
 
     def make(**changes):
-        options = SearchOptions(reader="off")
-        return client.search_arguments("brew filter coffee", index_dir, options) | changes
+        question = client.search_question(
+            "brew filter coffee", index_dir, SearchOptions(reader="off")
+        )
+        options = {name: changes.pop(name) for name in [*changes] if name in question["options"]}
+        return question | changes | {"options": question["options"] | options}
 
     return make
 
@@ -20,7 +23,7 @@ def question(indexed, index_dir):
 @pytest.fixture
 def names(question):
     def ask(**changes):
-        answer = client.ask("search", seconds=120, **question(**changes))
+        answer = client.ask("search", question(**changes), seconds=120)
         return [hit["name"] for hit in answer["result"]["hits"]]
 
     return ask

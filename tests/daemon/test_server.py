@@ -47,7 +47,7 @@ def test_a_malformed_line_or_method_gets_an_error_and_hurts_nobody(serve, raw, n
     for data in MALFORMED:
         assert "A message is" in error_in(raw(data + b"\n"))["message"]
     for content in NO_METHODS:
-        error = error_in(raw(client.message(**content)))
+        error = error_in(raw(client.message(content)))
         assert error["message"] == "There is no such method."
     assert names() == ["brew-coffee"]
 
@@ -84,7 +84,7 @@ def test_a_client_that_has_said_all_gets_its_answer_and_one_that_says_half_is_le
 ):
     serve(read_seconds=1.0)
     assert raw(b"{") == b""
-    request = client.message(method="search", arguments=question())
+    request = client.message({"method": "search", "arguments": question()})
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
 
 
@@ -93,7 +93,7 @@ def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, questi
     for _ in range(5):
         with socket.socket(socket.AF_UNIX) as connection:
             connection.connect(client.socket_path())
-            connection.sendall(client.message(method="search", arguments=question()))
+            connection.sendall(client.message({"method": "search", "arguments": question()}))
     assert names() == ["brew-coffee"]
 
 
@@ -146,7 +146,7 @@ def test_twenty_clients_at_once_all_get_their_answers(serve, question):
     found = {}
 
     def ask(number):
-        answer = client.ask("search", seconds=120, **question(query=texts[number], n=1))
+        answer = client.ask("search", question(query=texts[number], n=1), seconds=120)
         found[number] = answer["result"]["hits"][0]["name"]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
@@ -161,10 +161,10 @@ def test_errors_say_whether_they_are_final(serve, question):
     """A bad query stays one; what only the daemon cannot do, its client can."""
     serve()
     with pytest.raises(DaemonError, match="n is 0") as caught:
-        client.ask("search", seconds=120, **question(n=0))
+        client.ask("search", question(n=0), seconds=120)
     assert caught.value.is_final
     with pytest.raises(DaemonError, match="has the wrong type") as caught:
-        client.ask("search", seconds=120, **question(n="0"))
+        client.ask("search", question(n="0"), seconds=120)
     assert not caught.value.is_final
 
 
@@ -172,23 +172,23 @@ def test_an_answer_that_fails_unexpectedly_or_is_too_long_is_an_error(serve, que
     daemon, _ = serve(response_bytes=300)
     monkeypatch.setattr(daemon.answers, "search", lambda _arguments: 1 / 0)
     with pytest.raises(DaemonError, match="ZeroDivisionError"):
-        client.ask("search", seconds=120, **question())
+        client.ask("search", question(), seconds=120)
     assert client.ask("status", seconds=120)["answered"] == 0
     monkeypatch.setattr(daemon.answers, "search", lambda _arguments: {"x": "x" * 300})
     with pytest.raises(DaemonError, match="longer than 300 bytes"):
-        client.ask("search", seconds=120, **question())
+        client.ask("search", question(), seconds=120)
 
 
 def test_another_version_is_turned_away_but_can_stop_the_daemon(serve, raw, question):
     """It would read old answers wrongly; status tells it which version runs."""
     _, reason = serve()
 
-    def ask(method, **arguments):
-        request = client.message(version="9.9", method=method, arguments=arguments)
+    def ask(method, arguments=None):
+        request = client.message({"version": "9.9", "method": method, "arguments": arguments})
         return client.result_of(json.loads(raw(request)))
 
     with pytest.raises(DaemonError, match=f"has version {skillsearch.__version__}") as caught:
-        ask("search", **question())
+        ask("search", question())
     assert not caught.value.is_final
     assert ask("status")["version"] == skillsearch.__version__
     ask("stop")
@@ -265,7 +265,7 @@ def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, questio
     monkeypatch.setattr(daemon.answers, "search", slow)
     answers = []
     asking = threading.Thread(
-        target=lambda: answers.append(client.ask("search", seconds=120, **question()))
+        target=lambda: answers.append(client.ask("search", question(), seconds=120))
     )
     asking.start()
     assert begun.wait(PATIENCE)

@@ -36,8 +36,8 @@ def finished(exporter):
 
 
 def test_a_step_is_a_span_with_its_attributes(finished):
-    with span("workspace.run", cmd="bash", cwd="skills/tea") as tell:
-        tell(exit_code=3, timed_out=False)
+    with span("workspace.run", {"cmd": "bash", "cwd": "skills/tea"}) as tell:
+        tell({"exit_code": 3, "timed_out": False})
     expected = {"cmd": "bash", "cwd": "skills/tea", "exit_code": 3, "timed_out": False}
     assert finished() == [("workspace.run", expected)]
 
@@ -78,7 +78,7 @@ def test_a_broken_api_changes_nothing(monkeypatch, broken):
     monkeypatch.setattr(trace, "get_tracer", lambda name: tracer)
     done = []
     with span("workspace.run") as tell:
-        tell(exit_code=0)
+        tell({"exit_code": 0})
         done.append(1)
     assert done == [1]
 
@@ -121,8 +121,8 @@ def test_spans_need_no_opentelemetry(tmp_path, opentelemetry, imported):
         "from skillsearch.execution.tracing import span\n"
         "assert tries == []\n"
         "for _ in range(3):\n"
-        "    with span('workspace.run', cmd='x') as tell:\n"
-        "        tell(exit_code=0)\n"
+        "    with span('workspace.run', {'cmd': 'x'}) as tell:\n"
+        "        tell({'exit_code': 0})\n"
         "assert tries == ['opentelemetry'], tries\n"
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry')))\n"
     )

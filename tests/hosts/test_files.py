@@ -10,10 +10,11 @@ import textwrap
 import pytest
 
 from skillsearch.errors import ConfigError
-from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, server_entry
+from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
 from skillsearch.hosts.files import Change, host_file
 
 ENTRY = server_entry("gemini", ["/s", "mcp"])
+OTHER = server_entry("gemini", ["/elsewhere", "mcp"])
 GONE = ENTRY._replace(value=None)
 OLD = b'{\n  // mine\n  "a": 1\n}\n'
 VARIABLES = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME")
@@ -129,11 +130,34 @@ def test_what_was_there_stays_beside_it_with_its_mode(config):
     kept = Change.plan(config, [ENTRY]).write()
     assert kept.read_bytes() == OLD
     assert [stat.S_IMODE(path.stat().st_mode) for path in (config, kept)] == [0o640, 0o640]
-    written = config.read_bytes()
-    assert Change.plan(config, [GONE]).write().read_bytes() == written
-    assert config.read_bytes() == OLD
-    assert Change.plan(config, [ENTRY]).write().read_bytes() == OLD
     assert others(config) == ["settings.json.skillsearch.bak"]
+
+
+@pytest.mark.parametrize("before", [None, b"", b"{}", b"{ }\n", OLD])
+@pytest.mark.parametrize("entries", [[ENTRY], [OTHER, ENTRY]], ids=["once", "twice"])
+def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
+    """No file that we made, and no copy of a file that is as it was."""
+    path = tmp_path / "settings.json"
+    if before is not None:
+        path.write_bytes(before)
+    for entry in entries:
+        Change.plan(path, [entry]).write()
+    assert Change.plan(path, [GONE]).write() is None
+    left = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    was_bare = before is not None and before.strip() in (b"", b"{}", b"{ }")
+    if was_bare and len(entries) > 1:  # the copy is of our first entry, and so tells nothing
+        assert left == {}
+    else:
+        assert left == ({} if before is None else {path.name: before})
+
+
+def test_an_entry_of_ours_that_stays_keeps_the_copy(config):
+    hook = hook_entry("gemini", ["/s/skillsearch", "hook", "--client", "gemini"])
+    Change.plan(config, [ENTRY, hook]).write()
+    Change.plan(config, [GONE]).write()
+    assert others(config) == ["settings.json.skillsearch.bak"]
+    Change.plan(config, [hook._replace(value=None)]).write()
+    assert (config.read_bytes(), others(config)) == (OLD, [])
 
 
 def test_several_entries_are_one_change(config):

@@ -1,5 +1,6 @@
 """Tests of the connection to a server: addresses, secrets, what is missing or does not answer."""
 
+import inspect
 import logging
 import os
 import subprocess
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import ConfigError, MissingDependencyError, RemoteError
-from skillsearch.remote.client import MilvusServer
+from skillsearch.remote.client import MilvusServer, _Client
 from skillsearch.remote.remote_index import RemoteIndex
 
 NOBODY = "http://127.0.0.1:1"
@@ -68,6 +69,18 @@ def test_what_a_server_says_is_told_on_one_line_without_secrets(milvus, capfd):
     server.close()
     assert "\n" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.milvus
+def test_what_is_passed_to_milvus_has_the_names_that_it_reads():
+    """It takes any other keyword, and ignores it; a few it takes so and reads."""
+    theirs, by_name = pytest.importorskip("pymilvus").MilvusClient, {"limit", "sync"}
+    by_name |= {"consistency_level", "partial_update"}
+    for name, ours in inspect.getmembers(_Client, inspect.isfunction):
+        if not name.startswith("_"):
+            given = inspect.signature(getattr(theirs, name)).parameters
+            passed = inspect.signature(ours).parameters.keys() - {"timeout"}
+            assert passed - given.keys() <= by_name, name
 
 
 @pytest.mark.milvus

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import subprocess
+import sys
 import tomllib
 from importlib import metadata
 from pathlib import Path
@@ -85,6 +87,20 @@ def test_no_index_yet_is_a_warning(tmp_path, monkeypatch):
     assert verdicts(checks, "index folder")[0][0] == "ok"
     assert verdicts(checks, "root")[0][0] == "warning"
     assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("name", ["", "new"])
+def test_a_folder_that_takes_no_byte_is_not_writable(tmp_path, name):
+    """As on a full disk, whose folders grant permission all the same."""
+    code = (
+        "import resource, sys; from pathlib import Path; from skillsearch.reports import health\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))\n"
+        "print(*health._check_folder(Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", code, str(tmp_path / name)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith(f"error {tmp_path / name} is not writable: File too large; ")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_good_index_is_said_to_be_good_and_one_that_is_not_is_told(index, drinks):

@@ -8,6 +8,7 @@ import pytest
 from skillsearch.errors import AmbiguousNameError
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.indexing.options import IndexOptions
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.root_change import RootChange
 from skillsearch.index.scope import from_folders
@@ -258,7 +259,8 @@ def test_a_name_of_several_skills_is_refused_with_their_ids(drinks, build, make_
 
 
 def absent(index, name, folder):
-    return list(check_absent(index, name, from_folders((), [folder])))
+    option = index_option(index.folder)
+    return list(check_absent(index, name, from_folders((), [folder]), option))
 
 
 def test_an_unknown_name_gets_the_nearest(index, tmp_path):

@@ -368,7 +368,7 @@ def test_variables_are_set_for_a_block_alone(monkeypatch, before):
     monkeypatch.setenv("MPLCONFIGDIR", before or "")
     if before is None:
         monkeypatch.delenv("MPLCONFIGDIR")
-    with environ.Variables(MPLCONFIGDIR="/ours"):
+    with environ.Variables({"MPLCONFIGDIR": "/ours"}):
         assert os.environ["MPLCONFIGDIR"] == "/ours"
     assert os.environ.get("MPLCONFIGDIR") == before
 

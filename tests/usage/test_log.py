@@ -18,7 +18,7 @@ WRITER = """
 import sys
 from pathlib import Path
 import numpy as np
-from skillsearch.types import SearchResult
+from skillsearch.types.answers import SearchResult
 from skillsearch.usage.log import Origin, UsageLog
 log, vector = UsageLog(Path(sys.argv[1]), has_text=True), np.ones(8, np.float32)
 for number in range(500):
@@ -220,21 +220,25 @@ def test_usage_is_read_once_and_then_what_is_new(log, origin, answer, vector, mo
     for number in range(3):
         log.note_request(origin, answer(f"request {number}", steep=0.9), vector(number), "mcp")
         log.note_load(origin, "tea:steep", "mcp")
-    assert len(log.usage(origin, 8)) == 3
-    parsed.clear()
     first = log.usage(origin, 8)
-    assert first is log.usage(origin, 8)
+    assert len(first) == 3
+    parsed.clear()
+    assert log.usage(origin, 8, first) is first
     log.note_request(origin, answer("request 4", steep=0.9), vector(4), "mcp")
-    assert log.usage(origin, 8) is first
+    second = log.usage(origin, 8, first)
+    assert second.vectors is first.vectors
+    assert second.read.stat[2] == log.file.stat().st_size
     assert parsed == []
     log.note_load(origin, "tea:steep", "mcp")
     parsed.clear()
-    assert len(log.usage(origin, 8)) == 4
+    third = log.usage(origin, 8, second)
+    assert len(third) == 4
     assert len(parsed) == 1
-    assert not len(log.usage(origin._replace(model="another"), 8))
-    assert not len(log.usage(origin._replace(index_dir="/other"), 8))
+    for elsewhere in (origin._replace(model="another"), origin._replace(index_dir="/other")):
+        assert not len(log.usage(elsewhere, 8, third))
+        assert len(log.usage(origin, 8, log.usage(elsewhere, 8))) == 4
     log.forget(["tea:steep"])
-    assert not len(log.usage(origin, 8))
+    assert not len(log.usage(origin, 8, third))
 
 
 def test_reading_makes_nothing(log, origin):

@@ -9,7 +9,7 @@ import pytest
 from skillsearch.agents.default_tools import LibraryTools, search_skills
 from skillsearch.agents.default_tools import call as call_tool
 from skillsearch.agents.tool import Toolset
-from skillsearch.cli.hosts import hook
+from skillsearch.daemon import offering
 from skillsearch.daemon.answers import Answers
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.environ import variables
@@ -105,9 +105,9 @@ def ask_daemon(monkeypatch):
     def serve(answers):
         from skillsearch.daemon import client
 
-        def ask(method, *, seconds, **arguments):
+        def ask(method, question, *, seconds):
             assert method == "search"
-            return json.loads(json.dumps(answers.search(arguments)))
+            return json.loads(json.dumps(answers.search(question)))
 
         monkeypatch.setattr(client, "ask", ask)
 
@@ -192,10 +192,9 @@ def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
 
 def test_the_hook_says_what_of_a_prompt_is_kept(monkeypatch, tmp_path):
     requests = []
-    monkeypatch.setattr(hook, "needs_nothing", lambda prompt: False)
     nothing = {"offers": {}, "fits": 0, "unvetted": 0, "notes": []}
     monkeypatch.setattr(
-        hook, "_overview", lambda request, clock: requests.append(request) or nothing
+        offering, "_overview", lambda question, *_: requests.append(question) or nothing
     )
 
     class Talk:
@@ -205,7 +204,7 @@ def test_the_hook_says_what_of_a_prompt_is_kept(monkeypatch, tmp_path):
             return "Steep green tea."
 
     request = {"prompt": "and now black", "states": ["fits"]}
-    hook._answer(request, Talk(), None)
+    offering.offered_texts(request, Talk(), None, print)
     assert [each["states"] for each in requests] == [["fits"], STATES, []]
 
 

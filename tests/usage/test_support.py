@@ -73,7 +73,7 @@ def test_a_load_counts_half_after_a_half_life_and_a_pin_always():
 
 def test_what_has_no_vector_or_one_of_another_size_says_nothing():
     events = [Event("loaded", 0, "", skill="a"), load("a", np.ones(5, np.float32))]
-    assert Usage.of(events, 4, TODAY) is NO_USAGE
+    assert not len(Usage.of(events, 4, TODAY))
     assert NO_USAGE.support(AXES[0]) == {}
     assert Usage.of([load("a")], 4, TODAY).support(np.ones(5, np.float32)) == {}
     assert Usage.of([load("a")], 4, TODAY).support(np.zeros(4, np.float32)) == {}

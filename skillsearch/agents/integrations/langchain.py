@@ -20,7 +20,7 @@ def as_tools(toolset: Toolset) -> list[StructuredTool]:
     """
 
     def answer(tool_name: str, /, **arguments: Any) -> str:
-        return json.dumps(toolset.result(tool_name, **arguments), ensure_ascii=False)
+        return json.dumps(toolset.result(tool_name, arguments), ensure_ascii=False)
 
     return [
         StructuredTool.from_function(

@@ -197,8 +197,8 @@ class SkillChoice:
             return _failed(self._missing)
         name, shown, others = one_line(id[:MAX_WANTED_CHARS]), self._ids, ""
         if len(self._ids) > MAX_LISTED_IDS:
-            near = difflib.get_close_matches(name, self._ids, n=NEAREST, cutoff=0.3)
-            shown = tuple(near) or self._ids[:NEAREST]
+            close = difflib.get_close_matches(name, self._ids, n=NEAREST, cutoff=0.3)
+            shown = tuple(close) or self._ids[:NEAREST]
             who = "the tool's description lists" if self.is_whole else "search_skills finds"
             others = f" ({who} others)"
         return _failed(f"Skill not found: {name}. Available skills: {', '.join(shown)}{others}")

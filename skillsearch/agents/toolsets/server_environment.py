@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import logging
 import os
 from pathlib import Path
 
 from skillsearch.agents.toolsets.environments import (
     DESCRIPTION_CHARS,
-    MAX_WANTED_CHARS,
     NEAREST,
     Environment,
     SkillChoice,
@@ -20,6 +18,7 @@ from skillsearch.library.skill_library import library_config
 from skillsearch.settings.config import Settings, load_settings
 from skillsearch.settings.values import is_environment_name
 from skillsearch.text.jsonc import parse_jsonc
+from skillsearch.text.near import near
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import JsonObject
 
@@ -89,7 +88,7 @@ class ServerEnvironment(Environment):
         settings = self._settings()
         there = _environments(settings.environments)
         if name not in there:
-            nearest = difflib.get_close_matches(name[:MAX_WANTED_CHARS], there, n=NEAREST)
+            nearest = near(name, there, NEAREST)
             raise EnvironmentNotFoundError(name, tuple(nearest), tuple(there))
         self._active, self._missing = name, ""
         self._enter(name, settings)

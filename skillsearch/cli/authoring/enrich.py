@@ -88,9 +88,10 @@ def enrich_command(
     refuse(stale and not forget, "--stale is for --forget.")
     refuse(forget and not (names or stale), "--forget what? NAMEs, or --stale.")
     # Help is shown without what writes, checks and keeps.
-    from skillsearch.cli.authoring.enriching import Enriching, writer_arguments
+    from skillsearch.cli.authoring.enriching import Enriching
+    from skillsearch.library.enriching import Writer
 
-    argv, is_host = writer_arguments(command_line) if command_line is not None else ([], False)
+    writer = None if command_line is None else Writer.of(command_line)
     enriching = Enriching(() if forget else names, limit, include_unvetted, yes, as_json)
     if lists:
         return enriching.list_entries()
@@ -98,6 +99,6 @@ def enrich_command(
         return enriching.forget(names, stale=stale)
     if accept:
         return enriching.accept(accept)
-    if argv:
-        return enriching.have_written(argv, seconds, is_host=is_host)
+    if writer:
+        return enriching.have_written(writer, seconds)
     return enriching.show_pending()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, BinaryIO
@@ -13,11 +13,8 @@ import click
 from skillsearch.cli.app import agrees, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
-from skillsearch.errors import ExecutionError, ParseError, SkillError
-from skillsearch.execution.filters import filtered
-from skillsearch.hosts.table import hosts, with_key, writer_of
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
-from skillsearch.index.scope import scope_of
 from skillsearch.library.enrich import (
     ANSWER_TOKENS,
     ASK,
@@ -28,35 +25,25 @@ from skillsearch.library.enrich import (
     Wanted,
     ask_for,
     read_answers,
-    without_examples,
+)
+from skillsearch.library.enriching import (
+    Pending,
+    Writer,
+    batches_of,
+    read_wanted,
+    to_forget,
 )
 from skillsearch.library.user_examples import change_examples, user_examples
 from skillsearch.settings.config import Settings
 from skillsearch.skills.example_requests import user_file
 from skillsearch.text.provenance import VOUCH
-from skillsearch.text.safe_text import counted, one_line, visible
+from skillsearch.text.safe_text import counted, visible
 
 if TYPE_CHECKING:
     from skillsearch.index.documents import Document
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_ANSWER_BYTES = 4 << 20
-
-
-def writer_arguments(line: str) -> tuple[list[str], bool]:
-    """Return the arguments of what ``--command`` names, and whether that is a host."""
-    if argv := writer_of(line):
-        return argv, True
-    writers = ", ".join(with_key("writes"))
-    refuse(
-        line in hosts(), f"It is not known how {line} writes without tools; hosts are {writers}."
-    )
-    try:
-        argv = shlex.split(line)
-    except ValueError as exc:
-        raise click.UsageError(f"--command {line!r} cannot be read: {exc}.") from exc
-    refuse(not argv, "--command is empty; name a host, such as claude-code, or a program.")
-    return argv, False
 
 
 @dataclass(frozen=True)
@@ -79,19 +66,25 @@ class Enriching:
         """The index of the running command."""
         return open_fresh(self.settings, say)
 
+    @property
+    def option(self) -> str:
+        """What names the index in commands, if it has to."""
+        return index_option(self.index.folder, self.settings)
+
     def show_pending(self) -> int:
         """Print skills without examples, and what to write."""
-        documents, unvetted = self._without_examples()
-        chosen = documents[: self.limit or BATCH]
-        wanted = list(self._read(chosen))
+        pending = self._pending()
+        chosen = pending.documents[: self.limit or BATCH]
+        wanted = self._read(chosen)
         if self.as_json:
             skills = [asdict(skill) for skill in wanted]
-            more = len(documents) - len(chosen)
-            emit_json({"ask": ASK, "skills": skills, "more": more, "unvetted": unvetted})
+            more = len(pending.documents) - len(chosen)
+            emit_json({"ask": ASK, "skills": skills, "more": more, "unvetted": pending.unvetted})
             return 0
         if wanted:
             click.echo(ask_for(wanted), nl=False)
-        say(f"{counted(len(documents), 'skill')} without examples, {len(wanted)} of them here")
+        count = counted(len(pending.documents), "skill")
+        say(f"{count} without examples, {len(wanted)} of them here")
         return 0
 
     def accept(self, file: BinaryIO) -> int:
@@ -105,31 +98,22 @@ class Enriching:
         done = self._keep(good, [*refused, *more])
         return self._finish(good if done else [], [*refused, *more], done=done)
 
-    def have_written(self, argv: Sequence[str], seconds: float, *, is_host: bool) -> int:
-        """Ask a command batch by batch, and keep what is good of each answer before the next.
+    def have_written(self, writer: Writer, seconds: float) -> int:
+        """Ask a writer batch by batch, and keep what is good of each answer before the next.
 
         An ExecutionError if an answer holds no JSON lines; what is good of those before is kept.
         """
-        documents, _ = self._without_examples()
-        wanted = list(self._read(documents[: self.limit]))
+        wanted = self._read(self._pending().documents[: self.limit])
         if not wanted:
             return self._finish([], [], done=True)
-        batches = [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
+        batches = batches_of(wanted)
         say(_price(batches))
-        if is_host:
-            say(f"to be called, in an empty folder: {shlex.join(argv)}")
-        review, all_good, all_refused = Review(self.index), list[ExampleEntry](), list[Refusal]()
+        if writer.is_host:
+            say(f"to be called, in an empty folder: {shlex.join(writer.argv)}")
+        all_good, all_refused = list[ExampleEntry](), list[Refusal]()
         done = agrees(self.yes, "Nothing was called. To do this, add --yes.")
-        for batch in batches if done else ():
-            text = filtered(argv, ask_for(batch), seconds, is_elsewhere=is_host)
-            answers, refused = read_answers(text)
-            if not answers:
-                start = one_line(text, 200) or "nothing"
-                raise ExecutionError(
-                    f"The answer of {argv[0]!r} cannot be read as JSON lines: {start}"
-                )
-            good, more = review.check(answers, {skill.digest for skill in batch})
-            refused += more
+        answers = writer.write(batches, Review(self.index), seconds) if done else ()
+        for good, refused in answers:
             all_refused += refused
             done = self._keep(good, refused)
             if not done:
@@ -161,18 +145,7 @@ class Enriching:
 
         A SkillError if one of the names has no examples; then none are taken away.
         """
-        entries, skills = user_examples(), Review(self.index).skills
-        for name in names:
-            if not any(name in (entry.name, entry.digest) for entry in entries.values()):
-                hint = "See: skillsearch enrich --list"
-                raise SkillError(
-                    f"No examples of yours are kept for {one_line(name, 80)!r}. {hint}"
-                )
-        gone = [
-            entry
-            for digest, entry in entries.items()
-            if {entry.name, digest} & {*names} or (stale and digest not in skills)
-        ]
+        gone = to_forget(names, Review(self.index).skills, stale=stale, option=self.option)
         for entry in gone:
             say(f"{entry.name}: {counted(len(entry.examples), 'example')}")
         done = not gone or agrees(self.yes, "Nothing was taken away. To do this, add --yes.")
@@ -183,30 +156,25 @@ class Enriching:
             emit_json({"file": str(user_file()), "forgotten": forgotten, "done": done})
         return 0 if done else 1
 
-    def _without_examples(self) -> tuple[Sequence[Document], int]:
-        """Return the skills that have no examples, and how many unvetted ones were left out."""
-        documents = without_examples(self._named(), user_examples())
-        if self.include_unvetted:
-            return documents, 0
-        vetted = [each for each in documents if self.index.root_of(each).trust == "vetted"]
-        if left_out := len(documents) - len(vetted):
-            count = f"{counted(left_out, 'skill')} of unvetted roots left out"
-            say(f"note: {count}; vouch for a root with `{VOUCH}`, or add --include-unvetted")
-        return vetted, left_out
+    def _pending(self) -> Pending:
+        """Return the skills that have no examples; say how many unvetted ones are left out."""
+        pending = Pending.of(
+            self.index,
+            self.settings.selection,
+            self.names,
+            include_unvetted=self.include_unvetted,
+        )
+        if pending.unvetted:
+            count = f"{counted(pending.unvetted, 'skill')} of unvetted roots left out"
+            vouch = f"{VOUCH}{self.option}"
+            say(f"note: {count}; vouch for a root with `{vouch}`, or add --include-unvetted")
+        return pending
 
-    def _named(self) -> Sequence[Document]:
-        selection = self.settings.selection
-        if not self.names:
-            return list(self.index.documents(selection))
-        found = (self.index.find(name, scope_of(selection)) for name in self.names)
-        return list({document.doc_id: document for document in found}.values())
-
-    def _read(self, documents: Iterable[Document]) -> Iterator[Wanted]:
-        for document in documents:
-            try:
-                yield Wanted.of(document, self.index)
-            except ParseError as exc:
-                say(f"left out: {document.name}: {exc}")
+    def _read(self, documents: Iterable[Document]) -> list[Wanted]:
+        wanted, broken = read_wanted(self.index, documents)
+        for document, error in broken:
+            say(f"left out: {document.name}: {error}")
+        return wanted
 
     def _keep(self, good: Sequence[ExampleEntry], refused: Sequence[Refusal]) -> bool:
         """Show what could be kept and what not, and keep it if the user agrees."""
@@ -237,7 +205,7 @@ class Enriching:
                 }
             )
         elif good:
-            say("the next question takes them up; of many skills: skillsearch index")
+            say(f"the next question takes them up; of many skills: skillsearch index{self.option}")
         elif done:
             say("Nothing was kept." if refused else "There is nothing to write or to keep.")
         return 0 if done and (good or not refused) else 1

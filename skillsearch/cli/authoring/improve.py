@@ -49,7 +49,7 @@ def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as
 
     settings = read_settings()
     index = open_fresh(settings, say)
-    improving = Improving.of(index, name)
+    improving = Improving.of(index, name, settings)
     if write and improving.why_not:
         raise improving.refusal()
     improvement = improving.improve(read_requests(data), settings.reader)

@@ -44,7 +44,7 @@ def why_command(name: str, words: tuple[str, ...], as_json: bool) -> int:
     settings = read_settings()
     index = open_fresh(settings, say)
     how = replace(SearchOptions.of(settings), face="terminal")
-    answer = explain_skill(index, name, how, request=request, window=WINDOW)
+    answer = explain_skill(index, name, how, request=request, window=WINDOW, settings=settings)
     rows = [(check.verdict, check.name, check.detail) for check in answer.told]
     show_record(answer.to_dict(), rows, ("verdict", "name", "detail"), as_json=as_json)
     return int(answer.is_out)

@@ -17,59 +17,25 @@ import json
 import os
 import select
 import sys
-import time
 
-from skillsearch.cli.hosts.hook_session import Session
-from skillsearch.daemon import client
-from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
+from skillsearch.daemon.offering import Clock, offered_texts, question_of
+from skillsearch.errors import SkillSearchError, answered, machine_problem
+from skillsearch.hosts.conversation import Conversation
 from skillsearch.hosts.scan import EVENTS
-from skillsearch.settings.environ import variables
-from skillsearch.text.followups import leans, needs_nothing
+from skillsearch.text.followups import needs_nothing
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Any, TypedDict
+    from typing import Any
 
     from skillsearch.types.json_values import Json
-
-    class Request(TypedDict):
-        """What the daemon, or else a new process, is to search for, and where."""
-
-        prompt: str
-        n: int
-        include_unvetted: bool
-        index_dir: str | None
-        folder: str
-        states: list[str]
-
-    class Overview(TypedDict):
-        """The offered skills by key, those that fit first, and how many fit or are unvetted."""
-
-        offers: dict[str, str]
-        fits: int
-        unvetted: int
-        notes: list[str]
 
 
 CLIENTS = (*EVENTS, "text")
 """Hosts, and ``text`` for any other that adds the output of a hook to the prompt."""
 SECONDS = 2.0
 """How long a prompt waits at most."""
-N = 3
 MAX_EVENT_BYTES = 8 << 20
-MAX_PROMPT_CHARS = 4096
-"""The rest is pasted material that would cost time and blur the request."""
-INTRODUCTION = (
-    "Skills on this machine that {} the user's request. If one does, read the SKILL.md at its "
-    "location before you begin; if none does, go on without. This is not a request by itself."
-)
-"""Hosts append our text to the prompt, so a model may take it for the task (openai/codex#40680)."""
-_FIT = {(True,): "fit", (False,): "may fit", (False, True): "fit, or may fit,"}
-_STATES = ["fits", "perhaps", "none"]
-"""Answers that are kept as usage: of a prompt that leans on earlier turns, first those that fit."""
-_SILENT_SECONDS = 86_400
-"""How long a user is not told again that there is no index."""
 _OPTIONS = ("--client", "--index-dir")
 _SWITCH = "--include-unvetted"
 
@@ -87,17 +53,6 @@ def parse(arguments: list[str]) -> tuple[str | None, str | None, bool] | None:
     return (host, index_dir, _SWITCH in arguments) if is_plain else None
 
 
-class _Clock:
-    """The time that a prompt may still wait."""
-
-    def __init__(self, seconds: float) -> None:
-        self.seconds = seconds
-        self._end = time.monotonic() + seconds
-
-    def left(self) -> float:
-        return self._end - time.monotonic()
-
-
 def run(
     client: str | None,
     index_dir: str | None,
@@ -106,28 +61,22 @@ def run(
     include_unvetted: bool = False,
 ) -> None:
     """Answer the event on stdin, in the form of its name if `client` is None; never block."""
-    clock = _Clock(seconds)
+    clock = Clock(seconds)
 
     def answer() -> None:
-        prompt = str(event["prompt"])[:MAX_PROMPT_CHARS]
-        if needs_nothing(prompt):
+        place = index_dir and os.path.abspath(index_dir)  # noqa: PTH100
+        prompt, folder = str(event["prompt"]), _folder_of(event)
+        question = question_of(prompt, folder, place, include_unvetted=include_unvetted)
+        if needs_nothing(question["prompt"]):
             return
-        session = Session(event)
-        request: Request = {
-            "prompt": prompt,
-            "n": N,
-            "include_unvetted": include_unvetted,
-            "index_dir": index_dir and os.path.abspath(index_dir),  # noqa: PTH100
-            "folder": _folder_of(event),
-            "states": ["fits"] if leans(prompt) else _STATES,
-        }
-        texts = _answer(request, session, clock)
+        conversation = Conversation(event)
+        texts = offered_texts(question, conversation, clock, _warn)
         if text := "\n".join(filter(None, texts.values())):
             name = event.get("hook_event_name") if client is None else EVENTS.get(client)
             name = name if name in EVENTS.values() else "UserPromptSubmit"
             output = {"hookEventName": name, "additionalContext": text}
             _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
-        session.remember(texts)
+        conversation.remember(texts)
 
     def explain(error: Exception) -> None:
         _explain(error)
@@ -150,52 +99,18 @@ def _explain(error: Exception) -> dict[str, Any]:
 
 
 def _report_no_index(index_dir: str | None) -> None:
-    """Have the host tell its user that there is no index, once a day for each index."""
+    """Have the host tell its user that there is no index."""
     from contextlib import suppress
-    from pathlib import Path
 
-    from skillsearch.files.private import make_private
-    from skillsearch.hosts.folders import has_host_folders
-    from skillsearch.index.next_steps import no_index
-    from skillsearch.settings.config import load_settings
+    from skillsearch.index.absence import first_report
 
     with suppress(SkillSearchError, OSError):
-        settings = load_settings(index_dir=index_dir)
-        folder = settings.index_dir.absolute()
-        if (folder / "CURRENT").exists():
-            return
-        mark = _mark_of(folder)
-        with suppress(OSError):  # no mark, or none can be made: better report twice than never
-            if 0 <= time.time() - mark.stat().st_mtime < _SILENT_SECONDS:
-                return
-        with suppress(OSError):
-            make_private(mark.parent)
-            mark.touch()
-        is_somewhere = has_host_folders(Path.cwd())
-        reason = no_index(folder, settings, has_host_folders=is_somewhere)
-        text = f"skillsearch offers no skills here: {reason}"
-        _emit(json.dumps({"systemMessage": text}))
+        if reason := first_report(index_dir):
+            text = f"skillsearch offers no skills here: {reason}"
+            _emit(json.dumps({"systemMessage": text}))
 
 
-def forget_told(folder: Path) -> None:
-    """Have the next loss of an index that was made in a folder reported at once."""
-    from contextlib import suppress
-
-    with suppress(OSError):
-        _mark_of(folder).unlink()
-
-
-def _mark_of(folder: Path) -> Path:
-    """Return the file that marks the lack of an index as reported."""
-    import hashlib
-
-    from skillsearch.settings.user_folders import cache_dir
-
-    digest = hashlib.sha256(str(folder).encode("utf-8", "surrogatepass")).hexdigest()
-    return cache_dir() / "told" / digest[:16]
-
-
-def _read_event(clock: _Clock, *, is_text: bool) -> dict[str, Json]:
+def _read_event(clock: Clock, *, is_text: bool) -> dict[str, Json]:
     """Return the event on stdin, or one of what stands there if that may be the mere prompt."""
     data = _read_stdin(clock)
     if len(data) > MAX_EVENT_BYTES:
@@ -212,7 +127,7 @@ def _read_event(clock: _Clock, *, is_text: bool) -> dict[str, Json]:
     return {"prompt": text}
 
 
-def _read_stdin(clock: _Clock) -> bytes:
+def _read_stdin(clock: Clock) -> bytes:
     """Read stdin, which a host may forget to close, up to one byte over the limit."""
     if sys.stdin is None:
         raise SkillSearchError("stdin is closed; the host writes its event there")
@@ -240,94 +155,6 @@ def _folder_of(event: dict[str, Json]) -> str:
     if is_usable and os.path.isdir(folder):  # noqa: PTH112  # pathlib is slow to import
         return folder
     return os.getcwd()  # noqa: PTH109
-
-
-def _answer(request: Request, session: Session, clock: _Clock) -> dict[str, str]:
-    """Return the texts for the model about skills that are new to it, by the key to remember.
-
-    If no skill fits a prompt that leans on earlier turns, both are searched together instead.
-    What the earlier turns alone would be offered is not what the prompt asks for.
-    """
-    answer, seen = _overview(request, clock), {*session.offered}
-    if not answer["fits"] and (before := session.last_turns()):
-        both = f"{request['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
-        answer = _overview({**request, "prompt": both, "states": _STATES}, clock)
-        earlier: Request = {**request, "prompt": before[:MAX_PROMPT_CHARS], "states": []}
-        alone = _overview(earlier, clock)
-        seen |= alone["offers"].keys()
-    fits = [*answer["offers"]][: answer["fits"]]
-    new = {key: text for key, text in answer["offers"].items() if key not in seen}
-    texts = dict.fromkeys(new, "")
-    if new:
-        skills = "\n".join(["<available_skills>", *new.values(), "</available_skills>"])
-        fit = _FIT[tuple(sorted({key in fits for key in new}))]
-        texts[next(iter(new))] = f"{INTRODUCTION.format(fit)}\n{skills}"
-    if answer["unvetted"]:
-        from skillsearch.text.provenance import left_out_for_model
-
-        note = left_out_for_model(answer["unvetted"])
-        texts |= {} if note in session.offered else {note: note}
-    return texts
-
-
-def _overview(request: Request, clock: _Clock) -> Overview:
-    """Return the answer of the daemon, started if need be, or else of a new process."""
-    settings = variables()
-    answer = None
-    try:
-        if settings.get("SKILLSEARCH_DAEMON") != "off":
-            answer = _ask_daemon(request, settings, clock)
-            if answer is None:
-                from pathlib import Path
-
-                from skillsearch.settings.config import load_settings
-
-                index_dir = request["index_dir"]
-                if load_settings(Path(request["folder"]), index_dir=index_dir).daemon != "off":
-                    client.start(seconds=clock.left())
-                    answer = _ask_daemon(request, settings, clock)
-    except DaemonError as exc:
-        if exc.is_final:
-            raise
-    if answer is None:
-        return _search(request, clock)
-    for note in answer["notes"]:
-        _warn(note)
-    return answer
-
-
-def _ask_daemon(request: Request, settings: dict[str, str], clock: _Clock) -> Overview | None:
-    answer: Any = client.ask("overview", seconds=clock.left(), **request, variables=settings)
-    overview: Overview | None = answer
-    return overview
-
-
-def _search(request: Request, clock: _Clock) -> Overview:
-    """Search in a process that can be killed when the time is up."""
-    import subprocess
-
-    index_dir = request["index_dir"]
-    options = ["--json", *(["--index-dir", index_dir] if index_dir else [])]
-    options += [_SWITCH] if request["include_unvetted"] else []
-    options += ["--hook-states", ",".join(request["states"])]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-m", "skillsearch", "prompt", "-", "-n", str(N), *options],
-            input=request["prompt"].encode("utf-8", "replace"),
-            capture_output=True,
-            cwd=request["folder"],
-            timeout=max(0.0, clock.left()),
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        raise SkillSearchError(
-            f"timed out after {clock.seconds:g} s; continuing without skills"
-        ) from None
-    if done.returncode:
-        lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
-        raise SkillSearchError(lines[-1].removeprefix("Error: "))
-    overview: Overview = json.loads(done.stdout)
-    return overview
 
 
 def _emit(text: str) -> None:

@@ -106,8 +106,8 @@ def mcp_config_command(
     the skills of the user who starts it, and those of the project.
 
     --write and --remove change our entry in that file and keep every other byte of it. What was
-    there stays beside it, as FILE.skillsearch.bak. A file that cannot be edited without risk is
-    left alone.
+    there stays beside it, as FILE.skillsearch.bak, until --remove, which leaves no file that we
+    made. A file that cannot be edited without risk is left alone.
     """
     flags = read_flags()
     config = _Config(

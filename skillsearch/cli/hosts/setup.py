@@ -51,10 +51,10 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
 
     Hosts are found by their folder or their program, and your skills, those of enabled plugins and
     of the project around this folder where hosts look for them; the index follows them from then
-    on. It shows all it would do and asks; without a terminal it does nothing unless --yes is given.
-    Files of hosts are changed as by mcp-config --write. On a terminal it also asks, once, whether
-    to learn from use; see "skillsearch usage". A host with our plugin needs neither server nor
-    hook: they are taken out there.
+    on. It shows all it would do and asks; without a terminal it does nothing unless --yes is given,
+    and exits with 1. Files of hosts are changed as by mcp-config --write. On a terminal it also
+    asks, once, whether to learn from use; see "skillsearch usage". A host with our plugin needs
+    neither server nor hook: they are taken out there.
     """
     settings = _settings_of_user()
     index_dir = settings.index_dir.absolute()
@@ -64,7 +64,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
-    is_open = is_new or any(map(attrgetter("is_open"), plans))
+    is_open = (is_new and bool(roots)) or any(map(attrgetter("is_open"), plans))
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
@@ -75,7 +75,8 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         ask_for_usage(settings)
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
-    return int("refused" in map(itemgetter("state"), outcomes))
+    is_refused = "refused" in map(itemgetter("state"), outcomes)
+    return int(is_refused or (is_open and not done))
 
 
 def _settings_of_user() -> Settings:

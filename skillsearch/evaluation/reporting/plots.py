@@ -252,7 +252,7 @@ def _figure(height: float, **grid: Unpack[_Grid]) -> Iterator[tuple[Figure, Any]
     """Give a figure so many inches high with its empty axes, and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
     # At the import it lists the fonts, as does fontconfig, and both cache their list.
-    cached = Variables(MPLCONFIGDIR=folder, XDG_CACHE_HOME=folder)
+    cached = Variables({"MPLCONFIGDIR": folder, "XDG_CACHE_HOME": folder})
     with importing("matplotlib", "eval", "Plotting"), cached:
         from matplotlib import style
         from matplotlib.figure import Figure

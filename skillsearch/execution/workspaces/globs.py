@@ -124,6 +124,11 @@ def matcher(
     return Matcher(frozenset[_Part | None]().union(*starts), hidden)
 
 
+def check_patterns(patterns: Sequence[str]) -> None:
+    """Refuse, with a `WorkspaceError`, patterns that cannot be used in any run."""
+    matcher(patterns, {**FOLDERS, "RUN_DIR": "runs"})
+
+
 def substitute(path: str, variables: Mapping[str, str] = FOLDERS) -> str:
     """Return a path or pattern with the variable that it begins with replaced by its folder.
 

@@ -108,9 +108,9 @@ class Gathering:
     def _collect(self, spec: types.OutputSpec, failed: bool) -> tuple[_Files, bool]:
         exec_id, patterns = self.workspace.path.name, ", ".join(spec.globs)
         try:
-            with span("workspace.collect", exec_id=exec_id, patterns=patterns) as tell:
+            with span("workspace.collect", {"exec_id": exec_id, "patterns": patterns}) as tell:
                 collected = collect(self.workspace, spec, self.variables, self.since_ns)
-                tell(count=len(collected.files))
+                tell({"count": len(collected.files)})
         except SkillSearchError as error:
             self.warnings.append(f"Outputs were not collected: {error}")
             return (), False
@@ -137,7 +137,7 @@ class Gathering:
         return saved
 
     def _describe(self, files: _Files, spec: types.OutputSpec, omitted: Collection[str]) -> None:
-        with span("workspace.inline", exec_id=self.workspace.path.name, count=len(files)):
+        with span("workspace.inline", {"exec_id": self.workspace.path.name, "count": len(files)}):
             for file in files:
                 inline = spec.inline and file.name not in omitted
                 is_candidate = spec is _AUTOMATIC and file.size <= types.MAX_PRIMARY_BYTES

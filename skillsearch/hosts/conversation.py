@@ -1,4 +1,4 @@
-"""What the hook knows of a conversation: skills it has offered, and what the user said before.
+"""What is known of a conversation with a host: offered skills, and what the user said before.
 
 A host that compacts a conversation, or goes back in it, drops our text and appends a mark of that
 to its transcript: then skills are offered again. A cleared conversation is another session.
@@ -22,7 +22,7 @@ from skillsearch.files.private import make_private
 from skillsearch.settings.environ import runtime_dir
 from skillsearch.text.followups import leans, needs_nothing
 
-TYPE_CHECKING = False  # as in `skillsearch.cli.hosts.hook`
+TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -39,8 +39,8 @@ _MARKS = (  # inside of a text, the quotation marks would be escaped
 _DAMAGE = (OSError, ValueError, RecursionError, TypeError, KeyError, AttributeError)
 
 
-class Session:
-    """One conversation, as an event of its host describes it; never a reason to fail."""
+class Conversation:
+    """A conversation, as an event of its host describes it; never a reason to fail."""
 
     def __init__(self, event: dict[str, Json]) -> None:
         """Find out what was offered, and is still in the context."""

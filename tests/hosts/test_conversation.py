@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.cli.hosts import hook_session
-from skillsearch.cli.hosts.hook_session import MAX_GROWTH, MAX_SESSIONS, UNSEEN_SECONDS, Session
 from skillsearch.daemon import client
+from skillsearch.hosts import conversation
+from skillsearch.hosts.conversation import MAX_GROWTH, MAX_SESSIONS, UNSEEN_SECONDS, Conversation
 
 SESSION = "0199a213-81c0-7800-8aa1-bbab2a035a53"
 SLOW_MACHINE = 120
@@ -202,25 +202,25 @@ def test_all_is_offered_again_once_the_host_has_dropped_our_text(hook, transcrip
 def test_a_transcript_that_shrank_or_grew_too_much_is_another_context(transcript):
     transcript.write_bytes(b"x" * 100)
     event = claude_event("tea", transcript)
-    Session(event).remember(KEYS)
-    assert Session(event).offered == KEYS
+    Conversation(event).remember(KEYS)
+    assert Conversation(event).offered == KEYS
     transcript.write_bytes(b"x" * 99)
-    assert Session(event).offered == []
+    assert Conversation(event).offered == []
     transcript.write_bytes(b"x" * (100 + MAX_GROWTH))
-    assert Session(event).offered == KEYS
+    assert Conversation(event).offered == KEYS
     transcript.write_bytes(b"x" * (101 + MAX_GROWTH))
-    assert Session(event).offered == []
+    assert Conversation(event).offered == []
 
 
 def test_without_a_transcript_it_counts_for_an_hour(home):
     """Codex may have none, and then nothing tells what its model still sees."""
     event = codex_event("tea", None)
-    Session(event).remember(KEYS)
-    assert Session(event).offered == KEYS
+    Conversation(event).remember(KEYS)
+    assert Conversation(event).offered == KEYS
     (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
     past = time.time() - UNSEEN_SECONDS - 60
     os.utime(file, (past, past))
-    assert Session(event).offered == []
+    assert Conversation(event).offered == []
 
 
 def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcript, monkeypatch):
@@ -239,11 +239,11 @@ def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, se
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
         event = {"prompt": "tea", "session_id": session}
-        Session(event).remember(keys)
+        Conversation(event).remember(keys)
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert {path.parent for path in files} <= {folder / "skillsearch" / "sessions"}
         assert len(files) == bool(keys and session and len(session.encode()) <= 100)
-        assert Session(event).offered == (keys if files else [])
+        assert Conversation(event).offered == (keys if files else [])
         for path in files:
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -259,13 +259,13 @@ def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, se
 )
 def test_a_damaged_file_is_as_none(home, transcript, damage):
     event = claude_event("tea", transcript)
-    Session(event).remember(KEYS)
+    Conversation(event).remember(KEYS)
     (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
     file.write_bytes(damage)
-    session = Session(event)
+    session = Conversation(event)
     assert session.offered == []
     session.remember(KEYS[:1])
-    assert Session(event).offered == KEYS[:1]
+    assert Conversation(event).offered == KEYS[:1]
 
 
 def test_the_oldest_of_too_many_files_is_removed(home):
@@ -274,11 +274,11 @@ def test_the_oldest_of_too_many_files_is_removed(home):
     for number in range(MAX_SESSIONS + 3):
         (folder / f"{number:03}").touch()
         os.utime(folder / f"{number:03}", (number, number))
-    Session({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
+    Conversation({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
     names = {path.name for path in folder.iterdir()}
     assert len(names) == MAX_SESSIONS
     assert names.isdisjoint({"000", "001", "002", "003"})
-    assert Session({"prompt": "tea", "session_id": SESSION}).offered == KEYS
+    assert Conversation({"prompt": "tea", "session_id": SESSION}).offered == KEYS
 
 
 @pytest.mark.parametrize("trouble", ["file", "link", "full"])
@@ -308,7 +308,7 @@ def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
 def remember_often(session, keys):
     """Keep keys one by one, as prompts of one session do."""
     for key in keys:
-        Session({"prompt": "tea", "session_id": session}).remember([key])
+        Conversation({"prompt": "tea", "session_id": session}).remember([key])
 
 
 def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
@@ -318,10 +318,10 @@ def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
         process.start()
     seen = []
     while any(process.is_alive() for process in started):
-        offered = Session({"prompt": "tea", "session_id": "one"}).offered
+        offered = Conversation({"prompt": "tea", "session_id": "one"}).offered
         assert offered or not seen
         seen = offered
-    offered = Session({"prompt": "tea", "session_id": "one"}).offered
+    offered = Conversation({"prompt": "tea", "session_id": "one"}).offered
     assert set(offered) <= {key for mine in keys for key in mine}
     assert offered[-1] in {mine[-1] for mine in keys}  # Whoever wrote last had no more to write.
     assert len([*(home / "runtime" / "skillsearch" / "sessions").iterdir()]) == 1
@@ -331,7 +331,7 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
     home, monkeypatch
 ):
     """A new session makes room first, and looks at all files for that."""
-    Session({"prompt": "tea", "session_id": "one"}).remember(["a"])
+    Conversation({"prompt": "tea", "session_id": "one"}).remember(["a"])
     folder, real = home / "runtime" / "skillsearch" / "sessions", os.scandir
 
     def scandir(path):
@@ -341,8 +341,8 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
         return entries
 
     monkeypatch.setattr(os, "scandir", scandir)
-    Session({"prompt": "tea", "session_id": "two"}).remember(["b"])
-    assert Session({"prompt": "tea", "session_id": "two"}).offered == ["b"]
+    Conversation({"prompt": "tea", "session_id": "two"}).remember(["b"])
+    assert Conversation({"prompt": "tea", "session_id": "two"}).offered == ["b"]
 
 
 @pytest.mark.parametrize("host", HOSTS)
@@ -353,11 +353,11 @@ def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(tr
         append(transcript, turn(said))
     prompt = "now the same for guests"
     expected = "and some for me too\nbrew filter coffee"
-    assert Session(event(prompt, transcript)).last_turns() == expected
+    assert Conversation(event(prompt, transcript)).last_turns() == expected
     append(transcript, turn(prompt))  # by a host that writes it down first
-    assert Session(event(prompt, transcript)).last_turns() == expected
+    assert Conversation(event(prompt, transcript)).last_turns() == expected
     for alone in ("steep green tea", "", "thanks", f"it {'says ' * 14}"):
-        assert Session(event(alone, transcript)).last_turns() == ""
+        assert Conversation(event(alone, transcript)).last_turns() == ""
 
 
 @pytest.mark.parametrize(("host", "by"), ANSWERED)
@@ -433,18 +433,18 @@ def test_only_a_plain_file_is_read(transcript, tmp_path, kind):
         path.mkdir()
     given = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
     event = {**claude_event("the same for guests", transcript), "transcript_path": given}
-    assert Session(event).last_turns() == ""
-    Session(event).remember(KEYS)
-    assert Session(event).offered == KEYS
+    assert Conversation(event).last_turns() == ""
+    Conversation(event).remember(KEYS)
+    assert Conversation(event).offered == KEYS
 
 
 def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
     append(transcript, claude_turn("squeeze a lemon"))
-    append(transcript, [{"type": "progress", "data": "x" * hook_session.TAIL_BYTES}])
+    append(transcript, [{"type": "progress", "data": "x" * conversation.TAIL_BYTES}])
     event = claude_event("the same for guests", transcript)
-    assert Session(event).last_turns() == ""
+    assert Conversation(event).last_turns() == ""
     append(transcript, claude_turn("brew filter coffee"))
-    assert Session(event).last_turns() == "brew filter coffee"
+    assert Conversation(event).last_turns() == "brew filter coffee"
 
 
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"user"}', b'"user"', b"{}"])))
@@ -452,7 +452,7 @@ def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
     said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
     path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
-    found = Session(claude_event("the same for guests", path)).last_turns()
+    found = Conversation(claude_event("the same for guests", path)).last_turns()
     assert found == "brew filter coffee"
 
 
@@ -463,5 +463,5 @@ def test_lines_that_resemble_a_turn_are_passed_over(transcript):
     append(transcript, [{"type": "user", "message": one} for one in wrong])
     append(transcript, [{"type": "event_msg", "payload": one, "user": 1} for one in wrong])
     append(transcript, [{"type": "user_message", "message": one} for one in wrong])
-    found = Session(claude_event("the same for guests", transcript)).last_turns()
+    found = Conversation(claude_event("the same for guests", transcript)).last_turns()
     assert found == "brew filter coffee"
