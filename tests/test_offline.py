@@ -96,7 +96,6 @@ def test_every_command_is_watched():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_command_asks_nobody_and_writes_only_to_our_folders(name, indexed_home, watched):
-    """Embedding, plotting, running and what is done in the background included."""
     watched(QUICK[name], indexed_home).check()
 
 
@@ -138,7 +137,6 @@ def reports():
     ],
 )
 def test_whoever_is_asked_is_seen(act, asked, tries, watched):
-    """A look-up by its name, a connection and a packet by the counters of the kernel."""
     code = f"import warnings; warnings.simplefilter('ignore'); from socket import *; {act}"
     one = watched(f'touch $TMPDIR/t $HOME/h; {sys.executable} -c "{code}"')
     ended, _, report = one.end()

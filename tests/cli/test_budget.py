@@ -44,7 +44,6 @@ def budget(cli, drinks):
 
 
 def test_json_has_the_levels_by_hand(budget, tokens, monkeypatch):
-    """Characters and tokens of overview and bodies, each counted here on the texts themselves."""
     monkeypatch.setenv("SKILLSEARCH_N", "2")
     record = budget()
     levels = record["levels"]

@@ -41,7 +41,6 @@ def website(tmp_path, monkeypatch):
 
 
 def test_add_takes_what_catalog_wrote(indexed, cli, drinks, website, monkeypatch):
-    """All skills, with every byte of their files."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     (drinks / "steep-tea" / "scripts").mkdir()
     script = drinks / "steep-tea" / "scripts" / "steep.sh"

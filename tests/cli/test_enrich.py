@@ -125,7 +125,6 @@ def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, cli, args):
 
 
 def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
-    """Nothing else is called, and nothing in a skill can begin a line of it."""
     catch = tmp_path / "catch.py"
     catch.write_text(f"import sys\nopen({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())")
     printed = indexed("enrich", "--pending").stdout
@@ -182,7 +181,6 @@ def test_a_command_is_priced_and_called_only_with_consent(indexed, writer, tmp_p
 def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
     indexed, writer, tmp_path, monkeypatch
 ):
-    """One process a batch; an answer is kept before the next is asked for."""
     monkeypatch.setattr("skillsearch.cli.authoring.enriching.BATCH", 1)
     failing = WRITER + "\nif len(calls.read_text().split()) == 2: sys.exit('out of credit')\n"
     done = indexed("enrich", "--yes", "--command", writer(program=failing))

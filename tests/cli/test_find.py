@@ -126,7 +126,6 @@ def find(indexed, index_dir, monkeypatch):
     ],
 )
 def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, drinks):
-    """Nothing else is on stdout, so a shell can use it."""
     at = find(*(["--print", what] if what else []))
     at.wait("3 skills.")
     at.type("brew filter coffee")
@@ -162,7 +161,6 @@ def test_what_is_left_out_is_not_listed(find):
     ],
 )
 def test_however_it_ends_the_terminal_is_as_it_was(key, find):
-    """Cooked, with echo, on the main screen, the cursor visible; and a signal ends as it does."""
     at = find("brew filter coffee")
     before = at.state
     at.wait("Grind the beans")
@@ -179,14 +177,12 @@ def test_however_it_ends_the_terminal_is_as_it_was(key, find):
 
 
 def test_it_ends_with_its_terminal(find):
-    """A closed window leaves no process behind."""
     at = find("brew filter coffee")
     at.wait("Grind the beans")
     assert at.hang_up() == -1
 
 
 def test_it_follows_the_size_of_the_window(find):
-    """A line is cut to the width that the terminal has now."""
     at = find("brew filter coffee or steep green tea", columns=120)
     wide = at.wait("matches: ")
     at.resize(60, 24)
@@ -205,7 +201,6 @@ def test_it_follows_the_size_of_the_window(find):
     ],
 )
 def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
-    """Wide letters too; each line of the list is one line."""
     cli("index", mixed, "--index-dir", index_dir)
     at = find("把销售表格做成图表 coffee", columns=columns)
     lines = at.wait("matches: ")
@@ -363,8 +358,6 @@ def test_keys_are_never_blocked_by_a_search(by_keys):
 
 
 def test_an_error_of_a_search_is_said_and_the_next_one_runs(by_keys):
-    """A damaged index does not end the picker."""
-
     def search(text):
         if text == "x":
             raise CacheError("damaged")

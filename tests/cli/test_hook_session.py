@@ -224,7 +224,6 @@ def test_without_a_transcript_it_counts_for_an_hour(home):
 
 
 def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcript, monkeypatch):
-    """The note on skills that nobody vouched for is the same each time."""
     cli("index", drinks, "--index-dir", index_dir, "--trust", f"{drinks}=project")
     first = hook(claude_event("brew filter coffee", transcript))
     assert first
@@ -347,7 +346,6 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(transcript, host):
-    """Turns between them that lean as well belong to it; thanks do not."""
     event, turn, _ = HOSTS[host]
     for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
         append(transcript, turn(said))

@@ -50,7 +50,6 @@ def finish(process):
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_process_ends_at_once_and_as_any_other(environment, tmp_path, thread):
-    """It says all it has to say, runs what waits for the exit, and lets threads finish."""
     code = (
         "import atexit, sys, threading, time\n"
         "from skillsearch import cli\n"
@@ -102,7 +101,6 @@ def test_a_query_in_json_imports_neither_rich_nor_pydantic(environment, indexed,
 def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(
     start, tmp_path, make_skill, count_saved
 ):
-    """The next run takes the vectors that are there; no index is half made."""
     for number in range(100):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     process = start("index", "many", "--index-dir", "i")
@@ -263,7 +261,6 @@ def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.slow
 def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
-    """JSON stays JSON, and text that cannot be shown is written as escapes."""
     make_skill(tmp_path / "r", "주간-보고", "주간 보고 café 👍")
     cli("index", tmp_path / "r", "--index-dir", tmp_path / "i", "--model", "hashing")
     env = {
@@ -281,7 +278,6 @@ def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, 
 def test_a_terminal_gets_a_table_with_colours_unless_no_color(
     on_terminal, environment, indexed, index_dir, tmp_path, no_color
 ):
-    """NO_COLOR takes the colours away and nothing else."""
     env = {**environment, "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": no_color}
     args = ["query", "brew filter coffee", "-n", "1", "--index-dir", index_dir]
     code, sent = on_terminal(*args, env=env, cwd=tmp_path)

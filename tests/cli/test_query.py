@@ -102,7 +102,6 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
 
 
 def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
-    """A hit below the threshold is still a hit, in the same form."""
     (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
     fits_from(0.999)
     result = ask("brew filter coffee")
@@ -181,7 +180,6 @@ EXPLAINED = Explanation(
     [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
 def test_an_explanation_in_words_by_hand(cut_by, ends):
-    """What adds nothing is left out; a reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("log-odds", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
@@ -189,22 +187,11 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
 
 
 def test_the_packaged_model_understands_other_words(cli, drinks):
-    """A request that shares no word with the skill still finds it."""
     cli("index", drinks, "--index-dir", "i")
     result = cli(
         "query", "barista making a cappuccino", "--index-dir", "i", "--json", "--threshold", "0"
     )
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
-
-
-def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
-    (drinks / "squeeze-lemons" / "SKILL.md").unlink()
-    result = indexed("query", "mix cocktails", "--json")
-    assert result.stderr == "index refreshed: 1 added, 1 changed, 1 removed\n"
-    assert names(json.loads(result.stdout))[0] == "mix-cocktails"
-    assert indexed("query", "mix cocktails", "--json").stderr == ""
 
 
 def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
@@ -217,7 +204,6 @@ def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
 def test_an_index_that_cannot_be_written_is_searched_as_it_was(
     indexed, drinks, make_skill, index_dir
 ):
-    """A read-only folder or another writer costs the refresh, not the answer."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     with IndexFolder(index_dir).lock():
         result = indexed("query", "brew filter coffee", "--json")
@@ -241,7 +227,6 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_was(
 def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
     cli, home, tmp_path, monkeypatch, source, command
 ):
-    """The command that is told makes it just there."""
     place, why = tmp_path / "work" / "there", ""
     files = {"project": tmp_path / "work" / "skillsearch.toml"}
     files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
@@ -314,7 +299,6 @@ def damage(index_dir):
 
 
 def test_a_damaged_index_is_built_anew_and_told(indexed, index_dir):
-    """A flipped bit costs a moment and no answer."""
     damage(index_dir)
     result = indexed("query", "brew filter coffee", "--json")
     assert "cannot be used any more; building it anew" in result.stderr

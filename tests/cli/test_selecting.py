@@ -85,7 +85,6 @@ def test_what_selects_nothing_is_an_error(cli, work):
 
 
 def test_settings_of_all_sources_add_up(names, work, monkeypatch):
-    """What the user excludes, no project, variable or flag brings back; it narrows its own."""
     assert "mix-tea" in names()
     settle(user_file(), 'exclude = ["steep-tea"]\n')
     assert "steep-tea" not in names()
@@ -103,7 +102,6 @@ def test_settings_of_all_sources_add_up(names, work, monkeypatch):
 
 
 def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
-    """The user's or the project's, chosen by flag, variable or file, in this order."""
     own = '[profiles.guest]\nexclude = ["mix-*"]\nn = 1\n[profiles.cold]\ntags = ["cold"]\n'
     settle(user_file(), own)
     settle(work / "skillsearch.toml", '[profiles.cold]\nexclude = ["theirs:*"]\n')
@@ -135,7 +133,6 @@ OF_A_CHECKOUT = (
 
 
 def test_a_checkout_hides_nothing_outside_of_it(names, work, monkeypatch):
-    """The user's skills are found and listed as without it."""
     monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
     settle(user_file(), "threshold = 0.0\n")
     five, listed = names("-n", "5"), names(command=("list",))
@@ -217,7 +214,6 @@ def test_the_daemon_gives_the_same_answer(cli, work, serve, monkeypatch):
 
 
 def test_a_host_gets_the_same_options(cli, work):
-    """`mcp-config` hands them on to the server, each with its value."""
     args = "--include a* --include b* --tag x --root theirs --profile p".split()
     settle(work / "skillsearch.toml", "index_dir = 'i'\n[profiles.p]\nn = 3\n")
     server = json.loads(cli("mcp-config", "claude-code", *args).stdout)["mcpServers"]["skillsearch"]

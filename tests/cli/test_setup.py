@@ -111,7 +111,6 @@ def test_it_indexes_what_it_shows_also_where_an_index_holds_other_roots(
 
 
 def test_a_root_that_is_gone_stops_it_before_a_host_is_changed(cli, machine, tmp_path, make_skill):
-    """It cannot do what it showed, and says what to do."""
     make_skill(tmp_path / "mine", "mine")
     cli("index", tmp_path / "mine")
     (tmp_path / "mine").rename(tmp_path / "away")
@@ -271,7 +270,6 @@ def test_on_a_terminal_it_asks(cli, machine, tmp_path):
 
 
 def test_what_is_refused_only_at_the_end_is_said_too(cli, machine, monkeypatch):
-    """A file that changes while it is about to be replaced stays as it is then."""
     before = machine / ".codex" / "config.toml"
     write = Change.write
 

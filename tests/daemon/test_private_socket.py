@@ -102,7 +102,6 @@ def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
 
 
 def test_of_two_daemons_one_listens(folder):
-    """The second leaves its socket alone; that of a killed one is replaced."""
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
     with listener, socket.socket(socket.AF_UNIX) as connection:
@@ -164,7 +163,6 @@ def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
 
 
 def test_asking_costs_little(runtime):
-    """No daemon, no socket, and nothing heavy is imported to find that out."""
     code = (
         "import sys; from skillsearch.daemon import client\n"
         "assert client.ask('status', seconds=1) is None\n"

@@ -176,7 +176,6 @@ def encoded(draw, text):
 @given(data=st.data())
 @pytest.mark.slow
 def test_json_comes_and_goes(entry, data):
-    """Every comment stays, and every byte unless a table was empty."""
     before = data.draw(json_files(entry))
     written, removed = check_round_trip(entry, before)
     notes = [NOTE.findall(text.decode()) for text in (before, written, removed)]
@@ -188,7 +187,6 @@ def test_json_comes_and_goes(entry, data):
 @pytest.mark.parametrize("entry", [SERVERS["codex"], HOOKS["codex"]], ids=called)
 @given(before=toml_files())
 def test_toml_comes_and_goes(entry, before):
-    """Whatever looks like our header in a text or a comment; the last line may get its end."""
     written, removed = check_round_trip(entry, before)
     assert written.startswith(before)
     assert removed in (before, before + b"\n", before + b"\r\n")
@@ -196,7 +194,6 @@ def test_toml_comes_and_goes(entry, before):
 
 @given(before=yaml_files())
 def test_yaml_comes_and_goes(before):
-    """Whatever looks like our key in a text or a comment; the last line may get its end."""
     entry = SERVERS["goose"]
     _, removed = check_round_trip(entry, before)
     if is_full(entry, read(entry, before)):
@@ -219,7 +216,6 @@ def test_a_new_file_is_what_is_printed(entry):
 
 
 def test_a_hook_is_known_by_its_command():
-    """Whatever its options, beside others in its group; that of another host stays."""
     command = "skillsearch hook --client {} --index-dir /old"
     hooks = [{"command": command.format(name)} for name in ("gemini", "claude-code")]
     hooks += [{"command": "skillsearch-hook --client claude-code"}, {"command": "x '"}, 5]

@@ -40,13 +40,11 @@ def test_what_a_skill_needs_comes_first():
 
 
 def test_skills_that_need_nothing_stay_in_the_order_asked_for():
-    """Whatever their names; one that is asked for twice is loaded once."""
     graph = {"b": [], "a": [], "c": ["a"]}
     assert names(order_of(graph, "c", "b", "a", "b")) == ["a", "c", "b"]
 
 
 def test_the_documents_are_those_that_were_resolved():
-    """Ids and all; names that mean the same skill are one."""
     tea = make_document("tea", ["TEA-POT", "pot"])
     pot = make_document("pot")
     found = load_order(["tea"], {"tea": tea, "TEA-POT": pot, "pot": pot}.get)
@@ -54,7 +52,6 @@ def test_the_documents_are_those_that_were_resolved():
 
 
 def test_a_cycle_is_told_once_and_its_skills_are_loaded():
-    """The requirement that closes it is left out of account."""
     graph = {"start": ["a"], "a": ["b", "b@1"], "b": ["c"], "c": ["a", "a@>=1", "d"], "d": []}
     found = order_of(graph, "start")
     assert found.cycles == (("a", "b", "c"),)
@@ -101,7 +98,6 @@ def has_cycle(graph, nodes):
 
 @given(GRAPHS, WANTED)
 def test_what_is_loaded_is_what_can_be_reached(graph, wanted):
-    """Each skill once, with or without cycles; all that is named and not there is missing."""
     found = order_of(graph, *wanted)
     expected = reachable(graph, wanted)
     assert sorted(names(found)) == sorted(expected)
@@ -121,7 +117,6 @@ def test_every_skill_comes_after_what_it_needs_unless_that_needs_it_too(graph, w
 
 @given(GRAPHS, WANTED)
 def test_cycles_are_found_where_there_are_any(graph, wanted):
-    """Each is one, and without the requirements that close them no cycle is left."""
     found = order_of(graph, *wanted)
     nodes = reachable(graph, wanted)
     assert bool(found.cycles) is has_cycle(graph, nodes)
@@ -138,7 +133,6 @@ def test_cycles_are_found_where_there_are_any(graph, wanted):
 
 @given(st.permutations("abcdef"), st.data())
 def test_a_graph_without_cycles_is_sorted_as_graphlib_would(ranks, data):
-    """`graphlib` accepts the order: each skill is ready when its turn comes."""
     graph = {
         name: data.draw(st.lists(st.sampled_from(ranks[:rank]), unique=True)) if rank else []
         for rank, name in enumerate(ranks)

@@ -14,7 +14,7 @@ from skillsearch.errors import (
 )
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.skill_library import Missing, SkillLibrary
+from skillsearch.library.skill_library import SkillLibrary
 
 
 @pytest.fixture
@@ -96,7 +96,6 @@ def test_the_nearest_names_are_at_most_five(tmp_path, make_skill):
 
 
 def test_skills_that_nothing_tells_apart_are_ambiguous(tmp_path, make_skill):
-    """Two of one name in one root do not shadow each other; each is found by its id."""
     for category in ("a", "b"):
         make_skill(tmp_path / "r" / category, "twin")
     library = SkillLibrary.from_roots(tmp_path / "r")
@@ -145,7 +144,6 @@ def test_loading_gives_body_files_and_frontmatter(either):
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
-    """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
     either.looks = looks
     assert not either.load("fill-pdf").stale
@@ -163,7 +161,6 @@ def test_a_refresh_tells_what_came_changed_and_went(either, project, make_skill)
 
 
 def test_nothing_changed_is_nothing_reported(library, project, user):
-    """The same bytes are no change, whatever the stat says."""
     assert library.refresh() == Changes()
     (project / "fill-pdf" / "SKILL.md").touch()
     assert library.refresh() == Changes()
@@ -246,13 +243,6 @@ def test_shadowed_skills_do_not_take_the_place_of_hits(tmp_path, make_skill):
     )
     hits = library.search("steep tea second", 4, 0.0)
     assert sorted(hit.name for hit in hits) == ["tea-0", "tea-1", "tea-2", "tea-9"]
-
-
-def test_search_follows_a_refresh(library, project, make_skill):
-    assert not [hit for hit in library.search("translate latin", 9, 0.0) if hit.name == "latin"]
-    make_skill(project, "latin", "Translate Latin verse.")
-    library.refresh()
-    assert library.search("translate latin", threshold=0.0)[0].name == "latin"
 
 
 def test_a_missing_root_is_reported_and_comes_later(tmp_path, make_skill):
@@ -357,14 +347,3 @@ def test_a_root_can_be_added(library, tmp_path, make_skill):
     library.add_root(tmp_path / "more")
     assert library.find("knit").root == str(tmp_path / "more")
     assert library.get("steep-tea").body == "Use 80 C."
-
-
-def test_skills_are_ordered_by_what_they_need(tmp_path, make_skill):
-    root = tmp_path / "r"
-    make_skill(root, "report", requires_skills=["chart", "sql@>=2"])
-    make_skill(root, "chart", requires_skills=["csv"])
-    make_skill(root, "csv", version="1.0")
-    make_skill(root, "sql", version="1.5")
-    order = SkillLibrary.from_roots(root).load_order(["report"])
-    assert [document.name for document in order.order] == ["csv", "chart", "report"]
-    assert order.missing == (Missing("sql@>=2", "report"),)

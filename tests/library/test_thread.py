@@ -29,7 +29,6 @@ def thread(make_thread):
 
 
 def test_calls_are_done_one_after_the_other(thread):
-    """In the order in which they come, all in one thread."""
     done = []
 
     async def run():
@@ -43,7 +42,6 @@ def test_calls_are_done_one_after_the_other(thread):
 
 
 def test_a_call_that_waits_too_long_is_never_begun(thread):
-    """The call that it waits for runs to its end."""
     release, begun = threading.Event(), []
 
     async def run():

@@ -69,7 +69,6 @@ def oracle(root, tmp_path_factory):
 def test_hits_are_those_of_an_index_that_no_embedder_helps(
     words, oracle, query, n, threshold, include_hidden
 ):
-    """To the last bit of every score, copies and what is left out included; words are not read."""
     options = {"threshold": threshold, "include_hidden": include_hidden}
     found = words.answer([query], SearchOptions(n, **options))[0]
     expected = oracle.search(query, n, reader="off", **options)
@@ -100,7 +99,6 @@ def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_sk
 
 
 def test_a_skill_that_another_shadows_counts_for_nothing(tmp_path, make_skill):
-    """Neither as a hit, nor in the weight of a word."""
     for name, about in (("steep-tea", "Steep green tea."), ("brew", "Brew coffee.")):
         make_skill(tmp_path / "first", name, about)
     alone = words_of(tmp_path / "first").answer(["steep green tea"], SearchOptions(5, 0.0))[0]

@@ -11,7 +11,6 @@ from mcp import MCPError
 
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
-from skillsearch.errors import ConfigError
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import ERROR_KEY, Patience, Teller
@@ -105,7 +104,6 @@ def test_an_index_that_is_made_later_is_found(make_server, talk, drinks, index_d
 
 
 def test_what_the_settings_say_of_skills_holds_for_a_server(make_server, talk, drinks, monkeypatch):
-    """Nobody has vouched for what is found; tea is left out of a search, a list and a load."""
     monkeypatch.setenv("SKILLSEARCH_TRUST", "project")
     monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "STEEP_*")
     server = make_server(drinks)
@@ -200,12 +198,6 @@ def test_a_toolset_without_a_library_says_so_when_it_is_listed(make_server, talk
 
     result = talk(make_server(index_dir=index_dir, toolset="workspace"), say)
     assert result.meta[ERROR_KEY]["code"] == "no-index"
-
-
-def test_an_environment_has_one_folder(make_server, tmp_path):
-    """Two would have two skills of one id."""
-    with pytest.raises(ConfigError, match="not of 2"):
-        make_server(tmp_path / "a", tmp_path / "b", toolset="environment")
 
 
 @pytest.fixture

@@ -51,7 +51,6 @@ def test_only_what_changed_is_embedded(build, root, make_skill):
 
 
 def test_a_stub_follows_its_other_files(build, root, make_skill):
-    """It is found by what they say, and sent again when they change."""
     make_skill(root, "kitchen", "Helps at home.", "See the guide.")
     guide = root / "kitchen" / "guide.md"
     guide.write_text("Boil quince marmalade. " * 200)
@@ -75,7 +74,6 @@ def test_a_skill_that_is_gone_from_disk_goes(build, root):
 
 
 def test_an_opened_index_sees_what_others_write(build, milvus, collection, root, make_skill):
-    """Every search looks at the version that holds."""
     build()
     with RemoteIndex.open(milvus, collection=collection) as reader:
         make_skill(root, "carve-spoons", "Carve spoons from green wood.")
@@ -84,7 +82,6 @@ def test_an_opened_index_sees_what_others_write(build, milvus, collection, root,
 
 
 def test_other_settings_make_another_generation(build, milvus, collection):
-    """The alias stands for the new one; the one before is kept for who still reads it."""
     _, first = build()
     index, second = build(with_body=False)
     assert first.generation == f"{collection}_g000001@1"
@@ -108,7 +105,6 @@ def test_hidden_and_excluded_skills_are_left_out(shared):
 
 
 def test_copies_take_one_place(build, root, tmp_path):
-    """The hit names the paths of the others."""
     copy = tmp_path / "copy" / "brew-coffee" / "SKILL.md"
     copy.parent.mkdir(parents=True)
     copy.write_bytes((root / "brew-coffee" / "SKILL.md").read_bytes())
@@ -136,7 +132,6 @@ def test_a_skill_is_read_as_it_was_indexed(build, root):
 
 
 def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, make_skill):
-    """The other is reached by its root; versions are looked at."""
     other = tmp_path / "cafe"
     make_skill(other, "brew-coffee", "Brew espresso.", version="1.4")
     index, _ = build(root, other)
@@ -148,7 +143,6 @@ def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, m
 
 
 def test_documents_are_deleted_by_id(build):
-    """Unknown ids are nothing to delete; the next indexing brings back what lies on disk."""
     index, _ = build()
     assert index.delete(["kitchen:fry-eggs", "kitchen:boil-stones"]) == 1
     assert len(index) == 4
@@ -208,7 +202,6 @@ def test_a_foreign_collection_is_left_alone(build, milvus, collection):
 
 
 def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collection):
-    """A reader says what to do; a writer does it."""
     index, _ = build()
     server = MilvusServer(milvus)
     server.upsert(f"{collection}_g000001_terms", [{"id": HEAD, "note": []}], partial=True)

@@ -81,7 +81,6 @@ def test_the_right_to_run_is_kept_and_no_more(pack, tmp_path, name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name):
-    """Its name may be wrong; content, long names, names beyond ASCII and empty files come whole."""
     archive = pack(name, FILES).rename(tmp_path / "download")
     extract(archive, tmp_path / "into")
     assert contents(tmp_path / "into") == FILES
@@ -142,7 +141,6 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("name", KINDS[:2])
 def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name):
-    """The others are unpacked, and nothing is written anywhere else."""
     base = tmp_path / "base"
     base.mkdir()
     bad = dict.fromkeys(LEFT_OUT, b"x")
@@ -400,7 +398,6 @@ def test_a_damaged_header_is_not_taken_for_the_end(pack):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
-    """Damage anywhere is refused without a traceback, and leaves nothing behind."""
     with tempfile.TemporaryDirectory() as base:
         path = Path(base, name)
         if name.endswith(".zip"):

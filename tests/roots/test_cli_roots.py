@@ -62,7 +62,6 @@ def test_an_archive_named_by_skills_root_is_indexed_and_asked(
 
 
 def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
-    """It is the same root: what stayed is not embedded again."""
     index(pack("drinks.zip", TEA))
     report = index(pack("drinks.zip", {**TEA, **COFFEE}))
     assert (report["indexed"], report["reused"]) == (2, 1)
@@ -71,7 +70,6 @@ def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
 
 
 def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, pack, server):
-    """A query asks no server, and no more does a status."""
     server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes(), etag='"1"')
     url = f"{server.url}/drinks.zip"
     index(url)
@@ -101,7 +99,6 @@ def test_doctor_says_what_a_url_will_be(cli, monkeypatch, index_dir, no_network)
 
 
 def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, pack, index_dir):
-    """A query says what to do and answers from the index."""
     archive = pack("drinks.zip", TEA)
     index(archive)
     shutil.rmtree(cache_dir() / "roots")
@@ -141,7 +138,6 @@ def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, r
 
 
 def test_an_index_of_a_library_is_one_for_its_source(pack):
-    """Made twice it is brought up to date, not made beside."""
     archive = pack("drinks.zip", TEA)
     first = SkillIndex.from_roots(str(archive), model="hashing")
     pack("drinks.zip", {**TEA, **COFFEE})

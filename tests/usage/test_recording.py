@@ -132,7 +132,6 @@ def test_a_face_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_d
 def test_nothing_is_written_unless_usage_is_on(
     on, cli, overview, home, monkeypatch, ask_daemon, face
 ):
-    """Not even an empty folder, in any folder of the user."""
     monkeypatch.delenv("SKILLSEARCH_USAGE")
     before = {path for path in home.rglob("*") if "cache" not in path.parts}
     face(cli, overview, ask_daemon)
@@ -140,14 +139,7 @@ def test_nothing_is_written_unless_usage_is_on(
     assert not data_dir().exists()
 
 
-def test_the_words_are_kept_if_the_user_says_so(on, cli, events, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_USAGE", "text")
-    cli("query", REQUEST)
-    assert [event.text for event in events()] == [REQUEST]
-
-
 def test_without_words_no_four_of_them_are_in_any_file(on, cli, overview):
-    """Of the whole data folder, after every command that could keep some."""
     request = "please steep my green tea at the right temperature today"
     words = request.split()
     cli("query", request)

@@ -188,22 +188,12 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
     assert variables["skill_docs"] == f"## coffee\nGrind.\n\n{PROMPT}"
 
 
-def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
-    (skills / "broken").mkdir()
-    (skills / "broken" / "SKILL.md").write_text("# Empty")
-    manager = SkillManager()
-    manager.load_from_directory(skills)
-    assert manager.get_skills_prompt() == PROMPT
-    (record,) = caplog.records
-    assert record.levelno == logging.WARNING
-    assert f"{skills}/broken/SKILL.md: line 1: The file does not start" in record.message
-
-
 def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "none")
     assert manager.get_skills_prompt() == ""
     (record,) = caplog.records
+    assert record.levelno == logging.WARNING
     assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
     make_skill(tmp_path / "none", "tea", body="Hot.")
     assert manager.get_skills_prompt() == "## tea\nHot."
@@ -284,7 +274,6 @@ def test_the_prompt_is_that_of_the_disk_now(manager, skills, make_skill, variabl
 
 
 def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skill):
-    """The history holds its old text; a chunk that did not change stays active."""
     manager.activate_chunk("data-analyzer", "charts")
     manager.activate_chunk("data-analyzer", "cleaning")
     changed = ANALYZER.replace("Bars before pies.", "No pies.")
