@@ -257,7 +257,11 @@ def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expecte
         ("trust", '["vetted"]'),
         ("allowed_commands", '["curl"]'),
         ("denied_commands", '["curl"]'),
+        ("backend", '"milvus"'),
+        ("uri", '"http://evil.example:19530"'),
         ("collection", '"theirs"'),
+        ("usage", '"text"'),
+        ("hook_mode", '"shadow"'),
         ("reader", '"st:some/model"'),
     ],
 )

@@ -186,15 +186,6 @@ def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
     assert not any("skillsearch" in path.read_text() for path in ours if path.exists())
 
 
-@pytest.mark.parametrize("text", ["{", "[]", "\xff"])
-def test_a_list_of_plugins_that_cannot_be_read_lists_none(cli, machine, text):
-    (machine / ".claude" / "plugins").mkdir(parents=True)
-    place = machine / ".claude" / "plugins" / "installed_plugins.json"
-    place.write_text(text, encoding="latin-1")
-    rows = record(cli("setup", "--json"))["hosts"]
-    assert [row["state"] for row in rows if row["client"] == "claude-code"] == ["write", "write"]
-
-
 @pytest.mark.parametrize(
     ("trusted", "is_on", "is_told"),
     [
@@ -218,14 +209,6 @@ def test_a_folder_that_gemini_does_not_trust_is_told(
         security = {"security": {"folderTrust": {"enabled": is_on}}}
         (machine / ".gemini" / "settings.json").write_text(json.dumps(security))
     assert ('"untrusted folder: Disabled"' in cli("setup").stderr) == is_told
-
-
-def test_however_often_it_runs_one_copy_stays_beside_a_file(cli, machine):
-    for words in (["--yes"], ["--remove", "--yes"], ["--yes"], ["--remove", "--yes"]):
-        cli("setup", *words)
-    assert [path.name for path in (machine / ".codex").glob("*.bak")] == [
-        "config.toml.skillsearch.bak"
-    ]
 
 
 def test_a_file_that_cannot_be_changed_does_not_stop_the_others(cli, machine):

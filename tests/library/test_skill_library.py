@@ -120,15 +120,6 @@ def test_the_newest_version_of_a_root_is_meant(tmp_path, make_skill):
     assert {shadowed.document.version for shadowed in library.shadowed()} == {"1.2.0", "2.0.0rc1"}
 
 
-def test_a_skill_is_found_by_its_folder(tmp_path, make_skill):
-    make_skill(tmp_path / "r" / "x", "pdf").parent.rename(tmp_path / "r" / "Folder")
-    library = SkillLibrary.from_roots(tmp_path / "r")
-    found = library.in_folder("folder")
-    assert found is not None
-    assert found.name == "pdf"
-    assert library.in_folder("pdf") is None
-
-
 def test_loading_gives_body_files_and_frontmatter(either):
     loaded = either.load("fill-pdf")
     assert loaded.skill.body == "# Fill\n\nList fields."
@@ -190,10 +181,6 @@ def test_preloading_passes_over_what_cannot_be_read(library, project):
     assert library.preload(["fill-pdf", "steep-tea"]) == ("project:fill-pdf",)
 
 
-def test_documents_are_the_texts_beside_the_skill(either):
-    assert either.doc_files("fill-pdf") == ("notes.TXT", "references/fields.md")
-
-
 def test_a_file_is_read_in_pages(either):
     page = either.read("fill-pdf", "references/fields.md", offset=4, limit=3)
     assert (page.content, page.offset, page.next_offset, page.size) == ("fie", 4, 7, 10)
@@ -211,17 +198,6 @@ def test_a_file_that_changed_between_pages_is_flagged(library, project):
 def test_no_file_outside_the_skill_is_read(either, path):
     with pytest.raises(UnsafePathError):
         either.read("fill-pdf", path)
-
-
-def test_reading_can_be_kept_to_some_folders(either):
-    with pytest.raises(UnsafePathError):
-        either.read("fill-pdf", "notes.TXT", folders=("references",))
-
-
-def test_a_script_has_an_absolute_path(either, project):
-    assert either.script_path("fill-pdf", "fill.py") == project / "fill-pdf/scripts/fill.py"
-    with pytest.raises(SkillError):
-        either.script_path("fill-pdf", "missing.py")
 
 
 def test_search_leaves_out_shadowed_and_hidden_skills(either):
@@ -339,11 +315,3 @@ def test_a_saved_index_takes_no_further_skills(saved, tmp_path):
         saved.register("---\nname: knit\ndescription: Knit socks.\n---\n")
     with pytest.raises(SkillError, match="from_roots"):
         saved.add_root(tmp_path)
-
-
-def test_a_root_can_be_added(library, tmp_path, make_skill):
-    make_skill(tmp_path / "more", "steep-tea", "Steep rooibos.")
-    make_skill(tmp_path / "more", "knit", "Knit socks.")
-    library.add_root(tmp_path / "more")
-    assert library.find("knit").root == str(tmp_path / "more")
-    assert library.get("steep-tea").body == "Use 80 C."

@@ -51,16 +51,6 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "create_connection", connect)
 
 
-def test_an_archive_named_by_skills_root_is_indexed_and_asked(
-    index, query, cli, pack, index_dir, monkeypatch
-):
-    monkeypatch.setenv("SKILLS_ROOT", str(pack("drinks.tar.gz", TEA)))
-    index()
-    assert query("hot green tea") == {"steep-tea"}
-    listed = cli("list", "--index-dir", index_dir, "--json").stdout
-    assert "drinks:drinks-main/steep-tea" in listed
-
-
 def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
     index(pack("drinks.zip", TEA))
     report = index(pack("drinks.zip", {**TEA, **COFFEE}))

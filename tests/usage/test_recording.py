@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -151,13 +150,6 @@ def test_without_words_no_four_of_them_are_in_any_file(on, cli, overview):
     assert len(files) == 3
     grams = {" ".join(words[at : at + 4]).encode() for at in range(len(words) - 3)}
     assert [path for path in files if any(gram in path.read_bytes() for gram in grams)] == []
-
-
-def test_a_project_file_cannot_turn_it_on(cli, on, monkeypatch):
-    monkeypatch.delenv("SKILLSEARCH_USAGE")
-    Path("skillsearch.toml").write_text('usage = "text"\n', "utf-8")
-    assert "usage is not for a project file" in cli("query", REQUEST).stderr
-    assert not data_dir().exists()
 
 
 def test_a_log_that_cannot_be_written_fails_no_answer(on, cli, overview):
