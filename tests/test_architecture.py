@@ -326,6 +326,7 @@ def test_each_library_has_one_importer():
 
 @pytest.mark.slow
 def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
+    """In the package and in the scripts; libraries begin to report with their first line."""
     scripts = sorted((PACKAGE.parent / "scripts").glob("*.py"))
     trees = {name: tree_of(name) for name in PATHS}
     trees |= {path.name: ast.parse(path.read_text(encoding="utf-8")) for path in scripts}
@@ -374,6 +375,8 @@ def test_few_modules_read_the_environment():
 
 
 def test_the_middle_is_pure():
+    """Pure modules open no file, and import nothing that touches processes or the network."""
+
     def touching(name):
         opened = {called.rpartition(".")[2] for called, _ in calls(name)} & OPENING
         return opened | ({other.split(".")[0] for other in imports(name)} & IMPURE_MODULES)

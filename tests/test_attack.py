@@ -143,6 +143,7 @@ def controls(attacks):
 @pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden", "manner"])
 @pytest.mark.slow
 def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
+    """Neither first places nor, but for one request, first fives; and they hide no right skill."""
     alone, beside = controls
     found = attacks.run(kind, "unset")
     assert found.first.sum() == 0
@@ -178,6 +179,7 @@ def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
 
 
 def test_a_copy_of_everything_in_a_later_root_changes_nothing(probes, ground, setting):
+    """Its ids sort first, and still the honest paths are shown."""
     effects = list(probes.copy_all(ground, setting.measured, ["unset"], random.Random(0)))
     actual = [effect.measure.rpartition(" ")[2] for effect in effects]
     assert actual == ["SkillIndex", "SkillLibrary"]
@@ -284,6 +286,7 @@ def run_victims(script, tmp_path, monkeypatch):
     ids=", ".join,
 )
 def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys, kinds):
+    """By a copy with triggers, a version, halves; those outside a family take places at most."""
     rows = run_victims(*kinds)
     assert {kind for kind, _ in rows} == set(kinds)
     assert all(row["five_before"] == 1.0 and row["victims"] == 3 for row in rows.values())

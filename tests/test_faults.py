@@ -204,6 +204,7 @@ def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["first run", "update"])
 def test_a_full_disk_is_one_line_and_the_old_index_stays(root, folder, tmp_path, when):
+    """At every size of file that some part exceeds, by a byte as by half."""
     old = answers(SkillIndex.open(copy_of(folder, "before")))
     fresh = build(root, tmp_path / "fresh")
     largest = sorted({path.stat().st_size for path in fresh.opened.folder.iterdir()})
@@ -293,6 +294,10 @@ def flipped(path):
 
 @pytest.mark.slow
 def test_a_flipped_bit_in_any_part_is_rebuilt(root, folder):
+    """Opening answers as before the damage, and what is on disk is whole again.
+
+    A third of the parts; that damage to each is noticed, the next but one test says.
+    """
     index = build(root, folder)
     expected, generation = answers(index), index.generation
     parts = [path.name for path in index.opened.folder.iterdir()]

@@ -159,6 +159,7 @@ def test_answers_are_scored_by_hand(fusion, make_answers):
 
 
 def test_answers_in_doubt_are_scored_by_the_reader_as_a_search_does(fusion, make_answers):
+    """In the order that it gives them; the sure one and the hopeless one are not read."""
     sure, hopeless = (np.log(p / (1 - p)) / 2 + 0.5 for p in (DOUBT[1] + 0.06, DOUBT[0] / 2))
     answers = make_answers(
         [[0.5, 0.5, 0.5], [sure], [hopeless]],

@@ -225,6 +225,7 @@ def test_a_fault_in_making_the_tools_is_an_answer_too():
 
 
 def test_calls_wait_for_each_other():
+    """Hosts that run tools in threads do not mix them up."""
     running, most = [], []
 
     def work(args):

@@ -126,6 +126,7 @@ def find(indexed, index_dir, monkeypatch):
     ],
 )
 def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, drinks):
+    """Nothing else is on stdout, so a shell can use it."""
     at = find(*(["--print", what] if what else []))
     at.wait("3 skills.")
     at.type("brew filter coffee")
@@ -358,6 +359,8 @@ def test_keys_are_never_blocked_by_a_search(by_keys):
 
 
 def test_an_error_of_a_search_is_said_and_the_next_one_runs(by_keys):
+    """A damaged index does not end the picker."""
+
     def search(text):
         if text == "x":
             raise CacheError("damaged")

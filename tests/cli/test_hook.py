@@ -146,6 +146,7 @@ def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch)
 
 
 def test_of_a_long_prompt_the_beginning_counts(hook):
+    """Pasted logs neither stop nor slow the search."""
     request = "brew filter coffee " * 300
     assert "brew-coffee" in hook(request + "assemble a bookshelf " * 100_000).stdout
 

@@ -346,6 +346,7 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(transcript, host):
+    """Turns between them that lean as well belong to it; thanks do not."""
     event, turn, _ = HOSTS[host]
     for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
         append(transcript, turn(said))

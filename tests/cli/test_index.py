@@ -40,6 +40,7 @@ def index(cli, index_dir):
 
 
 def test_json_is_one_object_with_the_keys_of_the_contract(index, drinks, cli, index_dir):
+    """The metadata of three skills are three texts; their bodies are none."""
     code, report = index(drinks)
     assert code == 0
     assert (report["index_dir"], report["roots"]) == (str(index_dir), [str(drinks)])
@@ -251,6 +252,7 @@ def test_replace_without_a_root_takes_those_of_the_settings_or_the_usual_places(
 def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
     cli, index, skills, index_dir, roots_of, found
 ):
+    """The command that is told leaves it out; with the root back all is as before."""
     first, second, third = skills("first", "my second", "third")
     index(first, second)
     first.rename(first.with_name("away"))
@@ -343,6 +345,7 @@ def test_an_empty_path_is_not_the_working_folder(cli, args):
 
 
 def test_the_index_made_again_keeps_its_model_and_fields(cli, drinks, index_dir):
+    """A bare ``index`` renews what is there; it does not turn it into something else."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing", "--fields", "metadata")
     cli("index", "--index-dir", index_dir)
     request = IndexRequest.load(index_dir)
@@ -484,6 +487,7 @@ def test_a_home_folder_is_taken_by_those_who_mean_it(cli, home, make_skill):
 
 
 def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_path, monkeypatch):
+    """A script is not asked; who says no changes nothing."""
     for number in range(4):
         make_skill(tmp_path / "many", f"skill-{number}")
     monkeypatch.setattr("skillsearch.cli.options.MANY_SKILLS", 3)

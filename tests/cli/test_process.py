@@ -50,6 +50,7 @@ def finish(process):
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_process_ends_at_once_and_as_any_other(environment, tmp_path, thread):
+    """It says all it has to say, runs what waits for the exit, and lets threads finish."""
     code = (
         "import atexit, sys, threading, time\n"
         "from skillsearch import cli\n"
@@ -101,6 +102,7 @@ def test_a_query_in_json_imports_neither_rich_nor_pydantic(environment, indexed,
 def test_ctrl_c_exits_with_130_and_keeps_what_was_embedded(
     start, tmp_path, make_skill, count_saved
 ):
+    """The next run takes the vectors that are there; no index is half made."""
     for number in range(100):
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 40)
     process = start("index", "many", "--index-dir", "i")

@@ -102,6 +102,7 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
 
 
 def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
+    """A hit below the threshold is still a hit, in the same form."""
     (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
     fits_from(0.999)
     result = ask("brew filter coffee")
@@ -180,6 +181,7 @@ EXPLAINED = Explanation(
     [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
 def test_an_explanation_in_words_by_hand(cut_by, ends):
+    """What adds nothing is left out; a reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("log-odds", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
@@ -187,6 +189,7 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
 
 
 def test_the_packaged_model_understands_other_words(cli, drinks):
+    """A request that shares no word with the skill still finds it."""
     cli("index", drinks, "--index-dir", "i")
     result = cli(
         "query", "barista making a cappuccino", "--index-dir", "i", "--json", "--threshold", "0"
@@ -204,6 +207,7 @@ def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
 def test_an_index_that_cannot_be_written_is_searched_as_it_was(
     indexed, drinks, make_skill, index_dir
 ):
+    """A read-only folder or another writer costs the refresh, not the answer."""
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     with IndexFolder(index_dir).lock():
         result = indexed("query", "brew filter coffee", "--json")

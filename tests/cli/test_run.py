@@ -78,6 +78,7 @@ def test_the_example_of_the_document_runs_by_each_executor(run, executor):
 
 
 def test_each_stream_goes_to_its_own_and_nothing_is_added_that_moves_a_cursor(local, home):
+    """So that who runs a command reads what it wrote, and nothing else."""
     result = local(r"printf '\033[2J\033]0;t\007ok\n'; printf '\033[31mbad\n' >&2")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "[2J]0;tok\n", "[31mbad\n")
     assert [path for path in home.rglob("ws_*") if path.is_dir()] == []
@@ -92,6 +93,7 @@ def test_how_a_run_went_is_told_if_it_failed_or_is_asked_for(local):
 
 
 def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
+    """No option of ours, no pattern, no shell, and further dashes are arguments."""
     words = ["--json", "-v", "a b", "*", "$HOME", "--", "--output", "x"]
     result = run("--", "python3", "-c", SHOW_ARGUMENTS, *words)
     assert result.stdout == "|".join(words) + "\n"
@@ -357,6 +359,7 @@ def test_a_file_too_large_to_be_kept_is_a_fault(local):
     ],
 )
 def test_inputs_are_copied_into_the_workspace(local, given, path):
+    """Files and folders that the user names need no further leave."""
     for name in ("data.csv", "a=b.csv", "100% grün.csv", "folder/inner"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("content\n")

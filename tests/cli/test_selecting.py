@@ -85,6 +85,7 @@ def test_what_selects_nothing_is_an_error(cli, work):
 
 
 def test_settings_of_all_sources_add_up(names, work, monkeypatch):
+    """What the user excludes, no project, variable or flag brings back; it narrows its own."""
     assert "mix-tea" in names()
     settle(user_file(), 'exclude = ["steep-tea"]\n')
     assert "steep-tea" not in names()
@@ -102,6 +103,7 @@ def test_settings_of_all_sources_add_up(names, work, monkeypatch):
 
 
 def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
+    """The user's or the project's, chosen by flag, variable or file, in this order."""
     own = '[profiles.guest]\nexclude = ["mix-*"]\nn = 1\n[profiles.cold]\ntags = ["cold"]\n'
     settle(user_file(), own)
     settle(work / "skillsearch.toml", '[profiles.cold]\nexclude = ["theirs:*"]\n')
@@ -133,6 +135,7 @@ OF_A_CHECKOUT = (
 
 
 def test_a_checkout_hides_nothing_outside_of_it(names, work, monkeypatch):
+    """The user's skills are found and listed as without it."""
     monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
     settle(user_file(), "threshold = 0.0\n")
     five, listed = names("-n", "5"), names(command=("list",))

@@ -163,6 +163,7 @@ def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
 
 
 def test_asking_costs_little(runtime):
+    """No daemon, no socket, and nothing heavy is imported to find that out."""
     code = (
         "import sys; from skillsearch.daemon import client\n"
         "assert client.ask('status', seconds=1) is None\n"

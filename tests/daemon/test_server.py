@@ -215,6 +215,7 @@ def test_a_client_whose_time_is_up_gets_no_answer(serve):
 
 
 def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
+    """Asking for its status does not count as a question."""
     daemon, reason = serve(idle=3600.0)
     for hours in (0.5, 0.9):
         daemon._last_used -= hours * 3600

@@ -176,6 +176,7 @@ def encoded(draw, text):
 @given(data=st.data())
 @pytest.mark.slow
 def test_json_comes_and_goes(entry, data):
+    """Every comment stays, and every byte unless a table was empty."""
     before = data.draw(json_files(entry))
     written, removed = check_round_trip(entry, before)
     notes = [NOTE.findall(text.decode()) for text in (before, written, removed)]
@@ -187,6 +188,7 @@ def test_json_comes_and_goes(entry, data):
 @pytest.mark.parametrize("entry", [SERVERS["codex"], HOOKS["codex"]], ids=called)
 @given(before=toml_files())
 def test_toml_comes_and_goes(entry, before):
+    """Whatever looks like our header in a text or a comment; the last line may get its end."""
     written, removed = check_round_trip(entry, before)
     assert written.startswith(before)
     assert removed in (before, before + b"\n", before + b"\r\n")
@@ -216,6 +218,7 @@ def test_a_new_file_is_what_is_printed(entry):
 
 
 def test_a_hook_is_known_by_its_command():
+    """Whatever its options, beside others in its group; that of another host stays."""
     command = "skillsearch hook --client {} --index-dir /old"
     hooks = [{"command": command.format(name)} for name in ("gemini", "claude-code")]
     hooks += [{"command": "skillsearch-hook --client claude-code"}, {"command": "x '"}, 5]

@@ -123,6 +123,7 @@ def test_what_others_can_write_is_no_project_of_a_folder_below(home, tmp_path):
 
 
 def test_a_link_out_of_the_project_is_none_of_its_folders(home, project, tmp_path):
+    """One to a folder inside is, once; one to the user's is the user's."""
     secret = tmp_path / "secret"
     secret.mkdir()
     (project / "skills").mkdir()
@@ -172,6 +173,7 @@ def entry(folder, scope="user", **more):
 
 
 def test_plugins_count_as_claude_code_enables_them(home):
+    """Said by the user, else by the plugin; other versions of them and uninstalled ones do not."""
     old, new = claude_plugin(home, "on", "1.0.0"), claude_plugin(home, "on", "1.1.0")
     off, shy = claude_plugin(home, "off"), claude_plugin(home, "shy", defaultEnabled=False)
     usual, left = claude_plugin(home, "usual"), claude_plugin(home, "left")
@@ -194,6 +196,7 @@ def test_the_first_form_of_the_registry_and_a_list_of_versions_count_too(home):
 
 
 def test_a_plugin_of_a_project_is_seen_from_there(home, project):
+    """Installed for it, or enabled there alone; the last word is that of the local file."""
     mine, theirs = claude_plugin(home, "mine"), claude_plugin(home, "theirs")
     register(home, mine=entry(mine), theirs=entry(theirs, "project", projectPath=str(project)))
     write(home / ".claude" / "settings.json", {"enabledPlugins": {"mine@market": False}})
@@ -210,6 +213,7 @@ def test_a_plugin_of_a_project_is_seen_from_there(home, project):
 
 
 def test_folders_that_a_manifest_names_stay_inside_of_the_plugin(home, tmp_path):
+    """Those beside the usual one count; a plugin may be a skill itself."""
     folder = claude_plugin(
         home, "on", skills=["./more", "../../../..", str(tmp_path), "gone", 5, "."]
     )
@@ -244,6 +248,7 @@ def test_codex_has_one_version_of_a_plugin_and_its_settings_enable_it(home):
     ],
 )
 def test_extensions_of_gemini_follow_its_rules(home, project, rules, of_the_user, of_the_project):
+    """The last that matches counts; of the project is what the user does not have everywhere."""
     folder = home / ".gemini" / "extensions" / "kit"
     (folder / "skills").mkdir(parents=True)
     write(folder / "gemini-extension.json", {"name": "kit", "version": "2.0.0"})

@@ -460,6 +460,7 @@ def test_one_that_cannot_be_moved_keeps_no_other_from_it(cli, tea, monkeypatch):
 
 
 def test_hosts_see_skills_along_links(cli, tea, home, tmp_path, make_skill):
+    """A link goes if what it leads to lies nowhere that hosts look."""
     codex = home / ".codex" / "skills"
     codex.mkdir(parents=True)
     (codex / "tea").symlink_to(tea)

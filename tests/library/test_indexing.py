@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 
 from skillsearch.errors import IndexingError, StorageError
+from skillsearch.index.opening import MAX_REFRESHED_FILES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.indexing import Indexer
@@ -27,7 +28,12 @@ def library(drinks, index_dir, later):
     return SkillLibrary.from_roots(drinks, index_dir=index_dir, model="hashing", executor=later)
 
 
+def best(library, query="steep green tea"):
+    return next((hit.name for hit in library.search(query, 1)), None)
+
+
 def test_a_search_before_the_first_index_raises(library, later):
+    """Calls that need no index work; asking again does not start a second pass."""
     for _ in range(2):
         with pytest.raises(IndexingError, match="being read; search again"):
             library.search("tea")
@@ -86,6 +92,7 @@ def test_when_to_search_again_is_said_in_round_figures(seconds, when):
 
 
 def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_for):
+    """Hits by words are marked as provisional; hits from the index are final."""
     with ThreadPoolExecutor(1) as executor:
         library = SkillLibrary.from_roots(
             drinks, index_dir=index_dir, model="hashing", executor=executor
@@ -150,6 +157,23 @@ def test_what_goes_wrong_is_raised_once_and_tried_again(drinks, tmp_path, later)
         later.work()
         with pytest.raises(StorageError):
             library.search("tea")
+
+
+def test_a_saved_index_is_renewed_beside_its_library(drinks, index_dir, later, make_skill, cli):
+    """A refresh begins it, and a later one tells what changed."""
+    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    library = SkillLibrary.open(index_dir, executor=later)
+    for number in range(MAX_REFRESHED_FILES):
+        make_skill(drinks, f"mix-{number}", f"Mix cocktail number {number}.")
+    make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
+    for _ in range(2):
+        assert len(library.refresh()) == 0
+    assert best(library, "boil eggs") != "boil-eggs"
+    later.work()
+    assert "drinks:boil-eggs" in library.refresh().added
+    assert best(library, "boil eggs") == "boil-eggs"
+    assert later.waiting == []
+    assert len(library.refresh()) == 0
 
 
 def test_without_an_executor_the_caller_makes_the_index_once(drinks, index_dir):

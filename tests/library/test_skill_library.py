@@ -14,7 +14,7 @@ from skillsearch.errors import (
 )
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.library.skill_library import Missing, SkillLibrary
 
 
 @pytest.fixture
@@ -96,6 +96,7 @@ def test_the_nearest_names_are_at_most_five(tmp_path, make_skill):
 
 
 def test_skills_that_nothing_tells_apart_are_ambiguous(tmp_path, make_skill):
+    """Two of one name in one root do not shadow each other; each is found by its id."""
     for category in ("a", "b"):
         make_skill(tmp_path / "r" / category, "twin")
     library = SkillLibrary.from_roots(tmp_path / "r")
@@ -120,6 +121,15 @@ def test_the_newest_version_of_a_root_is_meant(tmp_path, make_skill):
     assert {shadowed.document.version for shadowed in library.shadowed()} == {"1.2.0", "2.0.0rc1"}
 
 
+def test_a_skill_is_found_by_its_folder(tmp_path, make_skill):
+    make_skill(tmp_path / "r" / "x", "pdf").parent.rename(tmp_path / "r" / "Folder")
+    library = SkillLibrary.from_roots(tmp_path / "r")
+    found = library.in_folder("folder")
+    assert found is not None
+    assert found.name == "pdf"
+    assert library.in_folder("pdf") is None
+
+
 def test_loading_gives_body_files_and_frontmatter(either):
     loaded = either.load("fill-pdf")
     assert loaded.skill.body == "# Fill\n\nList fields."
@@ -135,6 +145,7 @@ def test_loading_gives_body_files_and_frontmatter(either):
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
+    """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
     either.looks = looks
     assert not either.load("fill-pdf").stale
@@ -152,6 +163,7 @@ def test_a_refresh_tells_what_came_changed_and_went(either, project, make_skill)
 
 
 def test_nothing_changed_is_nothing_reported(library, project, user):
+    """The same bytes are no change, whatever the stat says."""
     assert library.refresh() == Changes()
     (project / "fill-pdf" / "SKILL.md").touch()
     assert library.refresh() == Changes()
@@ -181,6 +193,10 @@ def test_preloading_passes_over_what_cannot_be_read(library, project):
     assert library.preload(["fill-pdf", "steep-tea"]) == ("project:fill-pdf",)
 
 
+def test_documents_are_the_texts_beside_the_skill(either):
+    assert either.doc_files("fill-pdf") == ("notes.TXT", "references/fields.md")
+
+
 def test_a_file_is_read_in_pages(either):
     page = either.read("fill-pdf", "references/fields.md", offset=4, limit=3)
     assert (page.content, page.offset, page.next_offset, page.size) == ("fie", 4, 7, 10)
@@ -198,6 +214,17 @@ def test_a_file_that_changed_between_pages_is_flagged(library, project):
 def test_no_file_outside_the_skill_is_read(either, path):
     with pytest.raises(UnsafePathError):
         either.read("fill-pdf", path)
+
+
+def test_reading_can_be_kept_to_some_folders(either):
+    with pytest.raises(UnsafePathError):
+        either.read("fill-pdf", "notes.TXT", folders=("references",))
+
+
+def test_a_script_has_an_absolute_path(either, project):
+    assert either.script_path("fill-pdf", "fill.py") == project / "fill-pdf/scripts/fill.py"
+    with pytest.raises(SkillError):
+        either.script_path("fill-pdf", "missing.py")
 
 
 def test_search_leaves_out_shadowed_and_hidden_skills(either):
@@ -219,6 +246,13 @@ def test_shadowed_skills_do_not_take_the_place_of_hits(tmp_path, make_skill):
     )
     hits = library.search("steep tea second", 4, 0.0)
     assert sorted(hit.name for hit in hits) == ["tea-0", "tea-1", "tea-2", "tea-9"]
+
+
+def test_search_follows_a_refresh(library, project, make_skill):
+    assert not [hit for hit in library.search("translate latin", 9, 0.0) if hit.name == "latin"]
+    make_skill(project, "latin", "Translate Latin verse.")
+    library.refresh()
+    assert library.search("translate latin", threshold=0.0)[0].name == "latin"
 
 
 def test_a_missing_root_is_reported_and_comes_later(tmp_path, make_skill):
@@ -315,3 +349,22 @@ def test_a_saved_index_takes_no_further_skills(saved, tmp_path):
         saved.register("---\nname: knit\ndescription: Knit socks.\n---\n")
     with pytest.raises(SkillError, match="from_roots"):
         saved.add_root(tmp_path)
+
+
+def test_a_root_can_be_added(library, tmp_path, make_skill):
+    make_skill(tmp_path / "more", "steep-tea", "Steep rooibos.")
+    make_skill(tmp_path / "more", "knit", "Knit socks.")
+    library.add_root(tmp_path / "more")
+    assert library.find("knit").root == str(tmp_path / "more")
+    assert library.get("steep-tea").body == "Use 80 C."
+
+
+def test_skills_are_ordered_by_what_they_need(tmp_path, make_skill):
+    root = tmp_path / "r"
+    make_skill(root, "report", requires_skills=["chart", "sql@>=2"])
+    make_skill(root, "chart", requires_skills=["csv"])
+    make_skill(root, "csv", version="1.0")
+    make_skill(root, "sql", version="1.5")
+    order = SkillLibrary.from_roots(root).load_order(["report"])
+    assert [document.name for document in order.order] == ["csv", "chart", "report"]
+    assert order.missing == (Missing("sql@>=2", "report"),)

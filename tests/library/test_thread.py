@@ -42,6 +42,7 @@ def test_calls_are_done_one_after_the_other(thread):
 
 
 def test_a_call_that_waits_too_long_is_never_begun(thread):
+    """The call that it waits for runs to its end."""
     release, begun = threading.Event(), []
 
     async def run():

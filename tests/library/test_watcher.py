@@ -170,6 +170,7 @@ def test_a_folder_that_is_moved_in_and_out_is_told(start, root, tmp_path, make_s
 
 
 def test_a_burst_is_told_once(start, root, make_skill):
+    """An unpacked archive, or another branch, is one change."""
     watched = start(root, debounce=400)
     for number in range(500):
         make_skill(root, f"skill-{number}")

@@ -66,6 +66,8 @@ def test_a_client_that_never_answers_is_asked_no_more():
 
 
 def test_a_client_says_that_its_folders_changed():
+    """What it said before counts until it answers again."""
+
     async def run():
         session = Session(["file:///w/blog"], None, ["file:///w/shop"], ["file:///never"])
         folders, answers = ClientFolders(), []
@@ -78,6 +80,7 @@ def test_a_client_says_that_its_folders_changed():
 
 
 def test_an_answer_of_before_a_change_is_not_kept(monkeypatch):
+    """The change was told while the client was asked."""
     monkeypatch.setattr(client_folders, "SECONDS", 60)
 
     async def run():

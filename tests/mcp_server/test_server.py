@@ -104,6 +104,7 @@ def test_an_index_that_is_made_later_is_found(make_server, talk, drinks, index_d
 
 
 def test_what_the_settings_say_of_skills_holds_for_a_server(make_server, talk, drinks, monkeypatch):
+    """Nobody has vouched for what is found; tea is left out of a search, a list and a load."""
     monkeypatch.setenv("SKILLSEARCH_TRUST", "project")
     monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "STEEP_*")
     server = make_server(drinks)

@@ -44,6 +44,7 @@ def test_lines_that_are_no_messages_are_answered_in_their_order(
 def test_a_request_that_cannot_be_read_is_answered_by_its_id(
     converse, make_server, drinks, data, request_id
 ):
+    """So that its client does not wait for ever; the next line is answered as ever."""
     refused, other = converse(make_server(drinks), [data + b'\n{"id": 8, "method": 5}\n'])
     assert (refused["id"], other["id"]) == (request_id, 8)
     assert refused["error"]["code"] in ((-32600,) if request_id else (-32600, -32700))

@@ -104,6 +104,7 @@ def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
 
 
 def test_the_documents_are_known_by_what_holds_for_all(rows, head, make_corpus):
+    """Their number; those that documents go by are of what is here."""
     corpus = make_corpus(rows[:4])
     store = corpus.documents
     assert (len(store), store.size) == (head.documents, 4)

@@ -51,6 +51,7 @@ def test_a_head_comes_back_as_it_was(version, count, idf):
 
 
 def test_statistics_are_of_what_searches_find():
+    """Shadowed documents have no share in the mean length."""
     found = COUNTED.statistics("metadata")
     assert (found.documents, found.mean_length, found.average_idf) == (5, 12 / 5, 0.5)
     assert COUNTED.condition == "since <= 3 and until > 3"
@@ -77,6 +78,7 @@ def test_a_head_of_another_form_is_refused(change):
 
 @pytest.mark.parametrize("note", [[], ["%%%"], pack(b"[]"), pack(b"{"), pack(b"[" * 9_999), None])
 def test_a_damaged_head_is_none(memory, note):
+    """It cannot be read, so that a reader is told and a writer replaces it."""
     generation = Generation("skills", 1)
     memory.create(generation.terms, None, None)
     assert generations.read_head(memory, generation.terms) is None
@@ -96,6 +98,7 @@ def test_a_damaged_head_is_none(memory, note):
     ],
 )
 def test_rows_are_shared_by_settings_that_make_the_same_rows(changes, expected):
+    """Roots and the names of models do not matter."""
     assert are_compatible(SETTINGS, replace(SETTINGS, **changes)) is expected
 
 
@@ -131,6 +134,7 @@ def test_only_an_alias_of_ours_is_an_index(memory):
 
 
 def test_of_two_claims_at_most_one_is_held(memory):
+    """The one that came first stays; the other leaves nothing behind."""
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     with Claim(memory, generation) as claim:
         with pytest.raises(LockTimeoutError, match="Another process is writing to skills_g000001"):

@@ -82,6 +82,7 @@ def test_an_opened_index_sees_what_others_write(build, milvus, collection, root,
 
 
 def test_other_settings_make_another_generation(build, milvus, collection):
+    """The alias stands for the new one; the one before is kept for who still reads it."""
     _, first = build()
     index, second = build(with_body=False)
     assert first.generation == f"{collection}_g000001@1"
@@ -132,6 +133,7 @@ def test_a_skill_is_read_as_it_was_indexed(build, root):
 
 
 def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, make_skill):
+    """The other is reached by its root; versions are looked at."""
     other = tmp_path / "cafe"
     make_skill(other, "brew-coffee", "Brew espresso.", version="1.4")
     index, _ = build(root, other)
@@ -143,6 +145,7 @@ def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, m
 
 
 def test_documents_are_deleted_by_id(build):
+    """Unknown ids are nothing to delete; the next indexing brings back what lies on disk."""
     index, _ = build()
     assert index.delete(["kitchen:fry-eggs", "kitchen:boil-stones"]) == 1
     assert len(index) == 4
@@ -202,6 +205,7 @@ def test_a_foreign_collection_is_left_alone(build, milvus, collection):
 
 
 def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collection):
+    """A reader says what to do; a writer does it."""
     index, _ = build()
     server = MilvusServer(milvus)
     server.upsert(f"{collection}_g000001_terms", [{"id": HEAD, "note": []}], partial=True)

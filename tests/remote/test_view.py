@@ -140,6 +140,7 @@ def test_a_damaged_row_is_an_error_with_the_command_that_mends_it(index, memory,
 
 
 def test_a_head_that_is_gone_is_told(index, memory):
+    """The alias still stands for the collection."""
     del memory.tables["skills_g000001_terms"][HEAD]
     with pytest.raises(CacheError, match="has no head"):
         View.open(memory, "skills")
@@ -176,6 +177,7 @@ edits = st.dictionaries(
 def test_any_updates_lead_to_the_index_that_is_made_at_once(
     memory_server, tmp_path_factory, index_on, changes, cut
 ):
+    """Statistics are exact after each, and a run that was cut off is gone on with."""
     folder, server = tmp_path_factory.mktemp("updates"), memory_server()
     for number, change in enumerate(changes):
         for name, texts in change.items():

@@ -54,6 +54,7 @@ def test_an_archive_is_unpacked_into_the_cache(pack):
 
 
 def test_what_packagers_of_skills_write_is_an_archive(pack):
+    """A zip that ends in .skill; the ending is no part of the root's name."""
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
     place = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
     assert place.name == "Drinks"
@@ -197,6 +198,7 @@ def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
 
 
 def test_a_damaged_copy_is_downloaded_whole(server, pack):
+    """The server is not told that we have it; the same bytes are not unpacked again."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes(), etag='"1"')
     place = local_root(url)
     remove_file(place)
@@ -208,6 +210,7 @@ def test_a_damaged_copy_is_downloaded_whole(server, pack):
 
 
 def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog):
+    """One that is out of order is as good as none; without a copy it is an error."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
     place = local_root(url)
     server.page("/drinks.zip", status=503)
@@ -378,6 +381,7 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
 
 
 def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
+    """Whichever of the steps fails, with the folder away as a kill leaves it."""
     archive = pack("drinks.zip", {"old": b"1"})
     place = local_root(archive)
     for failing in range(1, 4):

@@ -52,6 +52,7 @@ def no_network(monkeypatch):
 
 
 def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
+    """It is the same root: what stayed is not embedded again."""
     index(pack("drinks.zip", TEA))
     report = index(pack("drinks.zip", {**TEA, **COFFEE}))
     assert (report["indexed"], report["reused"]) == (2, 1)
@@ -60,6 +61,7 @@ def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
 
 
 def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, pack, server):
+    """A query asks no server, and no more does a status."""
     server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes(), etag='"1"')
     url = f"{server.url}/drinks.zip"
     index(url)
@@ -89,6 +91,7 @@ def test_doctor_says_what_a_url_will_be(cli, monkeypatch, index_dir, no_network)
 
 
 def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, pack, index_dir):
+    """A query says what to do and answers from the index."""
     archive = pack("drinks.zip", TEA)
     index(archive)
     shutil.rmtree(cache_dir() / "roots")

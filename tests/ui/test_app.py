@@ -274,6 +274,7 @@ def test_health_of_no_index_says_what_to_do(index_dir, pages_of):
 
 
 def test_an_index_without_skills_says_once_how_to_add_some(site, drinks, index_dir):
+    """And has neither an empty map nor tables of zeros, nor calls it an answer that none fits."""
     shutil.rmtree(drinks)
     drinks.mkdir()
     SkillIndex.open(index_dir).refresh()
@@ -319,6 +320,7 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
 def test_slow_work_is_done_once_for_a_generation(
     site, drinks, index_dir, make_skill, monkeypatch, pages_of
 ):
+    """Its page waits meanwhile, searches do not; a new generation is looked at anew."""
     done, go = [], threading.Event()
 
     def slow(index):

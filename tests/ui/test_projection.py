@@ -46,6 +46,7 @@ def trustworthiness(vectors, xy, near=12):
 
 
 def test_neighbours_on_the_plane_are_neighbours_among_the_vectors():
+    """More trustworthy than the two principal components by far."""
     vectors = clusters(40, 15)
     left, sizes, _ = np.linalg.svd(vectors - vectors.mean(axis=0), full_matrices=False)
     components = left[:, :2] * sizes[:2]
@@ -56,6 +57,7 @@ def test_neighbours_on_the_plane_are_neighbours_among_the_vectors():
 
 @pytest.mark.parametrize(("count", "size"), [(3, 2), (3, 5), (7, 2)])
 def test_of_a_few_skills_those_that_are_alike_lie_together(count, size):
+    """Each is a neighbour of each other one, yet those of its cluster are nearer than the rest."""
     xy = laid_out(clusters(count, size)).xy
     nearest = np.linalg.norm(xy[:, None] - xy[None], axis=2).argsort(axis=1)[:, :size]
     assert (nearest // size == np.arange(count * size)[:, None] // size).mean() > 0.8

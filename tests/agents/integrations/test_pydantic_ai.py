@@ -90,6 +90,7 @@ def test_a_bad_argument_is_an_answer_not_an_exception(arguments):
 
 
 def test_tools_are_asked_for_at_every_step():
+    """A tool that appears during a run can be called in it."""
     names = ["first"]
 
     def make():

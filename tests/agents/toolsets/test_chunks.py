@@ -274,6 +274,7 @@ def test_the_prompt_is_that_of_the_disk_now(manager, skills, make_skill, variabl
 
 
 def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skill):
+    """The history holds its old text; a chunk that did not change stays active."""
     manager.activate_chunk("data-analyzer", "charts")
     manager.activate_chunk("data-analyzer", "cleaning")
     changed = ANALYZER.replace("Bars before pies.", "No pies.")
