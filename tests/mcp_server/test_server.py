@@ -11,6 +11,7 @@ from mcp import MCPError
 
 from skillsearch.agents.default_tools import library_tools
 from skillsearch.agents.tool import Toolset
+from skillsearch.errors import ConfigError
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.calls import ERROR_KEY, Patience, Teller
@@ -199,6 +200,12 @@ def test_a_toolset_without_a_library_says_so_when_it_is_listed(make_server, talk
 
     result = talk(make_server(index_dir=index_dir, toolset="workspace"), say)
     assert result.meta[ERROR_KEY]["code"] == "no-index"
+
+
+def test_an_environment_has_one_folder(make_server, tmp_path):
+    """Two would have two skills of one id."""
+    with pytest.raises(ConfigError, match="not of 2"):
+        make_server(tmp_path / "a", tmp_path / "b", toolset="environment")
 
 
 @pytest.fixture
