@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import Future
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -212,6 +213,29 @@ def fits_from(monkeypatch):
         monkeypatch.setattr(states, "NEAR", 0.0)
 
     return fits_from
+
+
+@pytest.fixture
+def make_later():
+    """Make an executor that does what it was given when it is told to."""
+
+    class Later:
+        def __init__(self):
+            self.waiting = []
+
+        def submit(self, function, *args):
+            self.waiting.append((Future(), function, args))
+            return self.waiting[-1][0]
+
+        def work(self):
+            while self.waiting:
+                future, function, args = self.waiting.pop(0)
+                try:
+                    future.set_result(function(*args))
+                except Exception as exc:  # noqa: BLE001 - as executors do
+                    future.set_exception(exc)
+
+    return Later
 
 
 @pytest.fixture

@@ -225,7 +225,6 @@ def test_ordinary_skills_are_held_out_of_the_background(script):
 
 
 def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch, capsys):
-    """Gains against ordinary skills, which are measured unasked."""
     places = []
     for name, count in (("one", 6), ("two", 8)):
         save_collection(make_collection(name, count), tmp_path / name)

@@ -52,17 +52,6 @@ def test_a_query_finds_it_and_a_prompt_offers_it(cli, place, expected, is_batch)
     assert [skill["location"] for skill in offered] == [path for path, _ in expected]
 
 
-def test_the_hook_offers_it(cli, place, expected, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
-    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
-    event = {"hook_event_name": "UserPromptSubmit", "prompt": QUERY, "cwd": "/"}
-    context = json.loads(cli("hook", stdin=json.dumps(event), obj=120.0).stdout)
-    text = context["hookSpecificOutput"]["additionalContext"]
-    assert expected[0][0] in text
-    assert "a-copies" not in text
-
-
 @pytest.mark.usefixtures("default_reader")
 def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")

@@ -46,7 +46,6 @@ def read_all():
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_has_help(name):
-    """Each help text, and each option's, begins with a sentence."""
     command = COMMANDS[name]
     assert command.help
     assert command.help.splitlines()[0].endswith((".", ":"))
@@ -57,7 +56,6 @@ def test_every_command_has_help(name):
 @NEEDS_README
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_every_command_stands_in_the_readme(name):
-    """With the program's name before it, as it is typed."""
     assert f"skillsearch {name}" in README.read_text(encoding="utf-8")
 
 
@@ -108,7 +106,6 @@ def example_index(tmp_path_factory):
 @pytest.mark.parametrize(("code", "output"), page_blocks["blocks_of"](read_all()) or [("", None)])
 @pytest.mark.slow
 def test_python_in_the_pages_runs(code, output, example_index, tmp_path, monkeypatch, home):
-    """Each runs in an empty folder with the example skills indexed, and prints what is told."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "skillsearch").mkdir()
     (tmp_path / "skillsearch" / "examples").symlink_to(EXAMPLES)
@@ -121,7 +118,6 @@ def test_python_in_the_pages_runs(code, output, example_index, tmp_path, monkeyp
 
 @pytest.mark.slow
 def test_the_toolsets_of_the_documents_need_no_extra():
-    """All blocks of their page run and print the same without any."""
     command = [sys.executable, RUN_PAGES, "--without-extras", TOOLSETS]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     blocks = page_blocks["blocks_of"](TOOLSETS.read_text(encoding="utf-8"))

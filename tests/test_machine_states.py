@@ -200,7 +200,7 @@ SOME = PAIRS[::31]
 
 
 @pytest.fixture(scope="module")
-def template(tmp_path_factory):
+def template(tmp_path_factory, write_skill):
     """Make a home with an index of three skills, one of whose names is not ASCII."""
     folder = tmp_path_factory.mktemp("states")
     skills = folder / "skills"
@@ -209,9 +209,7 @@ def template(tmp_path_factory):
         ("tea", "Make green tea."),
         ("plants", "Water the plants on the balcony."),
     ):
-        (skills / name).mkdir(parents=True)
-        text = f"---\nname: {name}\ndescription: {description}\n---\nDo it.\n"
-        (skills / name / "SKILL.md").write_text(text, encoding="utf-8")
+        write_skill(skills, name, description, "Do it.\n")
     (folder / "home").mkdir()
     done = start(folder, {}, ["index", str(skills), "--model", "hashing"])
     assert done.communicate()[1] == b""

@@ -96,7 +96,6 @@ def test_every_command_is_watched():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", QUICK)
 def test_a_command_asks_nobody_and_writes_only_to_our_folders(name, indexed_home, watched):
-    """Embedding, plotting, running and what is done in the background included."""
     watched(QUICK[name], indexed_home).check()
 
 

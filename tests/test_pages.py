@@ -44,7 +44,6 @@ def cases():
 
 @pytest.mark.parametrize("page", list(cases()))
 def test_the_commands_of_a_page_do_what_it_shows(page, tmp_path, runtime):
-    """In order, in one home; those that show nothing exit with 0."""
     row = TABLE.get(page, {})
     terminal = blocks["Terminal"](tmp_path / "home", PACKAGE, XDG_RUNTIME_DIR=str(runtime.parent))
     for command in row.get("prepare", []):
@@ -72,7 +71,6 @@ def test_every_block_says_what_it_is(page):
 
 @pytest.mark.parametrize("page", TABLE)
 def test_the_table_of_exceptions_has_no_row_too_many(page):
-    """Each row is about a command that the page has."""
     assert TABLE[page].keys() <= KEYS
     commands = [command for command, _ in blocks["commands_of"](PAGES[page])]
     rows = TABLE[page].get("skipped", {})

@@ -27,16 +27,6 @@ def configured(drinks, index_dir, monkeypatch, tmp_path):
     return build
 
 
-def test_the_hits_are_those_of_the_index(configured, index_dir, drinks):
-    found = search_skills("brew filter coffee", threshold=0.0)
-    expected = SkillIndex.open(index_dir).search("brew filter coffee", threshold=0.0)
-    assert found == [
-        {"name": h.name, "description": h.description, "score": h.score, "path": h.path}
-        for h in expected
-    ]
-    assert found[0]["path"] == str(drinks / "brew-coffee" / "SKILL.md")
-
-
 def test_an_index_is_opened_once_for_all_generations(configured, drinks, index_dir, make_skill):
     opened = []
     once = cache(lambda folder: opened.append(folder) or SkillLibrary.open(folder))

@@ -61,10 +61,6 @@ def call(drinks, open_library):
     return call
 
 
-def test_every_tool_only_reads():
-    assert all(tool.read_only for tool in library_tools(SkillLibrary.from_roots([])))
-
-
 def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
     best, second, *others = library.search(QUERY, threshold=0.0)
     rest = list(map(row_of, (second, *others)))
@@ -220,15 +216,6 @@ def test_a_library_without_skills_answers_all_tools(tmp_path):
     empty = {"skills": [], "next_cursor": None, "total": 0}
     assert toolset.call("list_skills") == {"result": empty}
     assert toolset.call("load_skill", {"name": "tea"})["error"]["code"] == "skill-not-found"
-
-
-def test_a_library_can_be_opened_late(library):
-    opened = []
-    toolset = Toolset(library_tools(lambda: opened.append(1) or library))
-    assert toolset.specs()
-    assert not opened
-    toolset.call("list_skills")
-    assert opened == [1]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)

@@ -29,7 +29,6 @@ def example_index(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(collection, example_index):
-    """Of 52 requests in English, 11 in Chinese, and 39 in 9 languages that nothing fits."""
     manager = skills_manager.SkillsManager(EXAMPLES, index_dir=example_index)
     right = {"en": 0, "zh": 0}
     for query in (query for query in collection.queries if query.language in right):

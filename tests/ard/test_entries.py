@@ -76,7 +76,6 @@ def test_hidden_characters_reach_no_reader(entry):
 
 @given(st.lists(st.text(min_size=1), min_size=1, max_size=4).map(tuple), st.data())
 def test_different_paths_have_different_identifiers(path, data):
-    """Of folders with any names; and each is one by the draft."""
     other = data.draw(st.lists(st.text(min_size=1), min_size=1, max_size=4).map(tuple))
     mine, theirs = (identifier_of("example.org", of) for of in (path, other))
     assert is_identifier(mine)

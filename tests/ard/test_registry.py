@@ -101,7 +101,6 @@ def test_a_search_that_cannot_be_read_is_refused_with_a_reason(body, message):
 
 @given(JSON, JSON, JSON)
 def test_whatever_a_body_holds_it_is_read_or_refused(query, text, size):
-    """And nothing else is raised, here and by a search of what was read."""
     asked = {"query": query}, {"query": {"text": "x", "filter": text}}
     for record in (query, *asked, *(record | {"pageSize": size} for record in asked)):
         with suppress(QueryError):
@@ -212,7 +211,6 @@ def test_the_pages_of_a_list_hold_each_entry_once_in_order(pages, size, order):
 
 
 def test_entries_that_cannot_be_had_are_left_out(pages):
-    """A page is filled with those behind them."""
     assert pages(2, gone="16") == [["apple pie", "kiwi"], ["mango", "Zebra"], ["äpfel"]]
 
 

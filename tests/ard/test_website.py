@@ -78,7 +78,6 @@ def make_pipe(path):
 @pytest.mark.parametrize("spoil", [change, make_link, make_folder, make_pipe])
 @pytest.mark.parametrize("path", FILES)
 def test_what_somebody_changed_is_left_and_nothing_else_written(site, spoil, path):
-    """Whether it would be replaced or removed."""
     write_website(site, FILES)
     spoil(site / path[1:])
     before = {p: p.lstat().st_mtime_ns for p in site.rglob("*")}
@@ -118,7 +117,6 @@ def test_no_link_leads_out_of_the_folder(site, tmp_path, name):
 
 @pytest.mark.parametrize("after", range(6))
 def test_a_killed_run_can_be_repeated(site, monkeypatch, after):
-    """At any of its steps; the next run needs nobody's help."""
     write_website(site, FILES)
     left = after
     replace = Path.replace

@@ -99,7 +99,6 @@ def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill):
 
 
 def test_the_packaged_examples_fit_where_they_should():
-    """All hosts list the examples whole at 200,000 tokens, and most claims hold."""
     from skillsearch.index.root_change import EXAMPLES
 
     skills, problems = costs.measure(costs.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
@@ -118,7 +117,6 @@ def test_the_packaged_examples_fit_where_they_should():
 
 
 def test_skills_are_listed_in_the_order_in_which_they_are_measured(tmp_path, make_skill):
-    """Without what cannot be read."""
     for root, name in (("b", "Zebra"), ("b", "ant"), ("a", "bee")):
         make_skill(tmp_path / root, name)
     make_skill(tmp_path / "a", "broken", description="")

@@ -28,16 +28,6 @@ HOSTILE = (
 SHOWN = "Red [31m]0;title gnp.exe [bold]loud[/bold] next"
 
 
-def test_list_prints_name_root_and_description(indexed):
-    rows = [line.split("\t") for line in indexed("list").stdout.splitlines()]
-    assert [row[:2] for row in rows] == [
-        ["brew-coffee", "drinks"],
-        ["squeeze-lemons", "drinks"],
-        ["steep-tea", "drinks"],
-    ]
-    assert rows[2][2] == "Steep green tea at the right temperature."
-
-
 def test_list_as_json_is_one_object(indexed, drinks):
     record = json.loads(indexed("list", "--json").stdout)
     assert record["count"] == len(record["skills"]) == 3
@@ -214,24 +204,6 @@ def test_a_skill_that_is_unknown_or_gone_exits_with_1(indexed, drinks, monkeypat
     assert said in result.stderr
 
 
-@pytest.fixture
-def hostile(cli, tmp_path, make_skill):
-    """Run commands on one skill whose description and body would take over a terminal."""
-    body = f"# Top\n\n{HOSTILE}\n\ttail\n"
-    path = make_skill(tmp_path / "h", "red-ink", "placeholder", body)
-    quoted = '"' + "".join(f"\\U{ord(character):08x}" for character in HOSTILE) + '"'
-    path.write_text(path.read_text(encoding="utf-8").replace("placeholder", quoted), "utf-8")
-    cli("index", tmp_path / "h", "--index-dir", "i", "--model", "hashing")
-    return lambda command, *args: cli(command, *args, "--index-dir", "i")
-
-
-def test_a_printed_body_keeps_its_lines_only(hostile):
-    text = hostile("show", "red-ink", "--body").stdout
-    assert text.startswith("# Top\n") or text.startswith("\n# Top\n")
-    assert "\n\ttail\n" in text
-    assert not set("\x1b\x07\u202e\u200b\U000e0041") & set(text)
-
-
 def make_result(count=2, **changes):
     values = {"name": "red-ink", "description": HOSTILE, "path": "/r/red-ink/SKILL.md", **changes}
     hits = [
@@ -248,7 +220,6 @@ def table_of(result, width=80, **options):
 
 @pytest.mark.parametrize("width", [40, 80, 120])
 def test_the_table_of_hits_is_harmless_and_fits(width):
-    """Colours of ours are the only escapes; no line is wider than the terminal."""
     colourful = table_of(make_result(), width, force_terminal=True, highlight=True)
     assert "]0;" in colourful
     assert "\x1b]" not in colourful
@@ -310,7 +281,6 @@ def test_one_long_word_takes_no_room_that_others_need(name):
 def test_a_list_keeps_its_columns_whatever_is_in_it(
     width, cli, tmp_path, make_skill, terminal, monkeypatch
 ):
-    """A line for each skill, as wide as the terminal; nothing hides who vouches for a root."""
     root = tmp_path / ("root-" * 12)
     names = ["n" * 64, "tea", "表格图表助手", "한국어-도우미", "été"]
     for place, name in enumerate(names):

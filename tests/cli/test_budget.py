@@ -44,7 +44,6 @@ def budget(cli, drinks):
 
 
 def test_json_has_the_levels_by_hand(budget, tokens, monkeypatch):
-    """Characters and tokens of overview and bodies, each counted here on the texts themselves."""
     monkeypatch.setenv("SKILLSEARCH_N", "2")
     record = budget()
     levels = record["levels"]
@@ -62,16 +61,6 @@ def test_json_has_the_levels_by_hand(budget, tokens, monkeypatch):
     assert levels["all"]["total"] == levels["bodies"]["total"]
     assert (levels["all"]["share"], levels["all"]["largest_skill"]) == (1.0, "brew-coffee")
     assert levels["bodies"]["median"]["tokens"] == tokens(BODIES[2])
-
-
-def test_a_small_window_shows_which_skills_are_cut(budget):
-    (host,) = budget("--context", "3000", "--host", "claude-code")["hosts"]
-    names = sum(len(f"- {name}\n") for name in ("brew-coffee", "squeeze-lemons", "steep-tea")) - 1
-    first = len(LINES[0]) - len("- brew-coffee")
-    second = len(LINES[1]) - len("- squeeze-lemons")
-    assert (host["limit"], names, first, second) == (120, 42, 75, 30)
-    assert host["counts"] == {"whole": 1, "shortened": 0, "name_only": 2, "omitted": 0, "hidden": 0}
-    assert host["name_only"] == ["squeeze-lemons", "steep-tea"]
 
 
 def test_without_roots_the_index_is_measured(indexed, cli, drinks):

@@ -173,7 +173,6 @@ def test_an_index_that_cannot_be_read_may_need_an_archive(index, cache, pack, tm
 
 
 def test_a_library_over_an_archive_keeps_it(cache, pack):
-    """Its index is in the cache, and is noted as any other."""
     from skillsearch import SkillLibrary
 
     place = local_root(pack("tea.zip"))

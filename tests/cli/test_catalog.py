@@ -41,7 +41,6 @@ def website(tmp_path, monkeypatch):
 
 
 def test_add_takes_what_catalog_wrote(indexed, cli, drinks, website, monkeypatch):
-    """All skills, with every byte of their files."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     (drinks / "steep-tea" / "scripts").mkdir()
     script = drinks / "steep-tea" / "scripts" / "steep.sh"
@@ -104,26 +103,6 @@ def test_skills_that_nobody_vouches_for_are_offered_only_if_asked_for(cli, drink
     assert not site.exists()
     result = cli("catalog", site, "--url", URL, "--include-unvetted", *options, "--json")
     assert len(json.loads(result.stdout)["skills"]) == 3
-
-
-def test_what_it_did_not_write_is_left_alone(indexed, tmp_path):
-    site = tmp_path / "site"
-    (site / KNOWN).mkdir(parents=True)
-    (site / KNOWN / "ard.json").write_text("mine")
-    result = indexed("catalog", site, "--url", URL)
-    assert result.exit_code == 2
-    assert "Move them away, or name another folder" in result.stderr.replace("\n", " ")
-    assert [path.name for path in (site / KNOWN).iterdir()] == ["ard.json"]
-
-
-@pytest.mark.parametrize(
-    "url", ["skills.example.org", "ftp://x.org", "https://x.org?a", "https://"]
-)
-def test_an_unusable_url_is_wrong_usage(indexed, tmp_path, url):
-    result = indexed("catalog", tmp_path / "site", "--url", url)
-    assert result.exit_code == 2
-    assert "https://" in result.stderr or "http are supported" in result.stderr
-    assert not (tmp_path / "site").exists()
 
 
 def test_two_skills_of_one_name_are_told_apart_by_the_user(cli, make_skill, tmp_path):

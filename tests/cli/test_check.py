@@ -118,7 +118,6 @@ def test_completion_prints_the_script_of_the_shell(cli, shell):
 
 
 def test_completion_offers_the_names_of_skills(indexed, index_dir, monkeypatch):
-    """``show st<TAB>`` completes from the index."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
     environment = {
         "_SKILLSEARCH_COMPLETE": "zsh_complete",

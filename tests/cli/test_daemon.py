@@ -105,7 +105,6 @@ def test_wrong_usage_exits_with_2(cli, runtime, args, message):
     ],
 )
 def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed, args):
-    """Byte for byte, as JSON and as text, on stdout and stderr."""
     here, there = (indexed("query", *args, "--json", *flags) for flags in (["--no-daemon"], []))
     assert without_time(there.stdout) == without_time(here.stdout)
     here, there = (indexed("query", *args, *flags) for flags in (["--no-daemon"], []))

@@ -125,7 +125,6 @@ def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, cli, args):
 
 
 def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
-    """Nothing else is called, and nothing in a skill can begin a line of it."""
     catch = tmp_path / "catch.py"
     catch.write_text(f"import sys\nopen({str(tmp_path / 'got')!r}, 'w').write(sys.stdin.read())")
     printed = indexed("enrich", "--pending").stdout

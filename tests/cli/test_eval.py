@@ -128,7 +128,6 @@ def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, terminal):
 
 
 def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
-    """Names, ids, queries, and the folder's own name can move no cursor."""
     place = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
     terminal()
     table = evaluate(place, "--confusables", "--drop-gold")
@@ -443,7 +442,6 @@ def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, te
 def test_a_pool_lets_the_documents_of_all_collections_compete(
     parsed, drinks_collection, metals, tmp_path
 ):
-    """Each collection has a report of its own queries; all share one index."""
     found = parsed(drinks_collection, metals, "--pool", "--system", "bm25", "--foreign", metals)
     drinks, made_of_metal = found["collections"]
     assert (drinks["collection"], made_of_metal["collection"]) == ("drinks", "metals")

@@ -162,7 +162,6 @@ def test_what_is_left_out_is_not_listed(find):
     ],
 )
 def test_however_it_ends_the_terminal_is_as_it_was(key, find):
-    """Cooked, with echo, on the main screen, the cursor visible; and a signal ends as it does."""
     at = find("brew filter coffee")
     before = at.state
     at.wait("Grind the beans")
@@ -179,14 +178,12 @@ def test_however_it_ends_the_terminal_is_as_it_was(key, find):
 
 
 def test_it_ends_with_its_terminal(find):
-    """A closed window leaves no process behind."""
     at = find("brew filter coffee")
     at.wait("Grind the beans")
     assert at.hang_up() == -1
 
 
 def test_it_follows_the_size_of_the_window(find):
-    """A line is cut to the width that the terminal has now."""
     at = find("brew filter coffee or steep green tea", columns=120)
     wide = at.wait("matches: ")
     at.resize(60, 24)
@@ -205,7 +202,6 @@ def test_it_follows_the_size_of_the_window(find):
     ],
 )
 def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
-    """Wide letters too; each line of the list is one line."""
     cli("index", mixed, "--index-dir", index_dir)
     at = find("把销售表格做成图表 coffee", columns=columns)
     lines = at.wait("matches: ")

@@ -277,7 +277,6 @@ def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
 def test_roots_outside_of_a_project_are_added_with_the_command_for_ones_own(
     cli, skills, tmp_path, make_skill, home
 ):
-    """The command that is told puts them into the user's index, and nothing else."""
     (mine,) = skills("mine")
     project = tmp_path / "work" / "skillsearch.toml"
     project.write_text('index_dir = "idx"\nroots = ["inside"]\nmodel = "hashing"\n')

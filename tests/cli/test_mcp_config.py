@@ -33,11 +33,6 @@ def entry(result):
     return json.loads(result.stdout)["mcpServers"]["skillsearch"]
 
 
-def test_the_program_is_the_one_on_the_path(cli, program):
-    found = entry(cli("mcp-config", "claude-code"))
-    assert (found["command"], found["args"][0]) == (program, "mcp")
-
-
 @pytest.mark.parametrize("kind", ["server", "hook"])
 @pytest.mark.parametrize("whose", ["own", "project", "variable"])
 def test_the_index_that_holds_here_is_named(cli, program, tmp_path, home, monkeypatch, kind, whose):
@@ -212,7 +207,6 @@ def test_a_hook_is_written_and_removed(cli, program, client):
 
 
 def test_a_hook_of_all_skills_is_one_that_the_command_takes(cli, program):
-    """The option means there what it means here."""
     (group,) = json.loads(cli("mcp-config", "gemini", "--hook", "--include-unvetted").stdout)[
         "hooks"
     ]["BeforeAgent"]

@@ -1,22 +1,15 @@
 """Tests of how commands take their options."""
 
 import inspect
-import shutil
-import subprocess
-import sys
-from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
-import skillsearch
 from skillsearch.cli import options
 from skillsearch.cli.app import app
 from skillsearch.cli.commands import COMMANDS
 from skillsearch.settings import config
-
-CHECKOUT = Path(skillsearch.__file__).parents[1]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -60,32 +53,3 @@ def test_only_the_options_that_were_used_override_settings(home, tmp_path):
     }
     assert (settings.index_dir, settings.threshold, settings.refresh) == (tmp_path, 0.0, False)
     assert (settings.n, settings.sources["threshold"]) == (5, "flag")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("mypy", path=Path(sys.executable).parent), reason="no mypy")
-def test_a_misspelt_option_does_not_pass_mypy(tmp_path):
-    text = (
-        "import click\n"
-        "from skillsearch.cli import options\n\n\n"
-        '@click.command("some")\n'
-        '@click.option("--samples", is_flag=True)\n'
-        "@options.threshold\n"
-        "def some_command(samples: bool) -> None:\n"
-        '    """Show some."""\n'
-        "    without_samples = not samples\n"
-        "    settings, flags = options.read_settings(), options.read_flags()\n"
-        "    click.echo((without_samples, settings.threshold, flags['index_dir']))\n"
-    )
-
-    wrong = text.replace("not samples", "not smaples")
-    wrong = wrong.replace("settings.threshold", "settings.treshold").replace("_dir']", "_dri']")
-    files = [tmp_path / "right.py", tmp_path / "wrong.py"]
-    for file, content in zip(files, (text, wrong), strict=True):
-        file.write_text(content)
-    command = [sys.executable, "-m", "mypy", "--config-file", "pyproject.toml", *map(str, files)]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False)
-    *errors, summary = done.stdout.splitlines()
-    assert "Found 3 errors in 1 file (checked 2 source files)" in summary, done
-    for word in ("smaples", "treshold", "index_dri"):
-        assert any("wrong.py" in line and word in line for line in errors)

@@ -4,7 +4,6 @@ from skillsearch.cli import output
 
 
 def test_a_long_run_without_a_terminal_says_how_far_it_is(capsys, monkeypatch):
-    """A line now and then, and none in a short run."""
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with output.progress_bars() as tell:
         tell("embed", 1, 3_000)

@@ -263,7 +263,6 @@ def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.slow
 def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
-    """JSON stays JSON, and text that cannot be shown is written as escapes."""
     make_skill(tmp_path / "r", "주간-보고", "주간 보고 café 👍")
     cli("index", tmp_path / "r", "--index-dir", tmp_path / "i", "--model", "hashing")
     env = {
@@ -281,7 +280,6 @@ def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, 
 def test_a_terminal_gets_a_table_with_colours_unless_no_color(
     on_terminal, environment, indexed, index_dir, tmp_path, no_color
 ):
-    """NO_COLOR takes the colours away and nothing else."""
     env = {**environment, "TERM": "xterm-256color", "COLUMNS": "80", "NO_COLOR": no_color}
     args = ["query", "brew filter coffee", "-n", "1", "--index-dir", index_dir]
     code, sent = on_terminal(*args, env=env, cwd=tmp_path)

@@ -197,16 +197,6 @@ def test_the_packaged_model_understands_other_words(cli, drinks):
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
-def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
-    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
-    make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
-    (drinks / "squeeze-lemons" / "SKILL.md").unlink()
-    result = indexed("query", "mix cocktails", "--json")
-    assert result.stderr == "index refreshed: 1 added, 1 changed, 1 removed\n"
-    assert names(json.loads(result.stdout))[0] == "mix-cocktails"
-    assert indexed("query", "mix cocktails", "--json").stderr == ""
-
-
 def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     result = indexed("query", "mix cocktails", "--json", "--no-refresh")
@@ -241,7 +231,6 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_was(
 def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
     cli, home, tmp_path, monkeypatch, source, command
 ):
-    """The command that is told makes it just there."""
     place, why = tmp_path / "work" / "there", ""
     files = {"project": tmp_path / "work" / "skillsearch.toml"}
     files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
@@ -314,7 +303,6 @@ def damage(index_dir):
 
 
 def test_a_damaged_index_is_built_anew_and_told(indexed, index_dir):
-    """A flipped bit costs a moment and no answer."""
     damage(index_dir)
     result = indexed("query", "brew filter coffee", "--json")
     assert "cannot be used any more; building it anew" in result.stderr

@@ -217,7 +217,6 @@ def test_the_daemon_gives_the_same_answer(cli, work, serve, monkeypatch):
 
 
 def test_a_host_gets_the_same_options(cli, work):
-    """`mcp-config` hands them on to the server, each with its value."""
     args = "--include a* --include b* --tag x --root theirs --profile p".split()
     settle(work / "skillsearch.toml", "index_dir = 'i'\n[profiles.p]\nn = 3\n")
     server = json.loads(cli("mcp-config", "claude-code", *args).stdout)["mcpServers"]["skillsearch"]

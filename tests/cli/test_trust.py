@@ -113,12 +113,6 @@ def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):
     assert message in result.stderr
 
 
-def test_a_server_over_an_index_takes_no_trust(here, cli):
-    result = cli("mcp", "--trust", "vetted")
-    assert result.exit_code == 2
-    assert "skillsearch index --trust ROOT=vetted" in result.stderr
-
-
 def test_hits_show_where_they_come_from(both, cli, pack):
     hits = json.loads(cli("query", QUERY, "--json").stdout)["hits"]
     assert [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits] == [

@@ -93,7 +93,6 @@ def test_what_does_not_go_together_is_refused(used):
 
 @pytest.mark.parametrize(("said", "choice"), [("y\ny\n", "hashes"), ("y\n\n", "off")])
 def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said, choice):
-    """By default nothing is kept, and the rest of the settings stays as it is."""
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     make_skill(home / ".agents" / "skills", "tea-timer")
     user_file().parent.mkdir(parents=True)

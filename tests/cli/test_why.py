@@ -61,7 +61,6 @@ def test_the_json_says_the_same_as_the_lines(indexed):
 
 
 def test_figures_are_those_of_query(indexed):
-    """By the same options: threshold, number, reader and what is selected."""
     more = ("--threshold", "0", "-n", "3")
     standing = json.loads(indexed("why", "steep-tea", "coffee or tea", *more, "--json").stdout)
     hits = json.loads(indexed("query", "coffee or tea", *more, "--json").stdout)["hits"]
@@ -94,7 +93,6 @@ def test_a_terminal_gets_a_table(indexed, terminal):
 
 
 def test_hostile_names_and_requests_are_shown_cleaned(cli, make_skill, tmp_path, index_dir):
-    """Of skills, of the request, and of a name that nobody has."""
     hostile = "tea\u202e\x1b[31m"
     path = make_skill(tmp_path / "skills", "a", hostile)
     path.write_text(f'---\nname: "tea\\u202E\\e[31m"\ndescription: Steep {hostile}\n---\n', "utf-8")

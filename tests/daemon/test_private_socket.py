@@ -102,7 +102,6 @@ def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
 
 
 def test_of_two_daemons_one_listens(folder):
-    """The second leaves its socket alone; that of a killed one is replaced."""
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
     with listener, socket.socket(socket.AF_UNIX) as connection:

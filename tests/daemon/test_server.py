@@ -25,13 +25,6 @@ def error_in(response):
     return json.loads(response)["error"]
 
 
-def test_a_question_gets_its_answer(serve, names):
-    serve()
-    assert names() == ["brew-coffee"]
-    assert names(query="steep green tea")[0] == "steep-tea"
-    assert client.ask("status", seconds=120)["answered"] == 2
-
-
 MALFORMED = [b"", b"nonsense", b"[]", b"\x00" * 99, b"[" * 99_999, b'{"protocol": 9}']
 NO_METHODS = [
     {"method": "run", "arguments": {}},
@@ -63,7 +56,6 @@ def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime
 
 
 def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
-    """Ten that say nothing; another is served while they are connected."""
     serve(read_seconds=PATIENCE)
     names()
     silent = [socket.socket(socket.AF_UNIX) for _ in range(10)]

@@ -224,7 +224,6 @@ def test_without_a_transcript_it_counts_for_an_hour(home):
 
 
 def test_that_others_fit_is_said_once_too(hook, cli, drinks, index_dir, transcript, monkeypatch):
-    """The note on skills that nobody vouched for is the same each time."""
     cli("index", drinks, "--index-dir", index_dir, "--trust", f"{drinks}=project")
     first = hook(claude_event("brew filter coffee", transcript))
     assert first

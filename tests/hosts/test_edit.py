@@ -196,7 +196,6 @@ def test_toml_comes_and_goes(entry, before):
 
 @given(before=yaml_files())
 def test_yaml_comes_and_goes(before):
-    """Whatever looks like our key in a text or a comment; the last line may get its end."""
     entry = SERVERS["goose"]
     _, removed = check_round_trip(entry, before)
     if is_full(entry, read(entry, before)):

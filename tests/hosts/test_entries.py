@@ -49,7 +49,6 @@ def command_of(client, text):
 
 @pytest.mark.parametrize("client", HOSTS)
 def test_any_character_of_a_path_comes_through(client):
-    """Blanks, quotes, backslashes, control characters, other scripts, what looks like syntax."""
     for command in (COMMAND, [f"/bin/{HOSTILE[0]}", *HOSTILE]):
         assert command_of(client, server_entry(client, command).text) == command
 

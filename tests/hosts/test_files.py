@@ -262,7 +262,6 @@ def test_the_diff_shows_what_changes_and_hides_nothing(config):
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
 def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(config):
-    """Whole, and the next run does what is left to do and leaves nothing behind."""
     for step in range(1, 60):
         for path in config.parent.iterdir():
             path.unlink()

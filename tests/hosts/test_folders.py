@@ -299,7 +299,6 @@ def test_no_path_in_a_registry_can_do_harm(tmp_path_factory, path, name):
 
 @pytest.mark.parametrize("kind", ["fifo", "folder", "huge", "binary", "nested"])
 def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
-    """It is not waited for, and no more of it is read than settings can have."""
     path = home / ".claude" / "settings.json"
     path.parent.mkdir(parents=True)
     if kind == "fifo":

@@ -164,7 +164,6 @@ def test_a_kill_at_any_step_loses_nothing(
 
 
 def test_a_skill_goes_and_comes_back_as_it_was(home, make_skill):
-    """Two of one name have folders of their own."""
     first = make(home, make_skill)
     before = contents(first)
     with open_journal() as journal:
@@ -219,7 +218,6 @@ def no_root(monkeypatch):
 
 
 def test_another_disk_is_copied_to_and_compared(home, make_skill, other_disk, monkeypatch):
-    """A copy that is not equal is not taken."""
     folder = make(home, make_skill)
     before = contents(folder)
     with open_journal() as journal:
@@ -253,7 +251,6 @@ def test_read_only_folders_go_to_another_disk_and_back(home, make_skill, other_d
 def test_what_cannot_be_moved_is_named_and_all_stays(
     home, make_skill, other_disk, no_root, fault, monkeypatch
 ):
-    """Whatever ends a move, the next one is not hindered."""
     folder = make(home, make_skill)
     path = folder / "scripts" / "fault"
     if fault == "pipe":
@@ -319,7 +316,6 @@ def test_what_a_move_leaves_for_good_hinders_no_command(
 
 
 def test_a_move_that_cannot_be_finished_hinders_no_other(home, make_skill, monkeypatch, caplog):
-    """It is told, and finished as soon as that can be."""
     folder = make(home, make_skill)
     with open_journal() as journal:
         move = move_away(journal, folder, "tea")
@@ -495,7 +491,6 @@ def test_skills_of_projects_and_plugins_stay(cli, tea, make_skill, tmp_path, mon
 
 @pytest.mark.parametrize("host", ["claude-code", "opencode"])
 def test_a_host_s_own_switch_is_written_and_taken_out(cli, tea, host):
-    """Every other byte of its file stays, and the skill where it is."""
     file = host_file(host, hook="hook" in HOSTS[host])
     file.parent.mkdir(parents=True, exist_ok=True)
     text = '{\n  // mine\n  "theme": "dark"\n}\n'
@@ -542,7 +537,6 @@ def test_what_a_host_was_told_before_is_told_again(cli, tea):
 def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_away(
     cli, tea, monkeypatch
 ):
-    """All skills of a call are switched off at once."""
     words = ("library", "move", "tea", "coffee", "--switch", "claude-code")
     asked = cli(*words)
     assert (asked.exit_code, asked.stderr.count('": "off"')) == (1, 2)

@@ -44,7 +44,6 @@ runs = { type = "command", command = "{line}", timeout = 10 }
 
 
 def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
-    """A copy of the package with one more row knows the host in every command."""
     with (package_copy / "hosts" / "hosts.toml").open("a", encoding="utf-8") as table:
         table.write(ROW)
     home, programs = tmp_path / "home", tmp_path / "bin"

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import time
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -499,30 +498,14 @@ def test_a_skill_of_a_root_that_is_gone_is_said_to_wait_for_it(disk, clock):
     assert "Use a stone" in library.load("sharpen-knife").skill.body
 
 
-class Later:
-    """An executor that does what it was given when it is told to."""
-
-    def __init__(self):
-        self.waiting = []
-
-    def submit(self, function, *args):
-        self.waiting.append((Future(), function, args))
-        return self.waiting[-1][0]
-
-    def work(self):
-        for future, function, args in self.waiting:
-            future.set_result(function(*args))
-        self.waiting.clear()
-
-
 def write_many(disk):
     """Write one more skill than are indexed at once."""
     for number in range(MAX_REFRESHED_FILES + 1):
         disk.write(disk.drinks, f"mix-{number}", f"Mix cocktail number {number}.", "Shake")
 
 
-def test_much_is_indexed_by_the_executor_and_told_once(disk, clock):
-    later = Later()
+def test_much_is_indexed_by_the_executor_and_told_once(disk, clock, make_later):
+    later = make_later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
     write_many(disk)
     for note in ("much has changed (33 added, 0 changed, 0 removed) and is being indexed", ""):
@@ -537,9 +520,9 @@ def test_much_is_indexed_by_the_executor_and_told_once(disk, clock):
     assert (library.is_indexing, library.take_note()) == (False, "")
 
 
-def test_little_is_indexed_at_once_although_there_is_an_executor(disk, clock):
+def test_little_is_indexed_at_once_although_there_is_an_executor(disk, clock, make_later):
     for kind in ("open", "roots"):
-        later = Later()
+        later = make_later()
         if kind == "open":
             library = SkillLibrary.open(disk.index_dir, executor=later)
         else:
@@ -567,9 +550,9 @@ def test_without_an_executor_the_message_says_what_to_run(disk, clock):
     assert len(freshness.index) == 5 + 33
 
 
-def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch):
+def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch, make_later):
     monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
-    later = Later()
+    later = make_later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
     library.search("tea")
     later.work()
@@ -597,11 +580,11 @@ def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch,
     assert timer.is_due(0)
 
 
-def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeypatch):
+def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeypatch, make_later):
     """Where a root of a large index is gone, each look compares everything."""
     monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
     monkeypatch.setattr(opening, "thread_time", iter(range(0, 1000, 5)).__next__)
-    later = Later()
+    later = make_later()
     freshness = Freshness(SkillIndex.open(disk.index_dir), later)
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
     disk.tools.rename(disk.tools.with_name("away"))
@@ -804,10 +787,12 @@ def test_a_new_root_has_its_metadata_embedded_first_and_the_rest_by_the_next_run
 
 
 @pytest.mark.parametrize("how", ["question", "executor", "delta"])
-def test_what_waits_is_embedded_by_the_next_question_or_the_executor(disk, garden, clock, how):
+def test_what_waits_is_embedded_by_the_next_question_or_the_executor(
+    disk, garden, clock, how, make_later
+):
     limits = SegmentLimits(least_documents=1 if how == "delta" else 1_000)
     index, _ = take_up(disk, garden, limits=limits)
-    later = Later()
+    later = make_later()
     freshness = Freshness(index, later if how == "executor" else None)
     assert freshness.look() == ""
     if how == "executor":

@@ -2,7 +2,7 @@
 
 import errno
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
@@ -18,28 +18,9 @@ from skillsearch.types.indexing import IndexProgress
 SECONDS = 120
 
 
-class Later:
-    """An executor that does what it was given when it is told to."""
-
-    def __init__(self):
-        self.given = []
-
-    def submit(self, function, *args):
-        future = Future()
-        self.given.append((future, function, args))
-        return future
-
-    def work(self):
-        future, function, args = self.given.pop(0)
-        try:
-            future.set_result(function(*args))
-        except Exception as exc:  # noqa: BLE001 - as executors do
-            future.set_exception(exc)
-
-
 @pytest.fixture
-def later():
-    return Later()
+def later(make_later):
+    return make_later()
 
 
 @pytest.fixture
@@ -56,7 +37,7 @@ def test_a_search_before_the_first_index_raises(library, later):
     for _ in range(2):
         with pytest.raises(IndexingError, match="being read; search again"):
             library.search("tea")
-    assert len(later.given) == 1
+    assert len(later.waiting) == 1
     assert library.is_indexing
     assert library.get("steep-tea").name == "steep-tea"
 
@@ -80,7 +61,6 @@ def make_slowly(drinks, index_dir):
 
 
 def test_how_far_it_is_can_be_told(make_slowly, wait_for):
-    """By the files that are read, the texts that are embedded and the pace of that."""
     state = []
     with ThreadPoolExecutor(1) as executor:
         indexer = Indexer(executor)
@@ -149,35 +129,21 @@ def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_fo
     assert indexer.index_of(state, make_slowly, count_words).search("tea", threshold=0.0).hits
 
 
-def test_after_a_change_the_old_index_is_searched_until_the_new_one_is_made(
-    library, later, drinks, make_skill
-):
-    with pytest.raises(IndexingError):
-        library.search("tea")
-    later.work()
-    make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
-    assert library.refresh().added == ("drinks:boil-eggs",)
-    assert best(library, "boil eggs") != "boil-eggs"
-    assert library.is_indexing
-    later.work()
-    assert best(library, "boil eggs") == "boil-eggs"
-
-
 def test_a_change_while_an_index_is_made_is_indexed_next(library, later, drinks, make_skill):
-    """The one that was made is searched meanwhile."""
     with pytest.raises(IndexingError):
         library.search("tea")
     later.work()
     for name in ("boil-eggs", "poach-eggs"):
         make_skill(drinks, name, f"{name}: eggs, done right.")
-        library.refresh()
-        library.search("tea")
-    assert len(later.given) == 1
+        assert library.refresh().added == (f"drinks:{name}",)
+        assert library.search("tea", threshold=0.0)
+        assert library.is_indexing
+    assert len(later.waiting) == 1
     later.work()
     library.search("tea")
     later.work()
     assert {hit.name for hit in library.search("eggs done right", 2)} == {"boil-eggs", "poach-eggs"}
-    assert later.given == []
+    assert later.waiting == []
 
 
 def test_what_goes_wrong_is_raised_once_and_tried_again(drinks, tmp_path, later):
@@ -206,7 +172,7 @@ def test_a_saved_index_is_renewed_beside_its_library(drinks, index_dir, later, m
     later.work()
     assert "drinks:boil-eggs" in library.refresh().added
     assert best(library, "boil eggs") == "boil-eggs"
-    assert later.given == []
+    assert later.waiting == []
     assert len(library.refresh()) == 0
 
 

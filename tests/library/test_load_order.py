@@ -40,7 +40,6 @@ def test_what_a_skill_needs_comes_first():
 
 
 def test_skills_that_need_nothing_stay_in_the_order_asked_for():
-    """Whatever their names; one that is asked for twice is loaded once."""
     graph = {"b": [], "a": [], "c": ["a"]}
     assert names(order_of(graph, "c", "b", "a", "b")) == ["a", "c", "b"]
 
@@ -101,7 +100,6 @@ def has_cycle(graph, nodes):
 
 @given(GRAPHS, WANTED)
 def test_what_is_loaded_is_what_can_be_reached(graph, wanted):
-    """Each skill once, with or without cycles; all that is named and not there is missing."""
     found = order_of(graph, *wanted)
     expected = reachable(graph, wanted)
     assert sorted(names(found)) == sorted(expected)
@@ -121,7 +119,6 @@ def test_every_skill_comes_after_what_it_needs_unless_that_needs_it_too(graph, w
 
 @given(GRAPHS, WANTED)
 def test_cycles_are_found_where_there_are_any(graph, wanted):
-    """Each is one, and without the requirements that close them no cycle is left."""
     found = order_of(graph, *wanted)
     nodes = reachable(graph, wanted)
     assert bool(found.cycles) is has_cycle(graph, nodes)

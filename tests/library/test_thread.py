@@ -29,7 +29,6 @@ def thread(make_thread):
 
 
 def test_calls_are_done_one_after_the_other(thread):
-    """In the order in which they come, all in one thread."""
     done = []
 
     async def run():

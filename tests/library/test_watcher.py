@@ -115,7 +115,6 @@ def test_any_spelling_of_the_file_counts(start, root):
 
 
 def test_other_files_do_not_count(start, root, make_skill):
-    """Neither when they come, nor when they change, nor when they go."""
     watched = start(root)
     notes = root / "steep-tea" / "notes.txt"
     notes.write_text("a")
@@ -179,7 +178,6 @@ def test_a_burst_is_told_once(start, root, make_skill):
 
 
 def test_a_root_that_vanishes_and_returns_is_watched_again(start, root, make_skill):
-    """Its going and its coming are told, and what happens in the new one."""
     watched = start(root)
     shutil.rmtree(root)
     watched.wait(2)
@@ -221,7 +219,6 @@ def test_a_missing_root_is_waited_for(start, tmp_path, make_skill):
 
 
 def test_a_missing_root_does_not_hide_the_others(start, root, tmp_path, make_skill):
-    """A file in its place is none either."""
     (tmp_path / "file").write_text("x")
     watched = start(tmp_path / "none", root, tmp_path / "file")
     make_skill(root, "brew-coffee")

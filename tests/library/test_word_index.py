@@ -100,7 +100,6 @@ def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_sk
 
 
 def test_a_skill_that_another_shadows_counts_for_nothing(tmp_path, make_skill):
-    """Neither as a hit, nor in the weight of a word."""
     for name, about in (("steep-tea", "Steep green tea."), ("brew", "Brew coffee.")):
         make_skill(tmp_path / "first", name, about)
     alone = words_of(tmp_path / "first").answer(["steep green tea"], SearchOptions(5, 0.0))[0]

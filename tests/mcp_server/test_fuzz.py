@@ -20,14 +20,10 @@ def is_alive(host):
 
 
 @pytest.fixture(scope="module")
-def host(tmp_path_factory, launch, open_wire, module_variables):
+def host(tmp_path_factory, launch, open_wire, module_variables, write_skill):
     """Start one server that all tests of this file use: it has to live through them all."""
     root = tmp_path_factory.mktemp("fuzz")
-    skill = root / "skills" / "steep-tea" / "SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text(
-        "---\nname: steep-tea\ndescription: Steep green tea at the right temperature.\n---\n# Tea\n"
-    )
+    write_skill(root / "skills", "steep-tea", "Steep green tea at the right temperature.")
     with launch(root, module_variables, root / "skills") as process:
         yield open_wire(process)
 

@@ -53,12 +53,10 @@ def post(url, body=HELLO, **headers):
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory, launch, module_variables):
+def url(tmp_path_factory, launch, module_variables, write_skill):
     """Start one server that all tests use that leave it as it is."""
     root = tmp_path_factory.mktemp("http")
-    skill = root / "skills" / "steep-tea" / "SKILL.md"
-    skill.parent.mkdir(parents=True)
-    skill.write_text("---\nname: steep-tea\ndescription: Steep green tea.\n---\nUse 80 C.\n")
+    write_skill(root / "skills", "steep-tea", "Steep green tea.", "Use 80 C.\n")
 
     def start(*args):
         return launch(root, module_variables, *args)

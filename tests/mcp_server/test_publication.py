@@ -69,12 +69,6 @@ def files_of(publisher):
     return {file.uri: file for manifest in manifests for file in manifest.resources}
 
 
-def test_the_skills_come_in_the_order_of_their_uris(publisher):
-    assert uris(publisher) == [f"{uri}/SKILL.md" for uri in PUBLISHED]
-    names = [manifest.frontmatter["name"] for manifest in publisher.page(None, 100)[0]]
-    assert names == ["pour-water", "warm-cup", "steep-tea", "inner"]
-
-
 def test_each_skill_that_is_left_out_has_its_reason(publisher, root):
     problems = publisher.problems()
     assert [(Path(p.path).parent.name, p.code, p.severity) for p in problems] == [

@@ -332,7 +332,6 @@ def test_a_bug_is_told_without_a_traceback(make_server, drinks, conforms, monkey
 
 
 def test_what_changes_on_disk_is_told(make_server, drinks, make_skill, conforms):
-    """A skill that came, and one that cannot be published any more."""
     with serving(make_server(drinks)) as url:
         assert request(url, "GET", "/agents")[0] == 200
         make_skill(drinks, "stir-cocoa", "Stir cocoa.")

@@ -6,7 +6,6 @@ import zipfile
 
 import pytest
 
-from skillsearch.errors import ConfigError
 from skillsearch.settings import config
 
 
@@ -120,13 +119,6 @@ def test_the_backend_needs_an_address(cli):
 def test_an_address_alone_changes_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_URI", "http://127.0.0.1:1")
     assert config.load_settings(tmp_path).backend == "local"
-
-
-@pytest.mark.parametrize("line", ['backend = "milvus"', 'uri = "http://evil.example:19530"'])
-def test_a_checkout_does_not_say_whom_queries_are_sent_to(tmp_path, line):
-    (tmp_path / "skillsearch.toml").write_text(f"{line}\n")
-    with pytest.raises(ConfigError, match="not for a project file to choose"):
-        config.load_settings(tmp_path)
 
 
 def test_doctor_shows_the_address_without_its_password(cli, monkeypatch):

@@ -31,7 +31,6 @@ def test_a_name_that_milvus_does_not_take_is_refused(name):
 
 
 def test_without_pymilvus_the_extra_is_named(monkeypatch):
-    """The message is the command that installs it."""
     for name in [name for name in sys.modules if name.split(".")[0] == "pymilvus"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "pymilvus", None)

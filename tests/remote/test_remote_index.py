@@ -51,7 +51,6 @@ def test_only_what_changed_is_embedded(build, root, make_skill):
 
 
 def test_a_stub_follows_its_other_files(build, root, make_skill):
-    """It is found by what they say, and sent again when they change."""
     make_skill(root, "kitchen", "Helps at home.", "See the guide.")
     guide = root / "kitchen" / "guide.md"
     guide.write_text("Boil quince marmalade. " * 200)
@@ -75,7 +74,6 @@ def test_a_skill_that_is_gone_from_disk_goes(build, root):
 
 
 def test_an_opened_index_sees_what_others_write(build, milvus, collection, root, make_skill):
-    """Every search looks at the version that holds."""
     build()
     with RemoteIndex.open(milvus, collection=collection) as reader:
         make_skill(root, "carve-spoons", "Carve spoons from green wood.")
@@ -108,7 +106,6 @@ def test_hidden_and_excluded_skills_are_left_out(shared):
 
 
 def test_copies_take_one_place(build, root, tmp_path):
-    """The hit names the paths of the others."""
     copy = tmp_path / "copy" / "brew-coffee" / "SKILL.md"
     copy.parent.mkdir(parents=True)
     copy.write_bytes((root / "brew-coffee" / "SKILL.md").read_bytes())

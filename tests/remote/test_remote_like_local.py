@@ -119,7 +119,6 @@ def test_a_hit_is_explained_alike(cooks):
     ],
 )
 def test_what_is_left_out_is_left_out_alike(cooks, options):
-    """The number of hits, hidden skills, and those that are named."""
     remote, local = cooks[True]
     for query in QUERIES:
         ours, theirs = (index.search(query, **options) for index in (remote, local))
@@ -166,7 +165,6 @@ def test_a_name_means_the_same_skill_or_the_same_error(crowded, name):
 
 
 def test_hostile_names_are_values_and_no_conditions(index_twice, tmp_path):
-    """Quotes, brackets and operators find the skill that is called so, and no other."""
     for number, name in enumerate(HOSTILE):
         write_skill(tmp_path / "odd" / f"skill-{number}", f"'{name}'", f"Number {number}.")
     remote, local = index_twice(tmp_path / "odd")
@@ -198,7 +196,6 @@ def test_any_query_is_answered_or_refused_alike(shared, query, system):
 @settings(max_examples=40, deadline=None)
 @given(st.text(max_size=30))
 def test_any_name_is_looked_up_without_a_failure(shared, name):
-    """A name means a skill, or raises the same error as a local index."""
     remote, local = shared
     ours, theirs = outcome(remote.find, name), outcome(local.find, name)
     assert type(ours) is type(theirs)

@@ -176,8 +176,6 @@ def test_readers_see_the_version_before_until_the_next_is_complete(
 def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
     build, milvus, collection, interrupted, root, make_skill
 ):
-    """Skills already sent are not embedded again."""
-
     def stop(stage, done, total):
         if done == total:
             raise KeyboardInterrupt
@@ -234,7 +232,6 @@ def restore(root, sources):
 
 @pytest.mark.slow
 def test_searches_during_updates_see_one_version(build, milvus, collection, root, make_skill):
-    """Two readers ask without a pause while five versions are written."""
     index, _ = build()
     texts = {number: f"# Water\n\nUse water of {number} degrees.\n" for number in range(5)}
     valid, wrong, asked = [answers(index)], [], [0]

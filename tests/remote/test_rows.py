@@ -50,7 +50,6 @@ def test_the_largest_skill_fits_a_field():
     ],
 )
 def test_what_was_not_packed_is_refused(pieces):
-    """Damaged, cut off, or growing without end."""
     with pytest.raises(CacheError):
         unpack(pieces)
 
@@ -75,7 +74,6 @@ def test_a_text_for_milvus_has_a_token_for_each_occurrence():
 
 
 def test_a_text_that_is_too_long_loses_repeats_first():
-    """Every term that fits once is there."""
     terms = [f"term{number}" for number in range(5_000)]
     counted = CountedTerms.of([], terms + ["often"] * 40_000)
     tokens = counted.text("full").split()
@@ -107,7 +105,6 @@ def test_tallies_add_up_what_comes_and_goes():
 
 
 def test_histograms_follow_changes_and_come_back():
-    """A term that no document has any more counts no more."""
     histograms = Histograms()
     histograms.change(np.array([[0, 0], [0, 0]]), np.array([[1, 2], [0, 2]]))
     histograms.change(np.array([[1, 2]]), np.array([[0, 3]]))

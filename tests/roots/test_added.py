@@ -54,7 +54,6 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
 
 
 def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
-    """The rest of the repository is not there."""
     files = {
         f"repo-1/{part}/{name}/SKILL.md": skill_md(name)
         for part, name in (("skills", "a"), ("skills", "b"), ("other", "c"))
@@ -253,7 +252,6 @@ def test_other_tools_words_lead_to_ours(cli, word, meant):
 
 @pytest.mark.parametrize("meant", [name for name, row in COMMANDS.items() if row.intents])
 def test_misspelt_words_of_other_tools_lead_to_ours_too(cli, meant):
-    """With a letter left out, doubled or swapped with the next, wherever that is no other word."""
     others = {word for row in COMMANDS.values() for word in row.intents.split()} | set(COMMANDS)
     for word in (word for word in COMMANDS[meant].intents.split() if len(word) > 6):
         for at in range(1, len(word) - 1):

@@ -143,7 +143,6 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize("name", KINDS[:2])
 def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name):
-    """The others are unpacked, and nothing is written anywhere else."""
     base = tmp_path / "base"
     base.mkdir()
     bad = dict.fromkeys(LEFT_OUT, b"x")
@@ -401,7 +400,6 @@ def test_a_damaged_header_is_not_taken_for_the_end(pack):
 @settings(max_examples=40)
 @given(data=st.data())
 def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
-    """Damage anywhere is refused without a traceback, and leaves nothing behind."""
     with tempfile.TemporaryDirectory() as base:
         path = Path(base, name)
         if name.endswith(".zip"):

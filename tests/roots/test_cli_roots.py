@@ -51,16 +51,6 @@ def no_network(monkeypatch):
     monkeypatch.setattr(socket, "create_connection", connect)
 
 
-def test_an_archive_named_by_skills_root_is_indexed_and_asked(
-    index, query, cli, pack, index_dir, monkeypatch
-):
-    monkeypatch.setenv("SKILLS_ROOT", str(pack("drinks.tar.gz", TEA)))
-    index()
-    assert query("hot green tea") == {"steep-tea"}
-    listed = cli("list", "--index-dir", index_dir, "--json").stdout
-    assert "drinks:drinks-main/steep-tea" in listed
-
-
 def test_a_new_archive_of_the_same_name_updates_the_index(index, query, pack):
     """It is the same root: what stayed is not embedded again."""
     index(pack("drinks.zip", TEA))
@@ -141,7 +131,6 @@ def test_a_root_that_cannot_be_had_is_one_line_and_exit_code_2(cli, index_dir, r
 
 
 def test_an_index_of_a_library_is_one_for_its_source(pack):
-    """Made twice it is brought up to date, not made beside."""
     archive = pack("drinks.zip", TEA)
     first = SkillIndex.from_roots(str(archive), model="hashing")
     pack("drinks.zip", {**TEA, **COFFEE})

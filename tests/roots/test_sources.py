@@ -74,7 +74,6 @@ def test_an_absolute_path_is_the_same_root_as_its_text(parts):
 
 
 def test_a_path_is_taken_from_the_working_folder_or_home(tmp_path, monkeypatch, home):
-    """A tilde before an unknown user stays as it is."""
     monkeypatch.chdir(tmp_path)
     assert source_of("a.zip") == str(tmp_path / "a.zip")
     assert source_of(Path("~/a.zip")) == str(home / "a.zip")

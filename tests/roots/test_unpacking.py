@@ -100,7 +100,6 @@ def test_whatever_the_names_nothing_is_written_elsewhere(names):
 
 
 def test_files_get_their_bytes_and_folders_are_made_on_the_way(unpack):
-    """A folder may be named before, after or never."""
     found = unpack(a_folder("a"), a_file("a/b/c.md", b"1"), a_folder("a/b"), a_file("d", b"2"))
     files = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
     assert files == {"a/b/c.md": b"1", "d": b"2"}

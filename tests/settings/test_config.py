@@ -173,7 +173,6 @@ def test_a_switch_is_read_from_words(project, monkeypatch, text, value):
     ("key", "hint"), [("treshold", r"did you mean threshold\?"), ("xyz", "known are: .*threshold")]
 )
 def test_an_unknown_setting_is_named_with_the_nearest_or_all(project, key, hint):
-    """A flag in Python too."""
     with pytest.raises(ConfigError, match=f"flag: unknown setting '{key}'; {hint}"):
         load_settings(**{key: "hashing"})
     project(f"{key} = 0.3\n")
@@ -260,7 +259,11 @@ def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expecte
         ("trust", '["vetted"]'),
         ("allowed_commands", '["curl"]'),
         ("denied_commands", '["curl"]'),
+        ("backend", '"milvus"'),
+        ("uri", '"http://evil.example:19530"'),
         ("collection", '"theirs"'),
+        ("usage", '"text"'),
+        ("hook_mode", '"shadow"'),
         ("reader", '"st:some/model"'),
     ],
 )
@@ -269,11 +272,6 @@ def test_what_a_project_file_may_not_choose_is_refused(project, key, value):
     project(f"{key} = {value}\n")
     with pytest.raises(ConfigError, match=f"{key} .*not for a project file to choose"):
         load_settings()
-
-
-def test_a_project_file_may_turn_the_reader_off(project):
-    project('reader = "off"')
-    assert load_settings().reader == "off"
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu", "cuda", "cuda:1", "mps"])

@@ -67,7 +67,6 @@ def test_an_option_of_no_use_is_told(objects, option, value):
 
 
 def test_many_are_not_given_as_one_text(objects):
-    """And a misspelt option is an error of the method."""
     with pytest.raises(SkillSearchError, match="queries is 'tea'; give Sequence"):
         objects[0].search_many("tea")
     with pytest.raises(SkillSearchError, match="names is 'tea'; give Iterable"):
@@ -102,6 +101,9 @@ def test_nothing_public_shows_where_it_lies_in_memory(objects):
 MISSPELT = """
 from dataclasses import replace
 
+import click
+
+from skillsearch.cli import options as of_commands
 from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
 from skillsearch.agents.toolsets.context import SkillsLoader
 from skillsearch.settings.config import Settings, load_only, load_settings
@@ -124,6 +126,17 @@ def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> N
     load_settings(langauges="all")
     load_only("langauges")
     IndexOptions(verfiy=True)
+
+
+@click.command("some")
+@click.option("--samples", is_flag=True)
+@of_commands.threshold
+def some_command(samples: bool) -> None:
+    settings, flags = of_commands.read_settings(), of_commands.read_flags()
+    click.echo((not samples, settings.threshold, flags["index_dir"]))
+    click.echo(not smaples)
+    click.echo(settings.tresholt)
+    click.echo(flags["index_dri"])
 """
 
 
@@ -137,5 +150,5 @@ def test_a_misspelt_option_does_not_pass_mypy_in_any_layer(tmp_path):
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     lines = enumerate(MISSPELT.splitlines(), start=1)
-    misspelt = re.compile("tresholt|langauges|verfiy")
+    misspelt = re.compile("tresholt|langauges|verfiy|smaples|index_dri")
     assert wrong == {number for number, line in lines if misspelt.search(line)}

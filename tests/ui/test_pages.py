@@ -29,7 +29,6 @@ PAPER = 718  # pixels of A4 within its margins
 
 @pytest.mark.parametrize("name", PATHS)
 def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name):
-    """Axe-core finds nothing, and nothing has to be scrolled sideways."""
     for width, scheme in ((NARROW, "light"), (WIDE, "dark")):
         page = visit(width, scheme).go(PATHS[name])
         if name == "map":
@@ -41,7 +40,6 @@ def test_a_page_has_no_violation_in_any_width_and_scheme(visit, violations, name
 
 @pytest.mark.parametrize("name", ["skill", "families", "hosts", "health", "audit", "huge"])
 def test_on_a_phone_each_row_of_a_table_is_a_card(visit, name):
-    """Every value stands beside the head of its column, and nothing is cut or scrolled."""
     page = visit(NARROW).go(PATHS[name])
     page.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)")
     assert page.locator("table").count() > 0
@@ -66,7 +64,6 @@ def test_on_a_phone_each_row_of_a_table_is_a_card(visit, name):
 
 @pytest.mark.parametrize("name", ["skill", "families", "hosts", "health", "audit", "huge"])
 def test_on_paper_and_on_a_tablet_nothing_is_cut(visit, name):
-    """Tables have all their columns; paper cannot be scrolled, and is white in any scheme."""
     hidden = (
         "[...document.querySelectorAll('.scroll')]"
         ".map(one => [one.scrollWidth - one.clientWidth, one.scrollHeight - one.clientHeight])"
@@ -106,7 +103,6 @@ def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):
 
 
 def test_a_part_that_was_opened_stays_open_while_typing(visit):
-    """An answer that replaces another keeps what the user looks at."""
     page = visit().go("?q=squash+commits")
     page.locator("summary").first.click()
     page.locator("#q").focus()

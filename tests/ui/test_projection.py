@@ -64,7 +64,6 @@ def test_of_a_few_skills_those_that_are_alike_lie_together(count, size):
 
 
 def test_equal_vectors_give_equal_points_every_time():
-    """The seed is fixed, and copies neither fall together nor break anything."""
     vectors = np.repeat(clusters(5, 4), 9, axis=0)
     first, second = laid_out(vectors), laid_out(vectors.copy())
     assert np.array_equal(first.xy, second.xy)

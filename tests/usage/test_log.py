@@ -121,7 +121,6 @@ def test_a_skill_that_is_loaded_again_counts_once_for_a_request(log, origin, ans
 
 @pytest.mark.slow
 def test_two_processes_lose_and_tear_nothing(log):
-    """They append 500 events each, at the same time."""
     running = [
         subprocess.Popen([sys.executable, "-c", WRITER, log.folder, name]) for name in ("a", "b")
     ]

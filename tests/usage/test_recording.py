@@ -2,7 +2,6 @@
 
 import json
 import os
-from pathlib import Path
 
 import pytest
 
@@ -132,7 +131,6 @@ def test_a_face_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_d
 def test_nothing_is_written_unless_usage_is_on(
     on, cli, overview, home, monkeypatch, ask_daemon, face
 ):
-    """Not even an empty folder, in any folder of the user."""
     monkeypatch.delenv("SKILLSEARCH_USAGE")
     before = {path for path in home.rglob("*") if "cache" not in path.parts}
     face(cli, overview, ask_daemon)
@@ -140,14 +138,7 @@ def test_nothing_is_written_unless_usage_is_on(
     assert not data_dir().exists()
 
 
-def test_the_words_are_kept_if_the_user_says_so(on, cli, events, monkeypatch):
-    monkeypatch.setenv("SKILLSEARCH_USAGE", "text")
-    cli("query", REQUEST)
-    assert [event.text for event in events()] == [REQUEST]
-
-
 def test_without_words_no_four_of_them_are_in_any_file(on, cli, overview):
-    """Of the whole data folder, after every command that could keep some."""
     request = "please steep my green tea at the right temperature today"
     words = request.split()
     cli("query", request)
@@ -159,13 +150,6 @@ def test_without_words_no_four_of_them_are_in_any_file(on, cli, overview):
     assert len(files) == 3
     grams = {" ".join(words[at : at + 4]).encode() for at in range(len(words) - 3)}
     assert [path for path in files if any(gram in path.read_bytes() for gram in grams)] == []
-
-
-def test_a_project_file_cannot_turn_it_on(cli, on, monkeypatch):
-    monkeypatch.delenv("SKILLSEARCH_USAGE")
-    Path("skillsearch.toml").write_text('usage = "text"\n', "utf-8")
-    assert "usage is not for a project file" in cli("query", REQUEST).stderr
-    assert not data_dir().exists()
 
 
 def test_a_log_that_cannot_be_written_fails_no_answer(on, cli, overview):

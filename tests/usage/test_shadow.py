@@ -1,7 +1,6 @@
 """Tests of the hook in the shadow (`hook_mode`): it decides and keeps that, and offers nothing."""
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -41,8 +40,3 @@ def test_the_hook_offers_nothing_in_the_shadow(ask, monkeypatch, way):
     (event,) = UsageLog.own().events()
     assert (event.face, event.is_shadow) == ("hook", True)
     assert event.offered[0].skill == "drinks:steep-tea"
-
-
-def test_a_project_file_cannot_hide_what_the_hook_offers(ask, cli):
-    Path("skillsearch.toml").write_text('hook_mode = "shadow"\n', "utf-8")
-    assert "hook_mode is not for a project file" in cli("query", "steep green tea").stderr
