@@ -61,6 +61,10 @@ def call(drinks, open_library):
     return call
 
 
+def test_every_tool_only_reads():
+    assert all(tool.read_only for tool in library_tools(SkillLibrary.from_roots([])))
+
+
 def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
     best, second, *others = library.search(QUERY, threshold=0.0)
     rest = list(map(row_of, (second, *others)))

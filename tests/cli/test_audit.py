@@ -65,3 +65,9 @@ def test_nothing_hidden_is_printed(cli, drinks, make_skill):
         assert "send" in said
         assert "\x1b" not in said
         assert "\\u001b" not in said
+
+
+def test_audit_without_findings_says_so(indexed):
+    result = indexed("audit")
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == "skills checked: 3; errors: 0, warnings: 0, notes: 0\n"

@@ -105,6 +105,26 @@ def test_skills_that_nobody_vouches_for_are_offered_only_if_asked_for(cli, drink
     assert len(json.loads(result.stdout)["skills"]) == 3
 
 
+def test_what_it_did_not_write_is_left_alone(indexed, tmp_path):
+    site = tmp_path / "site"
+    (site / KNOWN).mkdir(parents=True)
+    (site / KNOWN / "ard.json").write_text("mine")
+    result = indexed("catalog", site, "--url", URL)
+    assert result.exit_code == 2
+    assert "Move them away, or name another folder" in result.stderr.replace("\n", " ")
+    assert [path.name for path in (site / KNOWN).iterdir()] == ["ard.json"]
+
+
+@pytest.mark.parametrize(
+    "url", ["skills.example.org", "ftp://x.org", "https://x.org?a", "https://"]
+)
+def test_an_unusable_url_is_wrong_usage(indexed, tmp_path, url):
+    result = indexed("catalog", tmp_path / "site", "--url", url)
+    assert result.exit_code == 2
+    assert "https://" in result.stderr or "http are supported" in result.stderr
+    assert not (tmp_path / "site").exists()
+
+
 def test_two_skills_of_one_name_are_told_apart_by_the_user(cli, make_skill, tmp_path):
     """Both may be found, but a website has one place for a name."""
     for number, about in enumerate(("Steep green tea in a pot.", "Pour cold beer from a keg.")):

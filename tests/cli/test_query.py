@@ -197,6 +197,16 @@ def test_the_packaged_model_understands_other_words(cli, drinks):
     assert names(json.loads(result.stdout))[0] == "brew-coffee"
 
 
+def test_a_changed_folder_is_refreshed_first_and_told(ask, indexed, drinks, make_skill):
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    make_skill(drinks, "steep-tea", "Steep black tea for four minutes.")
+    (drinks / "squeeze-lemons" / "SKILL.md").unlink()
+    result = indexed("query", "mix cocktails", "--json")
+    assert result.stderr == "index refreshed: 1 added, 1 changed, 1 removed\n"
+    assert names(json.loads(result.stdout))[0] == "mix-cocktails"
+    assert indexed("query", "mix cocktails", "--json").stderr == ""
+
+
 def test_refreshing_can_be_turned_off(indexed, drinks, make_skill):
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     result = indexed("query", "mix cocktails", "--json", "--no-refresh")

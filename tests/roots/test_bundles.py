@@ -77,6 +77,12 @@ def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
     assert inode(place) == before
 
 
+def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack):
+    place = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
+    assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == place
+    assert contents(place) == {"b": b"3", "c": b"4"}
+
+
 def test_an_archive_written_twice_in_a_moment_is_seen(pack):
     """A young file's time is not trusted: here size, time and inode are those of before."""
     archive = pack("drinks.tar", {"a": b"1"})

@@ -395,7 +395,7 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
         manager.search("")
 
 
-def test_the_tool_is_that_of_the_document(manager):
+def test_the_tool_is_that_of_the_document(manager, variables):
     made = LoadSkillChunkTool(manager)
     (tool,) = made.toolset().tools()
     assert made.name == tool.name == "load_skill_chunk"
@@ -409,7 +409,9 @@ def test_the_tool_is_that_of_the_document(manager):
     assert schema["required"] == ["skill_name", "chunk_id"]
     call = {"skill_name": "data-analyzer", "chunk_id": "charts"}
     assert made.execute(call) == "Bars before pies."
+    assert "charts" not in variables["skill_docs"]
     assert made.execute(call | {"chunk_id": "none"}).startswith("The skill 'data-analyzer' has no")
+    assert made.execute(call | {"skill_name": "x"}).startswith("No skill is named 'x'. ")
 
 
 @pytest.mark.parametrize(
