@@ -404,7 +404,12 @@ def changed_globals(tree):
     return changed
 
 
-PASSING_ON = {"records.method", "signatures.taking", "signatures.checked", "cli.app.main"}
+PASSING_ON = {
+    "lazy.records.method",
+    "types.signatures.taking",
+    "types.signatures.checked",
+    "cli.app.main",
+}
 PASSING_ON |= {"agents.integrations.langchain.answer"}
 """Functions that stand for another one, by whose own signature their arguments are checked."""
 

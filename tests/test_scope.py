@@ -19,7 +19,6 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.client import search_question
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
-from skillsearch.index import opening
 from skillsearch.index.freshness import Freshness
 from skillsearch.index.request import IndexRequest
 from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
@@ -30,6 +29,7 @@ from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
 from skillsearch.types.skills import Root
 
+FRESHNESS = "skillsearch.index.freshness"
 SKILLS = {
     "user": ("fill-form", "Fill in PDF forms and save them. Use for forms."),
     "blog": ("publish-post", "Publish a blog post to the site. Use when a post is ready."),
@@ -313,7 +313,7 @@ def test_a_server_makes_the_first_index_of_its_user(world, served):
 def test_a_folder_of_more_skills_than_a_question_waits_for_says_how(
     indexed, cli, home, make_skill, monkeypatch
 ):
-    monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
+    monkeypatch.setattr(f"{FRESHNESS}.MAX_FOUND_SKILLS", 1)
     large = home / ".codex" / "skills"
     for number in range(2):
         make_skill(large, f"more-{number}", "One of two skills.")
@@ -332,7 +332,7 @@ def test_a_folder_of_more_skills_than_a_question_waits_for_says_how(
 def test_what_stays_open_indexes_a_large_folder_in_the_background(
     indexed, home, make_skill, monkeypatch
 ):
-    monkeypatch.setattr(opening, "MAX_FOUND_SKILLS", 1)
+    monkeypatch.setattr(f"{FRESHNESS}.MAX_FOUND_SKILLS", 1)
     for number in range(2):
         make_skill(home / ".codex" / "skills", f"more-{number}", "One of two skills.")
     with ThreadPoolExecutor(1) as executor:

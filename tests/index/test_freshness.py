@@ -18,7 +18,6 @@ from skillsearch.agents.toolsets.environments import Environment
 from skillsearch.agents.toolsets.skills_manager import SkillsManager
 from skillsearch.daemon.answers import Answers
 from skillsearch.errors import SkillSearchError
-from skillsearch.index import opening
 from skillsearch.index.freshness import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
 from skillsearch.index.request import IndexRequest
@@ -28,6 +27,7 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
 
+FRESHNESS = "skillsearch.index.freshness"
 WAIT_SECONDS = 120
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 HASHING = {"model": "hashing"}
@@ -77,7 +77,7 @@ def clock(monkeypatch):
     class Clock:
         now = 1000.0
 
-    monkeypatch.setattr(opening, "monotonic", lambda: Clock.now)
+    monkeypatch.setattr(f"{FRESHNESS}.monotonic", lambda: Clock.now)
     return Clock
 
 
@@ -551,7 +551,7 @@ def test_without_an_executor_the_message_says_what_to_run(disk, clock):
 
 
 def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch, make_later):
-    monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
+    monkeypatch.setattr(f"{FRESHNESS}.MAX_CHECKED_SKILLS", 3)
     later = make_later()
     library = SkillLibrary.open(disk.index_dir, executor=later)
     library.search("tea")
@@ -568,7 +568,7 @@ def test_a_large_index_is_looked_at_by_the_executor(disk, clock, monkeypatch, ma
 
 @pytest.mark.parametrize("cost", [0.0, 0.001, 0.06, 0.5, 40.0])
 def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch, cost):
-    monkeypatch.setattr(opening, "thread_time", iter([7.0, 7.0 + cost]).__next__)
+    monkeypatch.setattr(f"{FRESHNESS}.thread_time", iter([7.0, 7.0 + cost]).__next__)
     timer = LookTimer()
     assert timer.is_due(MAX_AGE)
     assert timer.is_current(lambda: True)
@@ -582,8 +582,8 @@ def test_a_look_is_followed_by_a_pause_that_its_cost_decides(clock, monkeypatch,
 
 def test_a_look_in_vain_counts_and_what_is_indexed_does_not(disk, clock, monkeypatch, make_later):
     """Where a root of a large index is gone, each look compares everything."""
-    monkeypatch.setattr(opening, "MAX_CHECKED_SKILLS", 3)
-    monkeypatch.setattr(opening, "thread_time", iter(range(0, 1000, 5)).__next__)
+    monkeypatch.setattr(f"{FRESHNESS}.MAX_CHECKED_SKILLS", 3)
+    monkeypatch.setattr(f"{FRESHNESS}.thread_time", iter(range(0, 1000, 5)).__next__)
     later = make_later()
     freshness = Freshness(SkillIndex.open(disk.index_dir), later)
     disk.write(disk.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")

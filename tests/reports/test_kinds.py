@@ -17,8 +17,8 @@ import pytest
 from pydantic import BaseModel, Field, Json, StringConstraints, ValidationError, model_validator
 
 import skillsearch
-from skillsearch.index import opening
 
+FRESHNESS = "skillsearch.index.freshness"
 HERE = Path(__file__).parent
 KINDS = sorted(path.parent.name for path in HERE.glob("*/kind.toml"))
 DEEDS = ("run", "program", "call", "python", "write", "delete")
@@ -178,7 +178,7 @@ def walk(cli, home, make_server, talk, monkeypatch):
     """
     monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
     hours = count()
-    monkeypatch.setattr(opening, "monotonic", lambda: 3600 * next(hours))
+    monkeypatch.setattr(f"{FRESHNESS}.monotonic", lambda: 3600 * next(hours))
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")  # a kind that needs another names it
     doer = Walk(cli, make_server, talk)
 

@@ -188,12 +188,22 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
     assert variables["skill_docs"] == f"## coffee\nGrind.\n\n{PROMPT}"
 
 
+def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
+    (skills / "broken").mkdir()
+    (skills / "broken" / "SKILL.md").write_text("# Empty")
+    manager = SkillManager()
+    manager.load_from_directory(skills)
+    assert manager.get_skills_prompt() == PROMPT
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert f"{skills}/broken/SKILL.md: line 1: The file does not start" in record.message
+
+
 def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "none")
     assert manager.get_skills_prompt() == ""
     (record,) = caplog.records
-    assert record.levelno == logging.WARNING
     assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
     make_skill(tmp_path / "none", "tea", body="Hot.")
     assert manager.get_skills_prompt() == "## tea\nHot."
@@ -395,7 +405,7 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
         manager.search("")
 
 
-def test_the_tool_is_that_of_the_document(manager, variables):
+def test_the_tool_is_that_of_the_document(manager):
     made = LoadSkillChunkTool(manager)
     (tool,) = made.toolset().tools()
     assert made.name == tool.name == "load_skill_chunk"
@@ -407,11 +417,19 @@ def test_the_tool_is_that_of_the_document(manager, variables):
         "chunk_id": "string",
     }
     assert schema["required"] == ["skill_name", "chunk_id"]
-    call = {"skill_name": "data-analyzer", "chunk_id": "charts"}
-    assert made.execute(call) == "Bars before pies."
+
+
+def test_executing_the_tool_returns_the_content(manager, variables):
+    tool = LoadSkillChunkTool(manager)
+    found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
+    assert found == "Bars before pies."
     assert "charts" not in variables["skill_docs"]
-    assert made.execute(call | {"chunk_id": "none"}).startswith("The skill 'data-analyzer' has no")
-    assert made.execute(call | {"skill_name": "x"}).startswith("No skill is named 'x'. ")
+    assert tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"}).startswith(
+        "The skill 'data-analyzer' has no chunk 'none'; "
+    )
+    assert tool.execute({"skill_name": "nobody", "chunk_id": "x"}).startswith(
+        "No skill is named 'nobody'. "
+    )
 
 
 @pytest.mark.parametrize(

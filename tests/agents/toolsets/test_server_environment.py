@@ -59,15 +59,23 @@ def test_nothing_is_read_before_it_is_loaded(folder):
     assert told == "- Invoice: Writes invoices."
 
 
+def test_start_list_call(server, folder):
+    assert (server.name, server.skills_loaded) == ("work", True)
+    assert server.get_skills_directory() == folder / "work" / "skills"
+    (spec,) = server.toolset().specs("anthropic")
+    assert spec["description"] == f"{HEAD}- Invoice: Writes invoices."
+    assert spec["input_schema"]["properties"]["skill"]["enum"] == ["invoice"]
+    assert server.toolset().call("skill", {"skill": "invoice"}) == {
+        "result": {"success": True, "output": "Add VAT."}
+    }
+
+
 def test_a_host_that_keeps_the_toolset_sees_every_change(server, folder):
     toolset = server.toolset()
     write_skill(folder, "work", "report")
     assert toolset.call("skill", {"skill": "report"})["result"]["success"]
     server.switch_environment("home")
-    server.reload()
-    assert server.name == "home"
-    assert server.get_skills_directory() == folder / "home" / "skills"
-    assert described(server) == f"{HEAD}- Recipe: Finds recipes."
+    assert toolset.specs()[0]["function"]["description"] == f"{HEAD}- Recipe: Finds recipes."
     assert toolset.call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."
     error = toolset.call("skill", {"skill": "invoice"})["result"]["error"]
     assert error == "Skill not found: invoice. Available skills: recipe"
@@ -81,6 +89,13 @@ def test_all_environments_are_listed(server, folder, tmp_path):
     (folder / "alias").symlink_to(folder / "home")
     assert server.list_environments() == ["alias", "empty", "home", "work"]
     assert ServerEnvironment(tmp_path / "none").list_environments() == []
+
+
+def test_switching_uses_the_other_from_now_on(server, folder):
+    server.switch_environment("home")
+    server.reload()
+    assert (server.name, ids(server)) == ("home", ["recipe"])
+    assert server.get_skills_directory() == folder / "home" / "skills"
 
 
 def test_switching_to_what_is_not_there_changes_nothing(server):
@@ -131,6 +146,14 @@ def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
     assert (server.name, ids(server)) == ("home", ["recipe"])
     assert server.search_skills("find recipes") == []
     assert server.search_skills("find recipes", threshold=0)[0]["id"] == "recipe"
+
+
+def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    write_skill(user_folders.user_file().parent / "environments", "default", "greet")
+    server = ServerEnvironment()
+    server.load_from_config()
+    assert (server.name, ids(server)) == ("default", ["greet"])
 
 
 def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):

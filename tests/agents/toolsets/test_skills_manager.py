@@ -87,13 +87,13 @@ def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, as
     assert answer.get("result", []) == []
 
 
-def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_path, make_skill):
-    make_skill(tmp_path / "work" / "skills", "here")
+def test_a_variable_of_another_setting_ends_no_search(manager, monkeypatch, tmp_path):
+    (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
     monkeypatch.setenv("SKILLSEARCH_N", "many")
     monkeypatch.setenv("SKILLSEARCH_DAEMON", "maybe")
     assert manager.search_skills("compare two files")[0]["name"] == "file-diff"
-    assert SkillsManager().list_skills() == ["here"]
+    assert SkillsManager().list_skills() == []
     monkeypatch.setenv("SKILLSEARCH_ROOTS", "other")
     monkeypatch.setenv("SKILLS_ROOT", "elsewhere")
     assert [root.name for root in SkillsManager().roots] == ["other"]
@@ -151,6 +151,15 @@ def test_assets_are_listed_by_folder(manager):
         "references/SPEC.md",
         "scripts/compare.py",
     ]
+
+
+def test_the_root_is_that_of_the_settings_or_skills(tmp_path, monkeypatch, make_skill):
+    monkeypatch.chdir(tmp_path)
+    make_skill(tmp_path / "skills", "here")
+    make_skill(tmp_path / "other", "there")
+    assert SkillsManager().list_skills() == ["here"]
+    monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "other"))
+    assert SkillsManager().list_skills() == ["there"]
 
 
 def test_a_new_root_gets_a_readme(tmp_path):
