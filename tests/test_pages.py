@@ -23,7 +23,7 @@ PAGES = {
     if path.exists() and "examples" not in path.parts
 }
 KINDS = {"console", "diff", "python", "sh", "text", "toml", "yaml"}
-KEYS = {"masks", "prepare", "skipped", "slow"}
+KEYS = {"asks", "masks", "prepare", "skipped", "slow"}
 pytestmark = pytest.mark.skipif("README.md" not in PAGES, reason="an installed copy has no README")
 
 
@@ -53,7 +53,8 @@ def test_the_commands_of_a_page_do_what_it_shows(page, tmp_path, runtime):
         for command, shown in blocks["commands_of"](PAGES[page]):
             if row_of(command, row.get("skipped", {})):
                 continue
-            code, printed = terminal.run(command)
+            agreed = " --yes" if command in row.get("asks", ()) else ""
+            code, printed = terminal.run(command + agreed)
             if shown is None:
                 assert code == 0, (command, printed)
             else:

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import SystemSpec
-from skillsearch.types.answers import SYSTEMS
 
 
 def parse_system(text, **defaults):
@@ -20,12 +19,6 @@ def parse_system(text, **defaults):
 def test_without_any_the_hybrid_search_is_compared_with_its_halves():
     assert [spec.name for spec in parse_systems([])] == ["hybrid", "bm25", "dense"]
     assert parse_systems([])[0] == SystemSpec("hybrid", "hybrid", "onnx", "full")
-
-
-@pytest.mark.parametrize("name", SYSTEMS)
-def test_a_way_to_search_stands_for_itself(name):
-    expected = SystemSpec(name, name, "hashing", "metadata")
-    assert parse_system(name, model="hashing", fields="metadata") == expected
 
 
 def test_settings_follow_a_name():

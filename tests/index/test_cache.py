@@ -15,7 +15,6 @@ import pytest
 import xxhash
 
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
-from skillsearch.files.arrays import map_array
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
@@ -90,17 +89,6 @@ def test_any_difference_gives_another_name(folder, content, settings):
     name = folder.current()
     assert folder.write(saver(**content), settings) != name
     assert folder.open().settings == settings
-
-
-def test_a_reader_keeps_its_generation_while_two_more_are_written(folder):
-    folder.write(lambda place: np.save(place / "part.npy", np.arange(1000)), {})
-    mapped = map_array(folder.open().folder / "part.npy")
-    first = folder.current()
-    folder.write(saver(one="2"), {})
-    assert first in names(folder)
-    folder.write(saver(one="3"), {})
-    assert first not in names(folder)
-    assert mapped.sum() == 499_500
 
 
 def test_only_the_generation_in_use_and_the_one_before_stay(folder):
@@ -408,16 +396,6 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
     opened = open_current(folder)
     assert len(read) == 1
     assert opened.name == index.generation
-
-
-def test_parts_of_the_generation_before_are_shared(folder):
-    before = folder.open()
-    folder.write(saver(two="other"), SETTINGS, before=before, reused=["one"])
-    after = folder.open()
-    assert parts(after) == {"one": "first part", "two": "other"}
-    assert (after.folder / "one").stat().st_ino == (before.folder / "one").stat().st_ino
-    assert after.parts["one"] == before.parts["one"]
-    assert folder.damage(everything=True) == ()
 
 
 def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):

@@ -174,14 +174,6 @@ def test_the_best_chunk_by_example(index_of, chunks, expected):
     assert index.best(query(1, 0), shares_of("a", "b"), 1) == expected
 
 
-def test_a_query_without_terms_goes_by_similarity(index_of, field_of):
-    index = index_of([("a", [0, 1]), ("b", [1, 0])])
-    field = field_of("")
-    shares = term_shares(field, field.weigh(Counter()))
-    assert index.best(query(1, 0), shares, 0) == 1
-    assert index.best(query(0, 0), shares, 0) is None
-
-
 def test_terms_share_the_weight_by_their_idf(field_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
     field = field_of("a b", "a", "a")
@@ -199,15 +191,6 @@ def test_an_index_of_chunks_is_mapped(index_of):
     assert index.vectors.tolist() == [[1, 0], [0, 0], [0, 1]]
     assert index.starts.tolist() == [0, 0, 2, 2, 3]
     assert index.best(query(0, 1), shares_of("c"), 3) == 0
-
-
-def test_the_terms_of_a_document_are_given_back(index_of):
-    index = index_of([("a", [1, 0])], [], [("b c", [1, 0]), ("d", [1, 0])])
-    assert index.terms_of(1) == []
-    assert [each.tolist() for each in index.terms_of(2)] == [
-        sorted(map(term_hash, "bc")),
-        [term_hash("d")],
-    ]
 
 
 def test_without_chunks_there_is_no_part(index, tmp_path):

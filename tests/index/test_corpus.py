@@ -86,13 +86,6 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
         Corpus.load(tmp_path / "copy", with_body=True)
 
 
-def test_vectors_that_are_missing_are_a_cache_error(index, tmp_path):
-    shutil.copytree(index.opened.folder, tmp_path / "copy")
-    (tmp_path / "copy" / "dense-metadata.faiss").unlink()
-    with pytest.raises(CacheError):
-        Corpus.load(tmp_path / "copy", with_body=True)
-
-
 def test_diagnostics_come_back(tmp_path):
     found = (
         Diagnostic("yaml-invalid", "error", "Line 3: 数据 \udcff", "/a/SKILL.md", 3),
@@ -111,13 +104,6 @@ def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
     (tmp_path / "diagnostics.json").write_bytes(data)
     with pytest.raises(CacheError, match="diagnostics"):
         opened.diagnostics()
-
-
-def test_open_current_opens_what_is_in_use(index):
-    opened = open_current(IndexFolder(index.folder))
-    assert opened.name == index.generation
-    assert opened.settings == index.opened.settings
-    assert list(opened.corpus.documents) == list(index.documents())
 
 
 def test_open_current_is_none_without_a_usable_index(tmp_path):

@@ -148,11 +148,6 @@ def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
     np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
 
 
-def test_nothing_is_found_in_nothing(fields, clustered):
-    empty = fields(clustered(3)[:0])
-    assert nearest_to(empty, clustered(1)[0], 5).tolist() == []
-
-
 @pytest.mark.parametrize("size", [9, 300])
 def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
     metadata, examples = clustered(size), clustered(size, seed=8)

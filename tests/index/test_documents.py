@@ -94,13 +94,6 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
         load(updated.folder)
 
 
-def test_a_store_may_be_empty(tmp_path):
-    DocumentSegment.build([]).save(tmp_path)
-    store = load(tmp_path)
-    assert (list(store), store.named("tea")) == ([], [])
-    assert store.number_of("a:tea") is None
-
-
 @pytest.mark.parametrize("number", [-1, 3, 10**9])
 def test_a_number_out_of_range_is_an_index_error(number):
     """Negative ones too: they would only hide a mistake."""

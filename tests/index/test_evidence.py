@@ -224,31 +224,6 @@ def leading(*values):
     return [NOTHING_SAID | {"lead": value} for value in values]
 
 
-@pytest.mark.parametrize(
-    ("values", "rows", "log_odds", "cut_by"),
-    [
-        ([1.0, 0.25, -1.0], [7, 3, 5], [2, 0.5, -2], [None] * 3),
-        ([0.25, -1.0, 1.0], [5, 7, 3], [2, 0.5, -2], [None] * 3),  # what fits moves up
-        ([0.5, 1.0, 0.75], [3, 5, 7], [2, 1.5, 1], [None] * 3),  # all fit
-        ([-1.0, 0.25, 0.0], [7, 3, 5], [-2, -2, -2], [None, 7, 7]),  # what does not is cut
-        ([0.0, -1.0, 0.25], [7, 3, 5], [0, -2, -2], [None, None, 3]),
-        ([-1.0, 0.25, 0.5], [5, 7, 3], [1, -2, -2], [None, None, 7]),
-        ([0.5], [7], [1], [None]),
-        ([], [], [], []),
-    ],
-)
-def test_hits_are_judged_by_hand(values, rows, log_odds, cut_by):
-    """Twice the lead; a hit fits from 1 on, and no other scores more than those before it."""
-    evidence = leading(*values)
-    found = judge(evidence, [7, 3, 5][: len(values)], BY_LEAD)
-    assert [one.row for one in found] == rows
-    assert [one.score for one in found] == pytest.approx([probability(odds) for odds in log_odds])
-    assert [one.cut_by for one in found] == cut_by
-    for one in found:
-        assert one.evidence is evidence[[7, 3, 5].index(one.row)]
-        assert one.own_score == pytest.approx(probability(2 * one.evidence["lead"]))
-
-
 def test_hits_that_were_read_are_judged_by_what_the_reader_says():
     """Lead and half of the logit, but no less than unread if that speaks for the hit."""
     first, second, third = leading(0.25, 1.0, 1.5)

@@ -76,10 +76,6 @@ def level_of(like, one, other):
     return int(is_apart and (is_maybe or equal or named) and is_clone)
 
 
-def are_alike(like, one, other):
-    return level_of(like, one, other) > 0
-
-
 def share(store, one, other, least, begin=0):
     """Compare two sketches as sets; 0 if the smaller shows too few."""
     sketches = [
@@ -194,17 +190,6 @@ def test_many_documents_without_vectors_are_compared_by_name_and_description(mon
     leaders = group(like, np.arange(600))
     assert np.flatnonzero(leaders != np.arange(600)).tolist() == [598, 599]
     assert leaders[[598, 599]].tolist() == [5, 7]
-
-
-def test_namesakes_among_many_are_found_in_whatever_cell_they_lie(monkeypatch):
-    rng = np.random.default_rng(7)
-    rows = rng.standard_normal((600, 64))
-    rows /= np.linalg.norm(rows, axis=1)[:, None]
-    documents = [document(n, body="a body") for n in range(599)]
-    documents.append(document(599, name="n7", body="a body"))
-    monkeypatch.setattr(families, "EXACT", 100)
-    monkeypatch.setattr(families, "_CELL_SIZE", 30)
-    assert group(likeness(documents, rows), np.arange(600))[599] == 7
 
 
 def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatch):

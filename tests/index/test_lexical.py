@@ -46,14 +46,6 @@ def test_rows_are_of_the_terms_that_are_there(segment_of):
     assert segment_of([[]]).rows(hashes).tolist() == [-1, -1, -1]
 
 
-def test_documents_are_found_among_the_postings_of_a_row(segment_of):
-    segment = segment_of(split("b", "a", "b", "a", "b"))
-    (row,) = segment.rows(np.array([term_hash("a")], np.uint64)).tolist()
-    postings, has = segment.find(row, np.arange(5))
-    assert has.tolist() == [False, True, False, True, False]
-    assert segment.documents[postings[has]].tolist() == [1, 3]
-
-
 def test_a_tally_gives_what_it_has():
     tally = TermTally(np.array([3, 7], np.uint64), np.array([-2, 5], np.int64))
     assert tally.of(np.array([7, 1, 3, 9], np.uint64)).tolist() == [5, 0, -2, 0]

@@ -222,10 +222,3 @@ def test_only_hybrid_answers_are_read(tools, system):
     reader = WordReader()
     assert ask(tools, reading_by(reader), calibrated(), system=system)
     assert reader.asked == []
-
-
-def test_nothing_is_read_where_nothing_is_found(tools):
-    reader = WordReader()
-    ids = [document.doc_id for document in tools.documents()]
-    assert not ask(tools, reading_by(reader), calibrated(), exclude=ids)
-    assert reader.asked == []

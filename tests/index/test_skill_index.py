@@ -45,10 +45,6 @@ def own_index(root, build):
     return build(root)
 
 
-def names(result):
-    return [hit.name for hit in result]
-
-
 def answers(index, *queries):
     """Return all that a search says of some queries, but for the time that it took."""
     results = [index.search(query, threshold=0.0).to_dict() for query in queries]
@@ -308,16 +304,6 @@ def test_a_tiny_corpus_finds_its_skills(tmp_path, add_skill, build, count):
         assert index.search(about)[0].score > 0.5
 
 
-def test_a_skill_is_found_by_its_name(index):
-    """In any spelling, which the tests of `names` tell, and with its root."""
-    for name in ("PDF_Forms", "skills:pdf-forms"):
-        document, skill = index.find(name), index.get(name)
-        path = index.opened.settings.roots[0].path / "pdf-forms" / "SKILL.md"
-        assert (document.name, document.path) == ("pdf-forms", str(path))
-        assert (skill.name, skill.content_hash) == ("pdf-forms", document.content_hash)
-        assert skill.body.startswith("# Fields")
-
-
 @pytest.mark.parametrize(
     ("name", "nearest"),
     [
@@ -407,18 +393,6 @@ def test_an_index_damaged_by_the_disk_itself_says_so(root, build, before_reading
     before_reading(lose)
     with pytest.raises(IndexNotFoundError, match="check the disk"):
         build(root)
-
-
-def test_refresh_takes_up_what_changed(own_index, root, add_skill):
-    add_skill(root / "plants", "plants", "Water the plants on the balcony.")
-    shutil.rmtree(root / "tea-timer")
-    assert "plants" not in names(own_index.search("water the plants", threshold=0.0))
-    assert names(own_index.search("remind me of my tea", 1, 0.0)) == ["tea-timer"]
-    report = own_index.refresh()
-    assert (report.indexed, report.embedded, report.removed) == (5, 1, 1)
-    assert own_index.generation == report.generation
-    assert names(own_index.search("water the plants", 1, 0.0)) == ["plants"]
-    assert "tea-timer" not in names(own_index.search("remind me of my tea", threshold=0.0))
 
 
 def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill):

@@ -3,7 +3,6 @@
 import random
 import shutil
 
-import numpy as np
 import pytest
 
 from skillsearch.index.skill_index import SkillIndex
@@ -257,18 +256,3 @@ def test_a_reader_keeps_the_generation_that_it_opened(skills, build_small, answe
         build_small(skills.root)
     assert answers(reader, reader="off") == before
     assert SkillIndex.open(reader.folder).generation != reader.generation
-
-
-def test_the_statistics_are_those_of_the_living(skills, build_small):
-    build_small(skills.root)
-    for name in ("s01", "s02", "extra"):
-        skills.write(name)
-    skills.remove("s09")
-    index, new = build_small(skills.root), build_small(skills.root, index_dir="new")
-    for field in (0, 1):
-        found, expected = (one.opened.corpus.lexical[field] for one in (index, new))
-        assert found.statistics == expected.statistics
-        counts = found.corrections.counts
-        assert len(counts)
-        assert (counts < 0).all()
-        assert np.isin(found.corrections.hashes, found.segments[0].hashes).all()
