@@ -405,7 +405,7 @@ def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
     for number in range(3):
         before = folder.open()
         folder.write(saver(two=f"{number}"), SETTINGS, before=before, reused=["one"])
-        assert trusted_parts(before.folder.with_name(folder.current())) == ["one"]
+        assert "one" in trusted_parts(before.folder.with_name(folder.current()))
 
 
 def test_shared_parts_count_once_in_the_size(folder):
