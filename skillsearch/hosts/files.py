@@ -120,18 +120,19 @@ class Change:
             raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
         before, mode = _read(target)
         try:
-            after: bytes | None = _edited(before or b"", entries)
+            edited = _edited(before or b"", entries)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
-        if after == (before or b""):
-            after = before
-        is_writable = before is None or (mode & 0o222 and os.access(target, os.W_OK))
-        if after != before and not is_writable:
+        if edited == (before or b""):
+            return cls(path, target, before, before, mode, undoes=False)
+        if before is None:
+            mode = 0o644 if within else 0o600
+        elif not (mode & 0o222 and os.access(target, os.W_OK)):
             raise ConfigError(f"{path} is read-only; it was left as it is.")
-        undoes = after != before and all(entry.value is None for entry in entries)
-        if undoes and _is_bare(after):
-            after = _bare_before(target, after, entries)
-        return cls(path, target, before, after, mode or (0o644 if within else 0o600), undoes)
+        undoes = all(entry.value is None for entry in entries)
+        is_empty = undoes and _is_bare(edited)
+        after = _bare_before(target, edited, entries) if is_empty else edited
+        return cls(path, target, before, after, mode, undoes)
 
     @property
     def is_needed(self) -> bool:
@@ -191,12 +192,12 @@ def _edited(data: bytes, entries: Sequence[Entry]) -> bytes:
     return data
 
 
-def _is_bare(data: bytes | None) -> bool:
+def _is_bare(data: bytes) -> bool:
     """Return whether a file holds nothing but braces."""
-    return b"".join((data or b"").split()) in (b"", b"{}")
+    return b"".join(data.split()) in (b"", b"{}")
 
 
-def _bare_before(path: Path, after: bytes | None, entries: Sequence[Entry]) -> bytes | None:
+def _bare_before(path: Path, after: bytes, entries: Sequence[Entry]) -> bytes | None:
     """Return what a file in which nothing is left was before our entries; None if we made it."""
     copy = _read(_copy_of(path))[0]
     if copy is None:

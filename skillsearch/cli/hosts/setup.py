@@ -64,17 +64,17 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
-    is_open = (is_new and bool(roots)) or any(map(attrgetter("is_open"), plans))
+    is_open = is_new or any(map(attrgetter("is_open"), plans))
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
     outcomes = [plan.carry_out(done) for plan in plans]
-    if done and not (yes or remove or as_json):
+    if as_json:
+        emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
+    elif done and not (yes or remove):
         from skillsearch.cli.usage import ask_for_usage
 
         ask_for_usage(settings)
-    if as_json:
-        emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     is_refused = "refused" in map(itemgetter("state"), outcomes)
     return int(is_refused or (is_open and not done))
 
@@ -129,7 +129,8 @@ def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], boo
         named = change.named(held)
         roots = [shown(source_of(root)) for root in named]
         is_held = held is not None and held.follows in ("hosts", "named")
-        is_new = not (is_held and held_roots(change.settings) >= set(map(key_of, named)))
+        is_all_held = is_held and held_roots(change.settings) >= set(map(key_of, named))
+        is_new = bool(named) and not is_all_held
     return roots, is_new
 
 
