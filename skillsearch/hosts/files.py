@@ -115,9 +115,7 @@ class Change:
         A file that cannot be changed without risk raises `ConfigError`, one that cannot be read
         `OSError`.
         """
-        target = Path(os.path.realpath(path))
-        if within and not target.is_relative_to(os.path.realpath(within)):
-            raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
+        target = _target_of(path, within)
         before, mode = _read(target)
         try:
             edited = _edited(before or b"", entries)
@@ -171,6 +169,14 @@ class Change:
             _copy_of(self.target).unlink(missing_ok=True)
         sync_to_disk(self.target.parent)
         return backup
+
+
+def _target_of(path: Path, within: Path | None) -> Path:
+    """Return where a path leads, links followed."""
+    target = Path(os.path.realpath(path))
+    if within and not target.is_relative_to(os.path.realpath(within)):
+        raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
+    return target
 
 
 def _read(path: Path) -> tuple[bytes | None, int]:

@@ -59,15 +59,15 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     settings = _settings_of_user()
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
-    roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
+    roots, is_new = _roots_to_index(change, index_dir, remove=remove)
     plans = list(_plans(index_dir, only, remove=remove))
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
     is_open = is_new or any(map(attrgetter("is_open"), plans))
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
-    if done and roots:
-        _index(change, index_dir)
+    if done:
+        _index(change, index_dir, roots)
     outcomes = [plan.carry_out(done) for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
@@ -118,12 +118,14 @@ def _explain(plans: Sequence[_Plan], *, remove: bool) -> None:
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
-def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], bool]:
-    """Return the roots that a change means, none if there are none, and if any of it is new."""
+def _roots_to_index(change: RootChange, index_dir: Path, *, remove: bool) -> tuple[list[str], bool]:
+    """Return the roots that a change means, and whether any is new; none to `remove` entries."""
     from skillsearch.index.corpus import last_request
 
     roots: list[str] = []
     is_new = False
+    if remove:
+        return roots, is_new
     with suppress(ConfigError):  # there is nothing to index
         held = last_request(IndexFolder(index_dir))
         named = change.named(held)
@@ -134,14 +136,16 @@ def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], boo
     return roots, is_new
 
 
-def _index(change: RootChange, index_dir: Path) -> None:
+def _index(change: RootChange, index_dir: Path, roots: Sequence[str]) -> None:
     from skillsearch.reports.host_folders import report_folders
 
+    if not roots:
+        return
     before = held_roots(change.settings)
     index, report = build_index(change)
     show_diagnostics(report.diagnostics)
-    roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
-    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
+    held = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
+    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {held}")
     show_folders(report_folders(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 
