@@ -7,7 +7,8 @@ import pytest
 
 from skillsearch.index import next_steps
 
-COMMAND = re.compile(r"skillsearch [a-z]+[^`\n.;,()]*")
+COMMAND = re.compile(r"skillsearch [a-z]+(?:'[^']*'|\.\w|[^'`\n.;,()])*")
+"""Up to the end of the sentence or clause; words may have dots, quoted ones anything."""
 
 
 @pytest.fixture
