@@ -31,7 +31,7 @@ MODULES = {
     "skills/versions": "skills/test_versions",
     "text/exclusions": "text/test_exclusions",
     "text/markdown": "text/test_markdown",
-    "text/passages": "text/test_passages",
+    "index/search/passages": "index/test_passages",
     "text/prose": "text/test_prose",
 }
 """Pure modules of the package, and the tests of each."""

@@ -9,7 +9,14 @@ import pytest
 import yaml
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.toolsets import chunks, context, environments, skills_manager, workspace
+from skillsearch.agents.toolsets import (
+    chunks,
+    context,
+    environments,
+    server_environment,
+    skills_manager,
+    workspace,
+)
 from skillsearch.execution.executors import select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces.workspace import Workspaces
@@ -67,7 +74,7 @@ class Systems:
 
     @cached_property
     def server(self):
-        return environments.ServerEnvironment(self.environments, "test-env")
+        return server_environment.ServerEnvironment(self.environments, "test-env")
 
     @cached_property
     def chunks(self):

@@ -15,7 +15,14 @@ import pytest
 
 from skillsearch import agents, errors
 from skillsearch.agents import session, tool
-from skillsearch.agents.toolsets import chunks, context, environments, skills_manager, workspace
+from skillsearch.agents.toolsets import (
+    chunks,
+    context,
+    environments,
+    server_environment,
+    skills_manager,
+    workspace,
+)
 from skillsearch.execution import executors, runner, types
 from skillsearch.library.skill_library import SkillLibrary
 
@@ -64,6 +71,7 @@ def raises(error, act):
 SCOPE = {
     "Path": Path, "SkillLibrary": SkillLibrary,
     "agents": agents, "chunks": chunks, "context": context, "environments": environments,
+    "server_environment": server_environment,
     "errors": errors, "executors": executors, "fields": fields, "page": PAGE.read_text("utf-8"),
     "raises": raises, "runner": runner, "session": session, "sig": sig,
     "skills_manager": skills_manager, "tool": tool, "types": types, "workspace": workspace,

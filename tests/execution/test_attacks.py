@@ -420,7 +420,7 @@ def test_what_a_hostile_archive_plants_is_not_unpacked(cli, tmp_path, home, name
     left = {p.name for top in (tmp_path, home) for p in top.rglob("*") if p.is_file()}
     assert not {"evil.txt", "bomb"} & left
     if name == "tea/bomb":
-        assert (result.exit_code, result.stdout) == (125, ""), result
+        assert (result.exit_code, result.stdout) == (2, ""), result
         assert "SKILL.md" not in left
 
 
