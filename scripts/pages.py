@@ -148,6 +148,15 @@ def speed(*, is_short: bool) -> str:
     return bench_report.section(report, is_short=is_short)
 
 
+def hook_waits() -> str:
+    """Return how long a prompt waits for the daemon that its hook asks."""
+    waits = ", ".join(
+        f"{row['hook']['wall_s']:.2f} s beside {row['skills']:,}".removeprefix("0")
+        for row in measured("bench")["sizes"]
+    )
+    return f"Later prompts wait for {waits} skills (median, whole process)."
+
+
 def compared() -> dict[str, dict[str, compare_tables.Record]]:
     """Return the rows of what ``compare.py`` measured on each collection."""
     collections: dict[str, dict[str, compare_tables.Record]] = measured("compare")["collections"]
@@ -283,8 +292,8 @@ def figures() -> str:
             _share(fitted["requests-languages"]["read"]),
         ),
         (
-            f"{nothing['requests']} requests that none of 2,866 real skills fits: answered all the"
-            " same; an empty list",
+            f"{nothing['requests']} requests that none of 2,866 real skills fits: those that get"
+            " one all the same; those that get an empty list",
             "; ".join(map(answers.in_percent, (nothing["answered"], nothing["none"]["list"]))),
         ),
         (
@@ -292,8 +301,8 @@ def figures() -> str:
             f"{bench_report.digits(cold['cpu_s'])} CPU s, {cold['rss_mb']:.0f} MB",
         ),
         (
-            f"a turn with {library['skills']:,} skills by the hook, which has the right one for"
-            f" {100 * hook['right']['whole']:.0f} %",
+            f"a turn with {library['skills']:,} skills by the hook, which offers the right one in"
+            f" {100 * hook['right']['whole']:.0f} % of tasks",
             f"{hook['tokens']:,.0f} tokens; all names in Claude Code: {listing['tokens']:,.0f}",
         ),
         (
@@ -422,6 +431,7 @@ PARTS = (
     Part(COLLECTION, "by kind", written_by_kind),
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
+    Part("skillsearch/daemon/README.md", "hook", hook_waits),
     Part(MEASURED, "peers: quality", partial(peers, "quality")),
     Part(MEASURED, "peers: languages", peers_by_language),
     Part(MEASURED, "peers: nothing and pairs", peers_beside),

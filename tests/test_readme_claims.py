@@ -75,7 +75,7 @@ def of_answers():
     yield f"and {twins:.0f} % of twins"
     nothing = asked["real-nothing"]["unanswerable"]["nothing"]
     empty = 100 * nothing["none"]["list"]
-    yield f"{100 * nothing['answered']:.1f} % do; a list is empty for {empty:.1f} %"
+    yield f"{100 * nothing['answered']:.1f} % get one too; the list stays empty for {empty:.1f} %"
     shares = [
         (row["requests"], *(round(100 * asked[f"{name}{ends}"]["S@1"]) for ends in (EXAMPLED, "")))
         for name in ("requests-hard", "requests-0")
@@ -95,7 +95,7 @@ def of_comparison():
     yield f"{sizes[0]} skills, {sizes[1]} requests in {WORDS[languages]} languages"
     negatives = lines_of(PACKAGE / "evaluation" / "written" / "negatives.jsonl")
     yield f"It also holds {sum(line['kind'] == 'twin' for line in negatives)} twins"
-    yield f"of these {100 * systems['skillsearch']['fits'][0]:.0f} % are answered"
+    yield f"{100 * systems['skillsearch']['fits'][0]:.0f} % of them get an answer"
     models = [row for row in systems.values() if row["kind"] == "model"]
     cold = [row["cold_cpu_s"] for row in models if "cold_cpu_s" in row]
     yield f"Peers with a model take {min(cold):.0f} to {max(cold):.0f} CPU seconds"

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from skillsearch import errors
 from skillsearch._version import __version__
@@ -148,8 +148,8 @@ class Answers:
 
         If no skill fits, ``nearest`` are names that the query may misspell.
         """
-        checked = _check(arguments, _SEARCH)
-        options = SearchOptions(**_check(checked["options"], _OPTIONS))
+        checked = cast(SearchQuestion, _check(arguments, _SEARCH))
+        options = SearchOptions(**_check(cast(JsonObject, checked["options"]), _OPTIONS))
         query, selection = checked["query"], options.selection
         notes: list[str] = []
         with self._my_turn():
@@ -165,7 +165,7 @@ class Answers:
         Those hidden from models, or shadowed, are left out. In the shadow the hook offers nothing.
         A DaemonError if the caller has another home folder, or its settings turn the daemon off.
         """
-        options = _check(arguments, _OVERVIEW)
+        options = cast(OverviewQuestion, _check(arguments, _OVERVIEW))
         theirs, ours = options["variables"], variables()
         if any(theirs.get(name) != ours.get(name) for name in PLACES):
             raise errors.DaemonError("The daemon runs with another home folder.")

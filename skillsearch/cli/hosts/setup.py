@@ -59,15 +59,15 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     settings = _settings_of_user()
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
-    roots, is_new = _roots_to_index(change, index_dir, remove=remove)
+    roots, is_new = ([], False) if remove else _roots_to_index(change, index_dir)
     plans = list(_plans(index_dir, only, remove=remove))
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
     is_open = is_new or any(map(attrgetter("is_open"), plans))
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
-    if done:
-        _index(change, index_dir, roots)
+    if done and roots:
+        _index(change, index_dir)
     outcomes = [plan.carry_out(done) for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
@@ -75,8 +75,12 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         from skillsearch.cli.usage import ask_for_usage
 
         ask_for_usage(settings)
-    is_refused = "refused" in map(itemgetter("state"), outcomes)
-    return int(is_refused or (is_open and not done))
+    return _exit_code(outcomes, is_left=is_open and not done)
+
+
+def _exit_code(outcomes: Sequence[Mapping[str, str]], *, is_left: bool) -> int:
+    """Return 1 if a file was refused, or if nobody agreed to what was left to do."""
+    return int(is_left or "refused" in map(itemgetter("state"), outcomes))
 
 
 def _settings_of_user() -> Settings:
@@ -118,14 +122,12 @@ def _explain(plans: Sequence[_Plan], *, remove: bool) -> None:
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
-def _roots_to_index(change: RootChange, index_dir: Path, *, remove: bool) -> tuple[list[str], bool]:
-    """Return the roots that a change means, and whether any is new; none to `remove` entries."""
+def _roots_to_index(change: RootChange, index_dir: Path) -> tuple[list[str], bool]:
+    """Return the roots that a change means, none if there are none, and if any of it is new."""
     from skillsearch.index.corpus import last_request
 
     roots: list[str] = []
     is_new = False
-    if remove:
-        return roots, is_new
     with suppress(ConfigError):  # there is nothing to index
         held = last_request(IndexFolder(index_dir))
         named = change.named(held)
@@ -136,16 +138,14 @@ def _roots_to_index(change: RootChange, index_dir: Path, *, remove: bool) -> tup
     return roots, is_new
 
 
-def _index(change: RootChange, index_dir: Path, roots: Sequence[str]) -> None:
+def _index(change: RootChange, index_dir: Path) -> None:
     from skillsearch.reports.host_folders import report_folders
 
-    if not roots:
-        return
     before = held_roots(change.settings)
     index, report = build_index(change)
     show_diagnostics(report.diagnostics)
-    held = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
-    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {held}")
+    roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
+    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
     show_folders(report_folders(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 
