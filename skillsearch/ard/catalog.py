@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from skillsearch.ard.entries import ARCHIVE, MARKDOWN, Offer, entry_of, publisher_of
+from skillsearch.ard.entries import ARCHIVE, MARKDOWN, PublishedSkill, entry_of, publisher_of
 from skillsearch.errors import RootError, SkillError
 from skillsearch.index.documents import Document
 from skillsearch.roots.downloads import check_url
@@ -43,7 +43,7 @@ class SkillFiles(NamedTuple):
     origin: str = ""
 
 
-class Offered(NamedTuple):
+class PackedSkill(NamedTuple):
     """A skill that a website offers: its form, where it is, and the digest of that."""
 
     name: str
@@ -56,7 +56,7 @@ class Website(NamedTuple):
     """The files of a website by path, what refers to others last, and the skills it offers."""
 
     files: Mapping[str, bytes]
-    skills: Sequence[Offered]
+    skills: Sequence[PackedSkill]
 
 
 def base_of(url: str) -> str:
@@ -76,7 +76,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     base = base_of(url)
     host = urlsplit(base).hostname or ""
     files: dict[str, bytes] = {}
-    offered: list[Offered] = []
+    offered: list[PackedSkill] = []
     entries: list[Json] = []
     rows: list[Json] = []
     for skill in skills:
@@ -89,7 +89,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
             )
         files[path] = data
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        made = Offered(name, kind, base + path, digest)
+        made = PackedSkill(name, kind, base + path, digest)
         offered.append(made)
         entries.append(_entry(skill, made, publisher_of(host)))
         about = one_line(skill.description)
@@ -102,8 +102,8 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     return Website(files, offered)
 
 
-def _entry(skill: SkillFiles, made: Offered, publisher: str) -> JsonObject:
-    offer = Offer(
+def _entry(skill: SkillFiles, made: PackedSkill, publisher: str) -> JsonObject:
+    published = PublishedSkill(
         path=("skills", made.name),
         document=skill.document,
         description=skill.description,
@@ -113,7 +113,7 @@ def _entry(skill: SkillFiles, made: Offered, publisher: str) -> JsonObject:
         # An archive that a path names is nobody's business but the user's.
         facts={"origin": skill.origin} if is_url(skill.origin) else {},
     )
-    return entry_of(offer, publisher)
+    return entry_of(published, publisher)
 
 
 def _artifact(skill: SkillFiles) -> tuple[str, str, bytes]:

@@ -35,7 +35,7 @@ _UNPLAIN = lazy_pattern("[^a-zA-Z0-9.-]")
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class PublishedSkill:
     """A skill, and where it can be fetched.
 
     Attributes:
@@ -74,28 +74,28 @@ def is_identifier(text: str) -> bool:
     return _IDENTIFIER.fullmatch(text) is not None
 
 
-def entry_of(offer: Offer, publisher: str) -> JsonObject:
+def entry_of(skill: PublishedSkill, publisher: str) -> JsonObject:
     """Return the entry of a skill, with the example requests as its representative queries.
 
     Fewer than two are left out: the draft asks for two to five, and we make none up.
     """
-    document = offer.document
+    document = skill.document
     queries = _lines((example.text for example in document.examples), MAX_QUERIES)
     optional: JsonObject = {
         "tags": _lines(document.tags, _MAX_TAGS),
         "representativeQueries": queries if len(queries) >= MIN_QUERIES else [],
         "version": one_line(document.version, _MAX_CHARS),
-        "updatedAt": "" if offer.changed_ns is None else _timestamp(offer.changed_ns),
+        "updatedAt": "" if skill.changed_ns is None else _timestamp(skill.changed_ns),
     }
-    facts = {key: one_line(value, _MAX_CHARS) for key, value in offer.facts.items() if value}
+    facts = {key: one_line(value, _MAX_CHARS) for key, value in skill.facts.items() if value}
     return {
-        "identifier": identifier_of(publisher, offer.path),
+        "identifier": identifier_of(publisher, skill.path),
         "displayName": one_line(document.name),
-        "type": offer.media_type,
-        "url": offer.url,
-        "description": one_line(offer.description),
+        "type": skill.media_type,
+        "url": skill.url,
+        "description": one_line(skill.description),
         **{key: value for key, value in optional.items() if value},
-        "metadata": {"digest": offer.digest, **facts},
+        "metadata": {"digest": skill.digest, **facts},
     }
 
 

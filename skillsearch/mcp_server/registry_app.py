@@ -26,7 +26,7 @@ from skillsearch.ard import registry
 from skillsearch.ard.catalog import CATALOGS, SPEC_VERSION
 from skillsearch.ard.entries import (
     MARKDOWN,
-    Offer,
+    PublishedSkill,
     entry_of,
     identifier_of,
     is_identifier,
@@ -195,7 +195,7 @@ class _Registry:
             return None
         root = publisher.library.root_of(skill.document)
         facts = {"skillUri": skill.uri, "trust": root.trust}
-        offer = Offer(
+        published = PublishedSkill(
             path=skill.path,
             document=_with_examples(skill.document, looked.frontmatter),
             description=text_of(looked.frontmatter["description"]),
@@ -204,7 +204,7 @@ class _Registry:
             changed_ns=looked.skill_md.state.mtime_ns,
             facts=facts | ({"origin": root.origin} if is_url(root.origin) else {}),
         )
-        return entry_of(offer, self._publisher)
+        return entry_of(published, self._publisher)
 
 
 def _with_examples(document: Document, frontmatter: Frontmatter) -> Document:

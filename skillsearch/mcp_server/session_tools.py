@@ -24,7 +24,7 @@ Prompt = Callable[[], str]  # renders what tools want in the system message
 
 
 @dataclass(frozen=True, slots=True)
-class Offer:
+class ServedTools:
     """The tools of a session, its part of the system message, its library and what it loaded."""
 
     toolset: Toolset
@@ -37,7 +37,7 @@ class Offer:
 class ServedToolset:
     """A toolset that a server can offer: how it is made for a session, and what it can do."""
 
-    make: Callable[[ServedLibrary, SkillSession, str, SkillRunner | None], Offer]
+    make: Callable[[ServedLibrary, SkillSession, str, SkillRunner | None], ServedTools]
     searches: bool = False  # always; others only if there are many skills
     has_prompt: bool = False
     names_skills: bool = False  # in the definitions of its tools
@@ -49,7 +49,7 @@ class ServedToolset:
 
 def _default(
     served: ServedLibrary, _state: SkillSession, session: str, runner: SkillRunner | None
-) -> Offer:
+) -> ServedTools:
     from skillsearch.agents.default_tools import library_tools
     from skillsearch.agents.run_tools import run_script_tool
     from skillsearch.agents.tool import Toolset
@@ -57,21 +57,21 @@ def _default(
     tools = library_tools(served.get, face="mcp")
     if runner is not None:
         tools += (run_script_tool(served.get, runner, session=session),)
-    return Offer(Toolset(tools))
+    return ServedTools(Toolset(tools))
 
 
-def _manager(served: ServedLibrary, *_: object) -> Offer:
+def _manager(served: ServedLibrary, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets.skills_manager import SkillsManager
 
-    return Offer(SkillsManager(library=served.get()).toolset())
+    return ServedTools(SkillsManager(library=served.get()).toolset())
 
 
-def _environment(served: ServedLibrary, *_: object) -> Offer:
+def _environment(served: ServedLibrary, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets.environments import Environment
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     if not served.roots:
-        return Offer(ServerEnvironment().toolset())
+        return ServedTools(ServerEnvironment().toolset())
     settings = served.settings
     environment = Environment(
         "skills",
@@ -83,33 +83,33 @@ def _environment(served: ServedLibrary, *_: object) -> Offer:
         threshold=settings.threshold,
         strict=bool(without_scope(settings.selection)),
     )
-    return Offer(environment.toolset())
+    return ServedTools(environment.toolset())
 
 
-def _chunks(served: ServedLibrary, state: SkillSession, *_: object) -> Offer:
+def _chunks(served: ServedLibrary, state: SkillSession, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
 
     manager = SkillManager(session=state, library=served.get())
-    return Offer(LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt)
+    return ServedTools(LoadSkillChunkTool(manager).toolset(), manager.get_skills_prompt)
 
 
 def _workspace(
     served: ServedLibrary, state: SkillSession, session: str, runner: SkillRunner | None
-) -> Offer:
+) -> ServedTools:
     from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 
     workspace = WorkspaceToolset(
         served.get(), state, runner=runner, executor=None, run_session=session
     )
-    return Offer(workspace.toolset(), workspace.system_prompt)
+    return ServedTools(workspace.toolset(), workspace.system_prompt)
 
 
-def _context(served: ServedLibrary, *_: object) -> Offer:
+def _context(served: ServedLibrary, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets import context
 
     skills = context.SkillsManager(context.SkillsLoader(library=served.get()))
     shared = context.ToolContext(workspace_root=Path.cwd(), skills_manager=skills)
-    return Offer(context.toolset(shared), lambda: context.skills_prompt(skills))
+    return ServedTools(context.toolset(shared), lambda: context.skills_prompt(skills))
 
 
 TOOLSETS = {
@@ -148,18 +148,18 @@ class SessionTools:
             raise ConfigError(f"The toolset {name} cannot select skills; it offers all.")
         self.served = served
         self.runner = runner
-        self._offers: OrderedDict[str, Offer] = OrderedDict()
+        self._tools: OrderedDict[str, ServedTools] = OrderedDict()
 
-    def of(self, session: str) -> Offer:
+    def of(self, session: str) -> ServedTools:
         """Return the tools of a session, made again if the library is another one now."""
         key = session if self.row.has_prompt or self.runner else ""
         library = None if self.row.is_late else self.served.get()
-        offer = self._offers.pop(key, None)
-        if offer is None or offer.library is not library:
-            state = (offer and offer.state) or SkillSession(lifetime="session")
+        tools = self._tools.pop(key, None)
+        if tools is None or tools.library is not library:
+            state = (tools and tools.state) or SkillSession(lifetime="session")
             made = self.row.make(self.served, state, key, self.runner)
-            offer = replace(made, library=library, state=state)
-        self._offers[key] = offer
-        if len(self._offers) > MAX_SESSIONS:
-            self._offers.popitem(last=False)
-        return offer
+            tools = replace(made, library=library, state=state)
+        self._tools[key] = tools
+        if len(self._tools) > MAX_SESSIONS:
+            self._tools.popitem(last=False)
+        return tools

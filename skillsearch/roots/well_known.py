@@ -33,7 +33,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 logger = logging.getLogger(__name__)
 
 
-class Offer(NamedTuple):
+class ListedSkill(NamedTuple):
     """A skill that a host offers: ``skill-md`` is a file, ``archive`` a packed folder."""
 
     name: str
@@ -49,26 +49,26 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
     """
     until = time.monotonic() + SECONDS
     data = _download(index, MAX_INDEX_BYTES, until, index)
-    offers = read_index(data, index)
+    listed = read_index(data, index)
     folder.mkdir()
     digest, left = hashlib.sha256(), MAX_BYTES
-    for offer in offers:
-        content = _download(offer.url, min(left, 64 << 20), until, index)
+    for skill in listed:
+        content = _download(skill.url, min(left, 64 << 20), until, index)
         left -= len(content)
         actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
-        if actual != offer.digest:
+        if actual != skill.digest:
             raise RootError(
-                f"{shown(offer.url)} has the digest {actual}, where its index says {offer.digest}: "
+                f"{shown(skill.url)} has the digest {actual}, where its index says {skill.digest}: "
                 "it was changed on the way, or the index is old. Nothing was added; try again "
                 "later."
             )
-        _write(offer, content, folder)
-        digest.update(f"{offer.name}\0{actual}\n".encode())
+        _write(skill, content, folder)
+        digest.update(f"{skill.name}\0{actual}\n".encode())
     return Downloaded(digest.hexdigest())
 
 
-def read_index(data: bytes, url: str) -> list[Offer]:
-    """Return the usable offers of an index; the rest is logged.
+def read_index(data: bytes, url: str) -> list[ListedSkill]:
+    """Return the usable entries of an index; the rest is logged.
 
     RootError if the index has an unknown version or offers nothing.
     """
@@ -80,28 +80,28 @@ def read_index(data: bytes, url: str) -> list[Offer]:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         reason = one_line(str(exc), 200)
         raise RootError(f"{shown(url)} is not an index of skills, version 0.2: {reason}.") from exc
-    offers: dict[str, Offer] = {}
+    listed: dict[str, ListedSkill] = {}
     for entry in skills[:MAX_SKILLS]:
-        offer = _offer_of(entry, url)
-        if isinstance(offer, str):
-            logger.warning("Left out of %s: %s", shown(url), offer)
-        elif offer.name in offers:
-            logger.warning("Left out of %s: %s stands twice", shown(url), offer.name)
+        skill = _skill_of(entry, url)
+        if isinstance(skill, str):
+            logger.warning("Left out of %s: %s", shown(url), skill)
+        elif skill.name in listed:
+            logger.warning("Left out of %s: %s stands twice", shown(url), skill.name)
         else:
-            offers[offer.name] = offer
+            listed[skill.name] = skill
     if len(skills) > MAX_SKILLS:
         logger.warning(
             "%s lists %d skills; the first %d count", shown(url), len(skills), MAX_SKILLS
         )
-    if not offers:
+    if not listed:
         raise RootError(
             f"{shown(url)} offers no skill that can be used; see its page for another address."
         )
-    return list(offers.values())
+    return list(listed.values())
 
 
-def _offer_of(entry: Json, index: str) -> Offer | str:
-    """Return what an entry offers, or what is wrong with it."""
+def _skill_of(entry: Json, index: str) -> ListedSkill | str:
+    """Return the skill of an entry, or what is wrong with it."""
     values = entry if isinstance(entry, dict) else {}
     name, kind, url, digest = (
         text if isinstance(text := values.get(key), str) else ""
@@ -120,7 +120,7 @@ def _offer_of(entry: Json, index: str) -> Offer | str:
         is_usable = False
     if not is_usable or (index.startswith("https:") and not absolute.startswith("https:")):
         return f"{name} has the URL {one_line(url, 80)!r}, which is not to be fetched"
-    return Offer(name, kind, absolute, digest)
+    return ListedSkill(name, kind, absolute, digest)
 
 
 def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
@@ -132,12 +132,12 @@ def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
     return buffer.getvalue()
 
 
-def _write(offer: Offer, content: bytes, folder: Path) -> None:
-    skill_folder = folder / offer.name
-    if offer.kind == "skill-md":
+def _write(skill: ListedSkill, content: bytes, folder: Path) -> None:
+    skill_folder = folder / skill.name
+    if skill.kind == "skill-md":
         if len(content) > MAX_SKILL_MD:
             raise RootError(
-                f"{shown(offer.url)} is larger than a SKILL.md may be ({MAX_SKILL_MD:,} bytes). "
+                f"{shown(skill.url)} is larger than a SKILL.md may be ({MAX_SKILL_MD:,} bytes). "
                 "Nothing was added; tell its author."
             )
         skill_folder.mkdir()
@@ -145,7 +145,7 @@ def _write(offer: Offer, content: bytes, folder: Path) -> None:
         return
     from skillsearch.roots.archives import extract
 
-    packed = folder / f"{offer.name}.packed"
+    packed = folder / f"{skill.name}.packed"
     packed.write_bytes(content)
-    extract(packed, skill_folder, name=shown(offer.url))
+    extract(packed, skill_folder, name=shown(skill.url))
     packed.unlink()

@@ -23,7 +23,7 @@ MAX_TEXT_CHARS = 1000
 _ASKED = b'{"kind": "asked"'
 
 
-class Offer(NamedTuple):
+class OfferedSkill(NamedTuple):
     """A skill in an answer, by its id, and its score."""
 
     skill: str
@@ -59,7 +59,7 @@ class Event(NamedTuple):
     model: str = ""
     vector: bytes = b""
     state: str = ""
-    offered: tuple[Offer, ...] = ()
+    offered: tuple[OfferedSkill, ...] = ()
     is_shadow: bool = False
     skill: str = ""
     after: int = 0
@@ -101,7 +101,9 @@ def _value(name: str, value: Json) -> object:
         return base64.b64decode(checked(value, str), validate=True)
     if name == "offered":
         pairs = (list_of(pair) for pair in list_of(value))
-        return tuple(Offer(checked(skill, str), float(checked(at, float))) for skill, at in pairs)
+        return tuple(
+            OfferedSkill(checked(skill, str), float(checked(at, float))) for skill, at in pairs
+        )
     if name in ("at", "after"):
         number = checked(value, int)
         if not 0 <= number <= LAST_SECOND:

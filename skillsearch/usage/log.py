@@ -26,7 +26,14 @@ from skillsearch.files.private import make_private
 from skillsearch.hosts.folders import project_of
 from skillsearch.settings.user_folders import data_dir
 from skillsearch.types.answers import SearchResult
-from skillsearch.usage.events import MAX_TEXT_CHARS, Event, Offer, is_request, packed, read_line
+from skillsearch.usage.events import (
+    MAX_TEXT_CHARS,
+    Event,
+    OfferedSkill,
+    is_request,
+    packed,
+    read_line,
+)
 from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, LogRead, Usage
 
 if TYPE_CHECKING:
@@ -102,7 +109,7 @@ class UsageLog:
         """Record a request and the skills that it was offered."""
         with _never_failing():
             event = self._request("asked", origin, answer.query, vector)
-            offered = tuple(Offer(hit.doc_id, round(hit.score, 3)) for hit in answer.shown)
+            offered = tuple(OfferedSkill(hit.doc_id, round(hit.score, 3)) for hit in answer.shown)
             shown = event._replace(face=face, state=answer.state, offered=offered)
             self._append([shown._replace(is_shadow=is_shadow)])
 

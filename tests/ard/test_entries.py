@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skillsearch.ard.entries import (
     UNNAMED_PUBLISHER,
-    Offer,
+    PublishedSkill,
     entry_of,
     identifier_of,
     is_identifier,
@@ -27,7 +27,7 @@ def entry(document, conforms):
     def make(offer=None, **fields):
         skill = document(**fields)
         given = {"description": skill.description, "url": URL, "digest": DIGEST} | (offer or {})
-        return conforms("entry", entry_of(Offer(PATH, skill, **given), "example.org"))
+        return conforms("entry", entry_of(PublishedSkill(PATH, skill, **given), "example.org"))
 
     return make
 

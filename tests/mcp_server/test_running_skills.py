@@ -20,7 +20,7 @@ from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import ERROR_KEY, Calls
-from skillsearch.mcp_server.session_tools import Offer
+from skillsearch.mcp_server.session_tools import ServedTools
 
 FIBONACCI = """\
 import sys
@@ -188,7 +188,7 @@ def test_the_calls_of_one_session_do_not_keep_others_waiting():
     thread = LibraryThread()
 
     async def talk():
-        calls = Calls(thread, SimpleNamespace(of=lambda session: Offer(toolset)))
+        calls = Calls(thread, SimpleNamespace(of=lambda session: ServedTools(toolset)))
         ask = partial(calls.answer, name="wait")
         slow = [asyncio.create_task(ask("a", arguments={"slow": True})) for _ in range(8)]
         await asyncio.sleep(0.2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.usage.events import Event, Offer, is_request, packed, read_line, unpacked
+from skillsearch.usage.events import Event, OfferedSkill, is_request, packed, read_line, unpacked
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=20)
 EVENTS = st.builds(
@@ -16,7 +16,7 @@ EVENTS = st.builds(
     at=st.integers(0, 1 << 33),
     index_id=TEXTS,
     vector=st.binary(max_size=32),
-    offered=st.lists(st.builds(Offer, TEXTS, st.floats(0, 1))).map(tuple),
+    offered=st.lists(st.builds(OfferedSkill, TEXTS, st.floats(0, 1))).map(tuple),
     is_shadow=st.booleans(),
     skill=TEXTS,
     after=st.integers(0, 9),

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from skillsearch.usage.events import Event, Offer, packed
+from skillsearch.usage.events import Event, OfferedSkill, packed
 from skillsearch.usage.report import Collision, Gap, PassedOver, Shadow, UsageReport
 
 SKILLS = {"r:tea": "tea", "r:coffee": "coffee", "r:lemon": "lemon"}
@@ -12,7 +12,7 @@ AXES = np.eye(4, dtype=np.float32)
 
 def asked(request, *skills, vector=AXES[0], state="fits", **more):
     """Make a request that was offered skills."""
-    offered = tuple(Offer(f"r:{skill}", 0.9) for skill in skills)
+    offered = tuple(OfferedSkill(f"r:{skill}", 0.9) for skill in skills)
     vector = packed(np.asarray(vector, np.float32))
     return Event(
         "asked", 1, "", request_id=request, state=state, vector=vector, offered=offered, **more
