@@ -410,7 +410,7 @@ PASSING_ON = {
     "types.signatures.checked",
     "cli.app.main",
 }
-PASSING_ON |= {"agents.integrations.langchain.answer"}
+PASSING_ON |= {f"agents.integrations.{name}.answer" for name in ("langchain", "pydantic_ai")}
 """Functions that stand for another one, by whose own signature their arguments are checked."""
 
 

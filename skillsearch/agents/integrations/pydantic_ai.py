@@ -8,6 +8,7 @@ from typing import Any
 
 from skillsearch.agents.tool import Toolset, arguments_schema
 from skillsearch.errors import importing
+from skillsearch.types.json_values import Json
 
 with importing("pydantic-ai-slim", "pydantic-ai", "The pydantic-ai adapter"):
     from pydantic_ai import FunctionToolset, RunContext, Tool
@@ -21,10 +22,13 @@ def as_toolset(toolset: Toolset, *, toolset_id: str | None = None) -> AbstractTo
     other tools run alone. `toolset_id` names the toolset in durable execution.
     """
 
+    def answer(tool_name: str, /, **arguments: Json) -> Json:
+        return toolset.result(tool_name, arguments)
+
     async def current(_: RunContext[Any]) -> FunctionToolset[Any]:
         tools: list[Tool[Any]] = []
         for tool in await asyncio.to_thread(toolset.tools):
-            call, schema = partial(toolset.result, tool.name), arguments_schema(tool.arguments)
+            call, schema = partial(answer, tool.name), arguments_schema(tool.arguments)
             made: Tool[Any] = Tool.from_schema(
                 call, tool.name, tool.description, schema, sequential=not tool.read_only
             )
