@@ -144,15 +144,27 @@ class Change:
         return "\n".join(visible(line)[:_SHOWN_CHARS] for line in lines)
 
     def write(self) -> Path | None:
-        """Replace the file in one step; return the copy of what was there, if one is kept.
+        """Make the change in one step; return the copy of what was there, if one is kept.
 
         `ConfigError` is raised if somebody else changed the file since `plan` read it.
         """
+        backup = None
+        if self.after is None:
+            self._check_unchanged()
+            self.target.unlink()
+        else:
+            backup = self._replace(self.after)
+        if self.undoes and NAME.encode() not in (self.after or b""):
+            _copy_of(self.target).unlink(missing_ok=True)
+        sync_to_disk(self.target.parent)
+        return backup
+
+    def _replace(self, after: bytes) -> Path | None:
         if self.mode & 0o077:
             self.target.parent.mkdir(parents=True, exist_ok=True)
         else:
             make_private(self.target.parent)
-        with written_beside(self.target, self.after or b"") as temporary:
+        with written_beside(self.target, after) as temporary:
             temporary.chmod(self.mode)
             with suppress(OSError):  # only root may give a file away
                 owner = self.target.stat()
@@ -160,15 +172,13 @@ class Change:
             backup = None
             if not self.undoes and self.before is not None:
                 backup = _back_up(self.target, self.before, self.mode)
-            if _read(self.target)[0] != self.before:
-                raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
+            self._check_unchanged()
             temporary.replace(self.target)
-        if self.after is None:
-            self.target.unlink()
-        if self.undoes and NAME.encode() not in (self.after or b""):
-            _copy_of(self.target).unlink(missing_ok=True)
-        sync_to_disk(self.target.parent)
         return backup
+
+    def _check_unchanged(self) -> None:
+        if _read(self.target)[0] != self.before:
+            raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
 
 
 def _target_of(path: Path, within: Path | None) -> Path:
