@@ -49,9 +49,9 @@ COMMANDS = {
     "daemon": Command("upkeep"),
     "cache": Command("upkeep"),
     "env": Command("upkeep"),
-    "hook": Command("prompt"),
-    "prompt": Command("prompt"),
-    "budget": Command("budget"),
+    "hook": Command("hosts.prompt"),
+    "prompt": Command("hosts.prompt"),
+    "budget": Command("hosts.budget"),
     "library": Command("hosts.library"),
     "enrich": Command(
         "authoring.enrich", after_interrupt="; what you agreed to is kept, and the next run goes on"

@@ -7,7 +7,7 @@ import pytest
 import tokenizers
 
 from skillsearch.budget.hosts import HOSTS
-from skillsearch.cli.budget import HOSTS as OPTION_HOSTS
+from skillsearch.cli.hosts.budget import HOSTS as OPTION_HOSTS
 from skillsearch.embedders.embedder import TOKENIZER
 
 LINES = (

@@ -9,7 +9,7 @@ import click
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.browse import complete_name
-from skillsearch.cli.budget import WINDOW
+from skillsearch.cli.hosts.budget import WINDOW
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import say, show_record
 from skillsearch.index.opening import open_fresh
