@@ -9,7 +9,8 @@ name makes it a request that none of them helps with. Names come from two source
 - ``scripts/name_kinds.txt`` lists names by kinds, such as databases. A skill is for one of them if
   it has no other of the kind. Controls tell that a name alone says nothing: if no skill that helps
   has a name of the kind, another one changes no grade.
-- Skills have names in theirs, as *binance-orders* has. The other name is that of a skill nearby.
+- Skills are named after programs and services, as *binance-orders* is. The other name comes from a
+  skill nearby.
 
 ``rename`` of a near twin has both names, so that a reader can also learn from the skill renamed:
 it fits the twin, and no longer the original.
@@ -45,7 +46,7 @@ CONTROLS = 0.5
 OTHERS = 2
 """A near twin is read with the skills that helped, and with so many others."""
 MOST_SKILLS = 300
-"""A word in more skills than this is no name."""
+"""A word in more skills than this is not taken for a name."""
 NEAREST, MOST_NAMES = 59, 12
 """Skills nearby whose names may stand for another, and how many of these at most."""
 _WORD = re.compile(r"(?<![\w/.@-])[A-Za-z][\w+#]*(?:\.\w+)?(?![\w/@-])")

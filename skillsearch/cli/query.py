@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, BinaryIO
+from typing import BinaryIO
 
 import click
 
@@ -24,9 +24,6 @@ from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types.answers import SYSTEMS, SearchResult, System
 from skillsearch.usage.recording import log_of
-
-if TYPE_CHECKING:
-    pass
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""

@@ -345,7 +345,7 @@ def _check_words(words: Sequence[str]) -> None:
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """Exit on an error with a code that a command is unlikely to use, or that of wrong usage."""
+    """Exit on an error with a code that a command is unlikely to use, or with 2 for wrong usage."""
     try:
         yield
     except SkillSearchError as exc:

@@ -144,7 +144,7 @@ def _forget(log: UsageLog, settings: Settings, name: str, *, is_agreed: bool) ->
 
 
 def _emit_change(count: int | None, log: UsageLog, what: str, as_json: bool) -> int:
-    """Say what came of a change, and return the exit code; a count of None means that of none."""
+    """Say what a change did, and return the exit code: 1 if nobody agreed, so `count` is None."""
     if as_json:
         emit_json({"file": str(log.file), what: count or 0, "done": count is not None})
     elif count is not None:

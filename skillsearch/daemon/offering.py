@@ -50,7 +50,7 @@ class Clock:
 def question_of(
     prompt: str, folder: str, index_dir: str | None, *, include_unvetted: bool
 ) -> OverviewQuestion:
-    """Return what is asked for a prompt from a folder."""
+    """Return the question that a prompt in a folder puts to the daemon."""
     return {
         "prompt": prompt[:MAX_PROMPT_CHARS],
         "n": N,

@@ -22,9 +22,9 @@ class SearchQuestion(TypedDict):
 
 
 class OverviewQuestion(TypedDict):
-    """A prompt, how many skills to offer at most, and where to read the settings for that.
+    """A prompt, how many skills to offer at most, and where the settings come from.
 
-    That is from `folder` and `variables`; an `index_dir` of None is that of the settings. Answers
+    They are read from `folder` and `variables`; without an `index_dir` they name it. Answers
     of these `states` are kept as usage, if the settings keep any.
     """
 

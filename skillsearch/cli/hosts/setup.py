@@ -84,7 +84,7 @@ def _exit_code(outcomes: Sequence[Mapping[str, str]], *, is_left: bool) -> int:
 
 
 def _settings_of_user() -> Settings:
-    """Return the settings, with the index of the user if they name that of a project."""
+    """Return the settings, with the user's index if they name a project's."""
     settings = read_settings()
     is_project = settings.is_project_index
     return load_settings(index_dir=user_index_dir()) if is_project else settings
