@@ -67,7 +67,7 @@ SEARCHING = {  # the only modules of the evaluation that may see skills and thei
     "evaluation.own_skills",
 }
 IMPORTERS = {  # the only modules that may import each of these, at any depth of their code
-    "anyio": {"cli.interactive", "cli.hosts.mcp", "mcp_server", "roots.skill_servers"},
+    "anyio": {"cli.interactive.ui", "cli.hosts.mcp", "mcp_server", "roots.skill_servers"},
     "click": {"cli"},
     "faiss": {"index.dense.vectors"},
     "filelock": {"files.locks"},
@@ -88,7 +88,7 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     | {
         f"agents.{name}" for name in ("arguments", "default_tools", "failures", "run_tools", "tool")
     },
-    "prompt_toolkit": {"cli.picker"},
+    "prompt_toolkit": {"cli.interactive.picker"},
     "pymilvus": {"remote.client"},
     "pydantic_ai": {"agents.integrations.pydantic_ai"},
     "rank_bm25": {"index.lexical.postings"},

@@ -163,8 +163,8 @@ def selecting_words(flags: Flags) -> list[str]:
     for (name, *_), values in zip(_SELECTING, lists, strict=True):
         words += [word for value in values or () for word in (name, value)]
     words += ["--profile", flags["profile"]] if flags["profile"] else []
-    words += ["--strict"] * bool(flags["strict"])
-    return words + ["--all-projects"] * bool(flags["all_projects"])
+    words += ["--strict"] if flags["strict"] else []
+    return words + (["--all-projects"] if flags["all_projects"] else [])
 
 
 yes = click.option("--yes", is_flag=True, help="Do it without asking.")

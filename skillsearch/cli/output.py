@@ -181,6 +181,11 @@ def in_words(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{severity}s: {count}" for severity, count in counts.items())
 
 
+def in_mb(size: int) -> str:
+    """Return a number of bytes as it is shown."""
+    return f"{size / 1e6:.1f} MB"
+
+
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """Show the first errors and the warnings whose code occurs once; count the rest."""
     kinds = Counter((item.severity, item.code) for item in diagnostics)

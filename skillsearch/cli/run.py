@@ -332,7 +332,7 @@ def _show(outcome: _Outcome, *, as_json: bool) -> int:
     if result.exit_code < 0:
         return NOT_STARTED
     is_short = written is not None and len(written) < len(result.output_files)
-    return result.exit_code or FAILED * is_short
+    return FAILED if is_short and not result.exit_code else result.exit_code
 
 
 def _check_words(words: Sequence[str]) -> None:

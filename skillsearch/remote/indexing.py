@@ -240,7 +240,8 @@ class RowStates:
         pages = server.iterate(generation.documents, "", _STATE, _STATE_ROWS)
         for row in chain.from_iterable(pages):
             has_same = kept_key(book.by_digest(row["skill"])) == row["examples"]
-            ends, state = row["until"] != FOREVER, bytes.fromhex(row["state"] * has_same)
+            ends = row["until"] != FOREVER
+            state = bytes.fromhex(row["state"]) if has_same else b""
             entry = _HeldRow(row["id"], state, ends, row["name_key"], row["shadowed"])
             if row["until"] < version:
                 dead.append(row["id"])

@@ -256,7 +256,8 @@ def _check_places(index: SkillIndex | None) -> Iterator[Check]:
         where = f"{counted(skills, 'skill')} in " if state != "outside" else ""
         said = f"{state}: {where}{counted(len(reports), 'folder')} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
-        yield Check.of("hosts", said, f"{said}; to index them: skillsearch index" * is_missing)
+        problem = f"{said}; to index them: skillsearch index" if is_missing else ""
+        yield Check.of("hosts", said, problem)
 
 
 def _check_roots(paths: Sequence[Path], held: Sequence[Root] = ()) -> Iterator[Check]:

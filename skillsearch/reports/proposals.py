@@ -105,9 +105,10 @@ class Material:
             items = list(self._additions[kind])
             while items and len(" ".join((*added, self._listed(kind, items)))) > room:
                 items.pop()
-            added += [self._listed(kind, items)] * bool(items)
+            if items:
+                added.append(self._listed(kind, items))
         more = " ".join(filter(None, (*added, clause)))
-        head, named = self.description.strip(), [*kinds, *["not for"] * bool(clause)]
+        head, named = self.description.strip(), [*kinds, *(["not for"] if clause else ())]
         if len(head) + len(more) + 2 > MAX_DESCRIPTION_CHARS:
             head = _shortened(head, MAX_DESCRIPTION_CHARS - len(more) - 2)
             named.append("shorter")

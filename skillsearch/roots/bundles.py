@@ -237,7 +237,7 @@ def _unpack(file: Path, folder: Path, source: str, name: str) -> None:
             f"{name} is a web page. Use the URL of the file itself; for a SKILL.md on GitHub, that "
             "is the link behind 'Raw'."
         )
-    if is_url(source) and sources.is_skill_md(source) and not archive_kind(head):
+    if is_url(source) and sources.names_skill_md(source) and not archive_kind(head):
         folder.mkdir()
         file.rename(folder / SKILL_MD)
         return

@@ -23,7 +23,7 @@ from skillsearch.settings import user_folders
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import JsonObject, checked, list_of, text_of
-from skillsearch.types.skills import SKILL_MD
+from skillsearch.types.skills import is_skill_md
 
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
 """Endings of archive names, in any case; packagers of skills write zips that end in the last."""
@@ -144,7 +144,7 @@ def folder_of(root: str | Path) -> Path:
     if not _is_bundle(source):
         return root if isinstance(root, Path) and root.is_absolute() else Path(source)
     parts = [part for part in _path(source).split("/") if part]
-    if is_skill_md(source):
+    if names_skill_md(source):
         parts = parts[:-1]
     last = parts[-1] if parts else ""
     if is_well_known(source) or source.startswith(SKILL_SERVER):
@@ -284,9 +284,9 @@ def shown(source: str) -> str:
     return one_line(urlunsplit((parts.scheme, host, parts.path, query, "")) + mark + folder, 200)
 
 
-def is_skill_md(source: str) -> bool:
+def names_skill_md(source: str) -> bool:
     """Return whether a URL names a bare SKILL.md."""
-    return _path(source).rpartition("/")[2].lower() == SKILL_MD.lower()
+    return is_skill_md(_path(source).rpartition("/")[2])
 
 
 def _path(source: str) -> str:

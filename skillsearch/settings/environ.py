@@ -126,8 +126,10 @@ def pip_install(*, again: bool = False) -> str:
     from importlib import util
 
     if util.find_spec("pip"):
-        return f"{shlex.quote(sys.executable)} -m pip install" + " --force-reinstall" * again
-    return f"uv pip install --python {shlex.quote(sys.executable)}" + " --reinstall" * again
+        command = f"{shlex.quote(sys.executable)} -m pip install"
+        return f"{command} --force-reinstall" if again else command
+    command = f"uv pip install --python {shlex.quote(sys.executable)}"
+    return f"{command} --reinstall" if again else command
 
 
 def _requirement(extras: set[str]) -> list[str]:

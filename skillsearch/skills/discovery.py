@@ -25,6 +25,7 @@ from skillsearch.types.skills import (
     Severity,
     SkillFile,
     in_64_bits,
+    is_skill_md,
 )
 
 MAX_DEPTH = 12
@@ -34,7 +35,6 @@ MAX_FOLDERS = 2_500_000
 EMPTY: Mapping[str, str] = {}
 _MAX_LOOKED_INTO = 2_000
 """Folders of all that are left out, in which a walk looks whether skills are lost by that."""
-_LOWER = SKILL_MD.lower()
 _NEAR_NAMES = frozenset(
     "skills.md skill.markdown skill.md.md skill.md.txt skill.mdx skill.txt skill".split()
 )
@@ -186,7 +186,7 @@ def scopes_at(roots: Sequence[Root], paths: Iterable[Path]) -> tuple[Scope, ...]
     """Return where to look for changes below the roots at some paths, which may be gone."""
     scopes: dict[Scope, None] = {}
     for path in sorted(set(paths)):
-        is_file = path.name.casefold() == _LOWER or path.is_file()
+        is_file = is_skill_md(path.name) or path.is_file()
         # Only the last part may be a link, which is not followed.
         folder = Path(os.path.realpath(path.parent)) / ("" if is_file else path.name)
         root = next((root for root in roots if folder.is_relative_to(root.path)), None)
@@ -282,7 +282,7 @@ class _Walk:
         with os.scandir(folder.path) as entries:
             for entry in entries:
                 name = entry.name
-                if len(name) == len(SKILL_MD) and name.lower() == _LOWER:
+                if is_skill_md(name):
                     skills.append(entry)
                 elif entry.is_dir(follow_symlinks=False) or entry.is_symlink():
                     self._queue(folder, entry)
@@ -330,7 +330,7 @@ class _Walk:
         skills, top = 0, path.count("/")
         for here, names, files in islice(os.walk(path), self._looks_left):
             self._looks_left -= 1
-            skills += any(name.lower() == _LOWER for name in files)
+            skills += any(map(is_skill_md, files))
             is_deep = here.count("/") - top > MAX_DEPTH
             names[:] = [] if is_deep else [name for name in names if not is_skipped(name)]
         if skills:
@@ -388,7 +388,7 @@ def _document_of(folder: _Folder) -> str:
 def _other_skill(root: Root, link: str) -> str:
     """Return the SKILL.md that a link leads to, if a walk over the root finds that; or nothing."""
     target = Path(os.path.realpath(link))
-    if not target.is_relative_to(root.path) or target.name.lower() != _LOWER:
+    if not target.is_relative_to(root.path) or not is_skill_md(target.name):
         return ""
     below = target.parent.relative_to(root.path)
     there = _Folder(str(target.parent), root, below.as_posix(), len(below.parts))

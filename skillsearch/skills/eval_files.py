@@ -186,7 +186,8 @@ class _Place(NamedTuple):
         owner = self._resolve(named) or (named if named and self.depth else self.owner)
         within = self._replace(owner=owner)
         is_judged = self.is_wanted is not None or not fields.keys().isdisjoint(_JUDGING_KEYS)
-        if text := _first_text(fields, _KEYS["text"] + _KEYS["text-if-judged"] * is_judged):
+        keys = _KEYS["text"] + (_KEYS["text-if-judged"] if is_judged else [])
+        if text := _first_text(fields, keys):
             yield within._query(text, fields)
             return
         below = within._replace(depth=self.depth + 1)

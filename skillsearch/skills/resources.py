@@ -31,7 +31,7 @@ from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_
 from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
-from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity
+from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity, is_skill_md
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -106,7 +106,7 @@ def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
         for root in filter(target.is_relative_to, roots):
             below = ((target / SKILL_MD) if target.is_dir() else target).relative_to(root).parts
             is_left_out = any(name in SKIPPED_FOLDERS or is_thrown_away(name) for name in below)
-            if below[-1].lower() == SKILL_MD.lower() and not is_left_out:
+            if is_skill_md(below[-1]) and not is_left_out:
                 with using(open_file(root, below)) as fd:
                     return _NAMING.fullmatch(os.read(fd, _MAX_NAMING_BYTES)) is None
     return False
@@ -340,7 +340,7 @@ def list_files(
             max_entries -= len(kinds)
             names = sorted(kinds)
             names_of_files = ["/".join((*parts, name)) for name in names if kinds[name] == "file"]
-            files += [file for file in names_of_files if file.lower() != SKILL_MD.lower()]
+            files += [file for file in names_of_files if not is_skill_md(file)]
             inner = [(*parts, name) for name in reversed(names) if kinds[name] == "folder"]
             is_deep = len(parts) == depth
             waiting += [] if is_deep else inner

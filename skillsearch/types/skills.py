@@ -120,6 +120,11 @@ class Root:
     hidden_from: tuple[str, ...] = ()
 
 
+def is_skill_md(name: str) -> bool:
+    """Return whether a file of this name, in any case, makes its folder a skill."""
+    return len(name) == len(SKILL_MD) and name.lower() == SKILL_MD_NAMES[1]
+
+
 def in_64_bits(time_ns: int) -> int:
     """Return a time within 64 bits: the years 1677 to 2262."""
     return max(-(1 << 63), min(time_ns, (1 << 63) - 1))

@@ -292,7 +292,8 @@ class UsageLog:
                 os.fchmod(file.fileno(), 0o600)
                 size = file.seek(0, os.SEEK_END)
                 is_torn = size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
-                data = b"\n" * is_torn + b"".join(event.line() for event in events)
+                start = b"\n" if is_torn else b""
+                data = start + b"".join(event.line() for event in events)
                 file.write(data)
             if size + len(data) > MAX_BYTES:
                 self._halve()

@@ -258,7 +258,7 @@ def by_keys():
     from prompt_toolkit.input import create_pipe_input
     from prompt_toolkit.output import DummyOutput
 
-    from skillsearch.cli.picker import Picker
+    from skillsearch.cli.interactive.picker import Picker
 
     def pick(search, keys, text="", body=lambda _: "", more=()):
         answered = threading.Event()

@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from operator import attrgetter, itemgetter
+from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -64,7 +64,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
-    is_open = is_new or any(map(attrgetter("is_open"), plans))
+    is_open = is_new or any(plan.is_open for plan in plans)
     done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
     if done and roots:
         _index(change, index_dir)
@@ -105,8 +105,8 @@ def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empt
     if not (yes or is_open):
         say("There is nothing to change.")
         return False
-    words = f"{f' --only {only}' if only else ''}{' --remove' * remove}"
-    return agrees(yes, f"Nothing was changed. To do this: skillsearch setup --yes{words}")
+    words = ["--yes", *(["--only", only] if only else ()), *(["--remove"] if remove else ())]
+    return agrees(yes, f"Nothing was changed. To do this: skillsearch setup {' '.join(words)}")
 
 
 def _show_rows(roots: Sequence[str], index_dir: Path, plans: Sequence[_Plan]) -> None:

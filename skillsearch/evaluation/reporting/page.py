@@ -51,7 +51,8 @@ def render_page(reports: Sequence[Report], *, made: str, version: str, mean: str
     """
     names = [report.collection for report in reports]
     title = ", ".join(names) if len(names) <= _NAMED else f"{len(names)} collections"
-    title += " over time" * any(report.unit == "run" for report in reports)
+    if any(report.unit == "run" for report in reports):
+        title += " over time"
     page = page_templates().get_template("page.html")
     return page.render(
         title=one_line(title, 200),  # a tag in the title of a page would be shown

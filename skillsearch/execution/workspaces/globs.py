@@ -238,7 +238,7 @@ def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
         if not ranges or any(match[1] and match[1] > match[2] for match in ranges):
             text = repr(characters[0])
             raise _refused(pattern, f"has the class {text}, which no character is in; correct it")
-    part = _CLASS.sub(lambda match: f"[{'!' * bool(match[1])}{match[2]}]", part)
+    part = _CLASS.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", part)
     expression = fnmatch.translate(part)
     if not (hidden or part.startswith(".")):
         expression = rf"(?!\.){expression}"

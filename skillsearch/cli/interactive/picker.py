@@ -180,7 +180,9 @@ class Picker:
             line = Text(f"{begin}  {name}  {one_line(hit.description)}")
             line.truncate(self._width, overflow="ellipsis", pad=True)
             style = "reverse" if is_chosen else "" if is_fit else "ansiyellow"
-            lines += [("[SetCursorPosition]", "")] * is_chosen + [(style, line.plain), ("", "\n")]
+            if is_chosen:
+                lines.append(("[SetCursorPosition]", ""))
+            lines += [(style, line.plain), ("", "\n")]
         return lines[:-1]
 
     def _preview(self) -> StyleAndTextTuples:

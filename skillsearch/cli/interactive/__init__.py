@@ -1,0 +1,1 @@
+"""Commands for a person who looks and types: on the terminal and in the browser."""
