@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import Answer, Review
+from skillsearch.library.enrich import Review, WrittenExamples
 from skillsearch.skills.example_requests import (
     PACKAGED,
     ExampleBook,
@@ -66,7 +66,7 @@ def accepted(files: list[Path], index: SkillIndex, refused: list[str]) -> Iterat
             record = {"digest": by_name.get(record.get("name", ""), ""), **record}
             told = list(problems(record))
             if not told:
-                answer = Answer(record["digest"], record["examples"])
+                answer = WrittenExamples(record["digest"], record["examples"])
                 kept, why = review.check([answer])
                 told = [
                     " ".join(filter(None, (f"{one.text!r}" if one.text else "", one.reason)))

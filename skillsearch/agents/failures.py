@@ -23,7 +23,7 @@ from skillsearch.types.json_values import Json, JsonObject, object_of, text_of
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
-Answer = JsonObject
+ToolAnswer = JsonObject
 """``{"result": ...}``, or ``{"error": {"code", "message", "next_step", ...}}``."""
 
 MAX_MESSAGE_CHARS = 1_000
@@ -46,13 +46,15 @@ def _forms() -> dict[str, dict[str, str]]:
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
-def failure(code: str, message: str, next_step: str, details: Mapping[str, Json] = {}) -> Answer:
+def failure(
+    code: str, message: str, next_step: str, details: Mapping[str, Json] = {}
+) -> ToolAnswer:
     """Return the answer of a tool that failed."""
     message = one_line(message, MAX_MESSAGE_CHARS)
     return {"error": {"code": code, "message": message, "next_step": next_step, **details}}
 
 
-def failure_of(error: SkillSearchError) -> Answer:
+def failure_of(error: SkillSearchError) -> ToolAnswer:
     """Return the answer that one of our errors gives, with whatever else it knows that helps."""
     forms = _forms()
     form = next(forms[kind.__name__] for kind in type(error).__mro__ if kind.__name__ in forms)
@@ -66,7 +68,7 @@ def failure_of(error: SkillSearchError) -> Answer:
     return failure(form["code"], message, form["next_step"], details)
 
 
-def problem_in(answer: Answer) -> JsonObject:
+def problem_in(answer: ToolAnswer) -> JsonObject:
     """Return what went wrong in the answer of a tool that failed."""
     return object_of(answer["error"])
 

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from skillsearch.agents.arguments import Arguments, checked
-from skillsearch.agents.failures import Answer, failure, failure_of, problems_of
+from skillsearch.agents.failures import ToolAnswer, failure, failure_of, problems_of
 from skillsearch.errors import QueryError, SkillSearchError, StorageError, answered, machine_problem
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.settings.values import MAX_N
@@ -144,7 +144,7 @@ class Begun:
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
     tool: Tool | None
-    outcome: Answer | Deferred
+    outcome: ToolAnswer | Deferred
 
 
 def description_of(arguments: type[BaseModel]) -> str:
@@ -190,7 +190,7 @@ class Toolset:
             specs.append(spec if style == "anthropic" else {"type": "function", "function": spec})
         return specs
 
-    def call(self, name: str, arguments: Arguments = None) -> Answer:
+    def call(self, name: str, arguments: Arguments = None) -> ToolAnswer:
         """Call a tool as a model asks for it; returns valid JSON, whatever the model sends."""
         outcome = self.begin(name, arguments).outcome
         return self.finish(name, outcome, outcome.run) if isinstance(outcome, Deferred) else outcome
@@ -204,7 +204,7 @@ class Toolset:
         """Call a tool as `call` does, but return slow work instead of doing it, for `finish`."""
         tool: Tool | None = None
 
-        def begin() -> Answer | Deferred:
+        def begin() -> ToolAnswer | Deferred:
             nonlocal tool
             with self._lock:
                 tools = self.tools()
@@ -226,20 +226,20 @@ class Toolset:
         outcome = self._guarded(name, begin)
         return Begun(tool, outcome)
 
-    def finish(self, name: str, work: Deferred, run: Callable[[], Any]) -> Answer:
+    def finish(self, name: str, work: Deferred, run: Callable[[], Any]) -> ToolAnswer:
         """Answer a call of which `begin` returned slow work; `run` does it, or gets it done."""
 
-        def finish() -> Answer:
+        def finish() -> ToolAnswer:
             value = run()
             with self._lock:
                 return _answer(work.finish(value))
 
         return self._guarded(name, finish)
 
-    def _guarded(self, name: str, function: Callable[[], _T]) -> _T | Answer:
+    def _guarded(self, name: str, function: Callable[[], _T]) -> _T | ToolAnswer:
         """Call a function, and make an answer of whatever it raises: its host must go on."""
 
-        def explain(error: Exception) -> Answer:
+        def explain(error: Exception) -> ToolAnswer:
             if isinstance(error, SkillSearchError):
                 return failure_of(error)
             if problem := machine_problem(error):
@@ -316,14 +316,14 @@ def _strict(schema: dict[str, Any]) -> dict[str, Any]:
     return merged
 
 
-def _answer(result: Json) -> Answer:
+def _answer(result: Json) -> ToolAnswer:
     """Return the answer with a result, in which nothing is hidden, or raise if it is not JSON."""
     shown = all_visible(result)
     json.dumps(shown, allow_nan=False)
     return {"result": shown}
 
 
-def _unknown_tool(name: object, tools: Sequence[Tool]) -> Answer:
+def _unknown_tool(name: object, tools: Sequence[Tool]) -> ToolAnswer:
     shown = one_line(str(name)[:MAX_NAME_CHARS])
     if need := dict(chain.from_iterable(tool.needs for tool in tools)).get(shown):
         return failure(need.code, need.message.format(tool=shown), need.next_step)

@@ -22,13 +22,11 @@ from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
-from skillsearch.types.answers import SYSTEMS, SearchResult, System
+from skillsearch.types.answers import SYSTEMS, QueryAnswer, SearchResult, System
 from skillsearch.usage.recording import log_of
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
-Answer = tuple[SearchResult, tuple[str, ...], tuple[str, ...]]
-"""A result, names that the query may misspell, and notes on the index for the user."""
 _SHOWN_PROBLEMS = 10
 _LINE_CHARS = 100  # of a skill that may fit, if no terminal says how wide a line is
 _LOW_THRESHOLD = 0.1
@@ -91,12 +89,13 @@ def query_command(
     if batch:
         return _answer_batch(batch, settings, how, exit_code=exit_code)
     text = request_text(words)
-    result, near, notes = ask_daemon(text, settings, how) or _search_one(text, settings, how)
-    notes = (*notes, *([f"note: {settings.limits}"] if settings.limits else ()))
-    for note in notes:
+    answer = ask_daemon(text, settings, how) or _search_one(text, settings, how)
+    if settings.limits:
+        answer = answer._replace(notes=(*answer.notes, f"note: {settings.limits}"))
+    for note in answer.notes:
         say(note)
-    _show((result, near, notes), settings, as_json=as_json)
-    return int(exit_code and not result)
+    _show(answer, settings, as_json=as_json)
+    return int(exit_code and not answer.result)
 
 
 def _answer_batch(
@@ -150,7 +149,7 @@ def _parse_query(line: bytes) -> Query:
     return key, text
 
 
-def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> Answer | None:
+def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswer | None:
     """Have the daemon search; None if none runs, or it cannot."""
     if settings.daemon == "off" or settings.backend == "milvus":
         return None
@@ -171,14 +170,14 @@ def _described(settings: Settings) -> str:
     return str(log) if log else ""
 
 
-def _search_one(text: str, settings: Settings, how: SearchOptions) -> Answer:
+def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:
     notes: list[str] = []
     if settings.backend == "milvus":
         (result,) = _search([text], settings, how, notes.append)
-        return result, (), tuple(notes)
+        return QueryAnswer(result, (), tuple(notes))
     index, log = open_fresh(settings, notes.append), log_of(settings)
-    result, near = answer_query(index, text, how, notes.append, log)
-    return result, near, tuple(notes)
+    result, nearest = answer_query(index, text, how, notes.append, log)
+    return QueryAnswer(result, nearest, tuple(notes))
 
 
 def _search(
@@ -193,11 +192,11 @@ def _search(
     yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
 
 
-def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
-    result, near, notes = answer
+def _show(answer: QueryAnswer, settings: Settings, *, as_json: bool) -> None:
+    result, nearest, notes = answer
     option = index_option(settings.index_dir.absolute(), settings)
     if as_json:
-        more = {"nearest": list(near), "notes": list(notes)}
+        more = {"nearest": list(nearest), "notes": list(notes)}
         emit_json({**result.to_dict(), **{key: texts for key, texts in more.items() if texts}})
         return
     if not is_terminal():
@@ -216,8 +215,8 @@ def _show(answer: Answer, settings: Settings, *, as_json: bool) -> None:
         print_perhaps(result)
     else:
         _say_perhaps(result)
-    if near:
-        say(f"Skills with a similar name: {', '.join(near)} (skillsearch show NAME{option})")
+    if nearest:
+        say(f"Skills with a similar name: {', '.join(nearest)} (skillsearch show NAME{option})")
 
 
 def _say_perhaps(result: SearchResult) -> None:

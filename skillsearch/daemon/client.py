@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from skillsearch.daemon.questions import Method, OverviewQuestion, SearchQuestion
     from skillsearch.index.search.options import SearchOptions
-    from skillsearch.types.answers import Hit, SearchResult
+    from skillsearch.types.answers import Hit, QueryAnswer
     from skillsearch.types.json_values import JsonObject
 
 QUERY_SECONDS = 5.0
@@ -97,19 +97,16 @@ def search_question(
 
 def read_search(
     answer: Mapping[str, Any],
-) -> tuple[SearchResult, tuple[str, ...], tuple[str, ...]]:
-    """Return the result, the nearest names and the notes in an answer to ``search``.
-
-    A DaemonError if the answer has an unknown form.
-    """
-    from skillsearch.types.answers import SearchResult
+) -> QueryAnswer:
+    """Read an answer to ``search``; a DaemonError if it has an unknown form."""
+    from skillsearch.types.answers import QueryAnswer, SearchResult
 
     try:
         record = dict(answer["result"])
         hits, perhaps = (tuple(map(_read_hit, record.pop(key))) for key in ("hits", "perhaps"))
         result = SearchResult(hits=hits, perhaps=perhaps, **record)
         nearest, notes = (tuple(map(str, answer[key])) for key in ("nearest", "notes"))
-        return result, nearest, notes
+        return QueryAnswer(result, nearest, notes)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
         raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
 

@@ -143,14 +143,14 @@ def _by_key(documents: Iterable[Document]) -> dict[str, Document]:
     return {key_of(document): document for document in reversed([*documents])}
 
 
-class Answer(NamedTuple):
+class WrittenExamples(NamedTuple):
     """What was written for a skill, named by its digest or else its name."""
 
     named: str
     examples: Sequence[object]
 
 
-def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
+def read_answers(text: str) -> tuple[list[WrittenExamples], list[Refusal]]:
     """Read JSON lines, or one JSON array or object, maybe fenced; and refuse what is neither."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("```")]
     try:
@@ -174,11 +174,11 @@ def read_answers(text: str) -> tuple[list[Answer], list[Refusal]]:
     return answers, refused
 
 
-def _answer(record: Json) -> Answer | None:
+def _answer(record: Json) -> WrittenExamples | None:
     if not isinstance(record, dict) or not isinstance(record.get("examples"), list):
         return None
     named = record.get("digest") or record.get("name")
-    return Answer(named, record["examples"]) if isinstance(named, str) else None
+    return WrittenExamples(named, record["examples"]) if isinstance(named, str) else None
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ class Review:
         return _by_key(self.index.documents())
 
     def check(
-        self, answers: Iterable[Answer], digests: Collection[str] | None = None
+        self, answers: Iterable[WrittenExamples], digests: Collection[str] | None = None
     ) -> tuple[list[ExampleEntry], list[Refusal]]:
         """Return what can be kept of answers, the last one of each skill, and what cannot.
 

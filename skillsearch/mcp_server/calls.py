@@ -21,7 +21,7 @@ from mcp_types import INTERNAL_ERROR, CallToolResult, TextContent
 
 from skillsearch.agents.failures import (
     INDEXING,
-    Answer,
+    ToolAnswer,
     failure,
     failure_of,
     problem_in,
@@ -97,7 +97,7 @@ class Calls:
 
     async def answer(
         self, session: str, name: str, arguments: Mapping[str, Json], report: Report | None = None
-    ) -> tuple[Tool | None, Answer]:
+    ) -> tuple[Tool | None, ToolAnswer]:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
         If only words were searched, the answer says so as ``progress``; if the index is not like
@@ -195,7 +195,7 @@ def session_of(ctx: Context) -> str:
     return "" if ctx.request is None else str(ctx.request.headers.get(MCP_SESSION_ID_HEADER, ""))
 
 
-def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
+def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> ToolAnswer:
     if isinstance(error, SkillSearchError):
         return failure_of(error)
     if isinstance(error, queue.Full):
@@ -203,7 +203,7 @@ def _failure(error: SkillSearchError | TimeoutError | queue.Full) -> Answer:
     return failure("timeout", "The call took too long.", "Go on without, or call again later.")
 
 
-def _success(answer: Answer, text_of: Text | None) -> CallToolResult:
+def _success(answer: ToolAnswer, text_of: Text | None) -> CallToolResult:
     """Return a result as text and structured content; one without a text of its own, as JSON."""
     result = answer["result"]
     record = {"result": result} if text_of is None else object_of(result)
@@ -215,7 +215,7 @@ def _success(answer: Answer, text_of: Text | None) -> CallToolResult:
     return CallToolResult(content=[content], structured_content=record)
 
 
-def _words_only(progress: IndexProgress, tool: Tool | None, answer: Answer) -> JsonObject:
+def _words_only(progress: IndexProgress, tool: Tool | None, answer: ToolAnswer) -> JsonObject:
     """Say that an answer is by words alone, and when a better one can be had."""
     is_empty = False
     if tool and tool.text:

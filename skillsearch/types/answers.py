@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from operator import itemgetter
-from typing import Literal, TypeAlias, get_args, overload
+from typing import Literal, NamedTuple, TypeAlias, get_args, overload
 
 from skillsearch.lazy.records import dataclass
 from skillsearch.types.json_values import Record
@@ -225,3 +225,17 @@ class SearchResult(Record, Sequence[Hit]):
 
     def __getitem__(self, index: int | slice) -> Hit | tuple[Hit, ...]:
         return self.hits[index]
+
+
+class QueryAnswer(NamedTuple):
+    """What the user is told about one query.
+
+    Attributes:
+        result: The skills that fit, and those that may.
+        nearest: Names of skills that the query may misspell, if none fits.
+        notes: What the user should know about the index.
+    """
+
+    result: SearchResult
+    nearest: tuple[str, ...]
+    notes: tuple[str, ...]

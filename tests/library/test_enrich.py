@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skillsearch.index.hubness import TABLE
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import Answer, Review, Wanted, ask_for, read_answers
+from skillsearch.library.enrich import Review, Wanted, WrittenExamples, ask_for, read_answers
 from skillsearch.skills.example_requests import MAX_CHARS, PACKAGED, digest_of_skill, read_examples
 from skillsearch.text.tables import read_tables
 
@@ -38,14 +38,14 @@ def review(tmp_path_factory, write_skill):
 
 def check(review, *texts, name=NAME):
     """Return what is kept of the good requests and some more, and the reasons of what is not."""
-    kept, refused = review.check([Answer(name, [*GOOD[:3], *texts])])
+    kept, refused = review.check([WrittenExamples(name, [*GOOD[:3], *texts])])
     return [text for one in kept for text in one.examples][3:], [one.reason for one in refused]
 
 
 def test_good_requests_are_kept_with_blanks_folded(review):
     digest = digest_of_skill(NAME, ABOUT)
     for named in (NAME, NAME.upper(), digest, digest[:16]):
-        kept, refused = review.check([Answer(named, [f" {GOOD[0]}\n", *GOOD[1:]])])
+        kept, refused = review.check([WrittenExamples(named, [f" {GOOD[0]}\n", *GOOD[1:]])])
         assert refused == []
         (one,) = kept
         assert (one.digest, one.name, list(one.examples)) == (digest, NAME, GOOD)
@@ -95,7 +95,7 @@ def test_eight_requests_are_enough_and_two_are_too_few(review):
     texts = [f"the {word} of mine is loose and rattles {word}s" for word in words]
     kept, reasons = check(review, *texts[:6])
     assert (len(kept), reasons) == (5, ["8 are enough"])
-    kept, refused = review.check([Answer(NAME, GOOD[:2])])
+    kept, refused = review.check([WrittenExamples(NAME, GOOD[:2])])
     assert kept == []
     assert [one.reason for one in refused] == ["2 of its requests can be kept; at least 3 must be"]
 
@@ -103,7 +103,7 @@ def test_eight_requests_are_enough_and_two_are_too_few(review):
 def test_requests_in_another_language_are_refused_together_even_if_each_is_too_short(review):
     """A few words do not tell, many do."""
     texts = ["Platten auf dem Weg", "die Kette quietscht und springt", "wo ist der Sattel für mich"]
-    kept, refused = review.check([Answer(NAME, texts)])
+    kept, refused = review.check([WrittenExamples(NAME, texts)])
     assert kept == []
     assert refused[-1].reason == "its requests are German, its description English"
 
@@ -111,7 +111,7 @@ def test_requests_in_another_language_are_refused_together_even_if_each_is_too_s
 def test_requests_in_the_words_of_whatever_is_asked_are_refused_together(review):
     words = list(read_tables(TABLE)["request words"])
     texts = [f"{' '.join(words[n:80:8])} {part}" for n, part in enumerate(ABOUT.split()[:8])]
-    kept, refused = review.check([Answer(NAME, texts)])
+    kept, refused = review.check([WrittenExamples(NAME, texts)])
     assert kept == []
     assert refused[-1].reason == "its requests together have the words of whatever is asked"
 
@@ -123,7 +123,7 @@ def test_copies_of_a_skill_do_not_count_as_others(tmp_path, make_skill):
     for part in "abcd":
         make_skill(tmp_path / "root", f"{NAME}-{part}", about, body=body)
     index = SkillIndex.from_roots(tmp_path / "root", index_dir=tmp_path / "i", model="hashing")
-    kept, refused = Review(index).check([Answer(f"{NAME}-a", GOOD)])
+    kept, refused = Review(index).check([WrittenExamples(f"{NAME}-a", GOOD)])
     assert (len(kept), refused) == (1, [])
 
 
@@ -135,7 +135,7 @@ def test_whatever_is_answered_is_kept_as_text_or_refused(review, data):
     kept, more = review.check(answers)
     assert len(answers) + len(refused) >= 1
     assert all(one.reason for one in (*refused, *more))
-    again, _ = review.check([Answer(one.digest, one.examples) for one in kept])
+    again, _ = review.check([WrittenExamples(one.digest, one.examples) for one in kept])
     assert again == kept
 
 
