@@ -61,7 +61,7 @@ def ask(
     `DaemonError`.
     """
     deadline = time.monotonic() + seconds
-    path = socket_path()
+    path, process = socket_path(), None
     try:
         check_private(path, is_folder=False)
         check_private(path.rpartition("/")[0], is_folder=True)
@@ -70,13 +70,14 @@ def ask(
         with socket.socket(socket.AF_UNIX) as connection:
             connection.settimeout(max(seconds, 0.001))  # 0 would make it non-blocking
             connection.connect(path)
-            peer_of(connection)
+            process = peer_of(connection)
             connection.sendall(message({"method": method, "arguments": question}))
             response = receive(connection, MAX_RESPONSE_BYTES, deadline)
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None  # no daemon, or only the remains of one
     except OSError as exc:
-        raise DaemonError(f"The daemon does not answer: {exc}") from exc
+        step = f"; to end it: kill {process}" if process else ""
+        raise DaemonError(f"The daemon does not answer: {exc}{step}") from exc
     return result_of(response)
 
 

@@ -214,6 +214,13 @@ def test_a_client_whose_time_is_up_gets_no_answer(serve):
             client.ask("status", seconds=seconds)
 
 
+def test_a_daemon_that_is_silent_is_named_so_that_it_can_be_ended(runtime):
+    listener, lock = server.listen(runtime)
+    with listener, pytest.raises(DaemonError, match=rf"to end it: kill {os.getpid()}$"):
+        client.ask("status", seconds=0.3)
+    os.close(lock)
+
+
 def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
     """Asking for its status does not count as a question."""
     daemon, reason = serve(idle=3600.0)
