@@ -105,6 +105,15 @@ def remove_unused(
                     _remove(entry.path)
 
 
+def empty_cache(folder: Path, in_use: Mapping[Path, str], seconds: float) -> dict[CacheEntry, int]:
+    """Remove what was not used for so long and nothing needs; return the bytes of each."""
+    removed: dict[CacheEntry, int] = {}
+    for _ in range(2):  # an archive is no longer needed once the last index over it is gone
+        unused = remove_unused(read_cache(folder, in_use), seconds)
+        removed |= {entry: entry.size() for entry in unused}
+    return removed
+
+
 def prune_archives(folder: Path) -> None:
     """Remove archives under no index, and converted models, if unused for 30 days."""
     places = [folder / "roots", folder / "models"]

@@ -35,17 +35,12 @@ def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     daemon has open, archives that were indexed, files made by commands of skills, and whatever a
     process is writing. Everything else is rebuilt when it is needed again.
     """
-    from skillsearch.reports.cache import KEPT_SECONDS, read_cache, remove_unused
+    from skillsearch.reports.cache import KEPT_SECONDS, empty_cache, read_cache
 
     refuse(prune and clear, "Use one of --prune and --clear.")
     removes = prune or clear
-    folder = cache_dir().resolve()
-    in_use = _in_use()
-    removed: Sized = {}
-    # Twice: an archive is no longer needed once the last index over it is gone.
-    for _ in range(2 * removes):
-        unused = remove_unused(read_cache(folder, in_use), KEPT_SECONDS if prune else 0)
-        removed |= {entry: entry.size() for entry in unused}
+    folder, in_use = cache_dir().resolve(), _in_use()
+    removed = empty_cache(folder, in_use, KEPT_SECONDS if prune else 0) if removes else {}
     left = {entry: entry.size() for entry in read_cache(folder, in_use)}
     total = sum(left.values())
     if as_json:
