@@ -58,7 +58,7 @@ SAID = {
         f"up to {WORDS[MAX_EXAMPLES]} from each",
         f"Up to {freshness.MAX_REFRESHED_FILES} new and changed files",
         f"Above {freshness.MAX_CHECKED_SKILLS:,} skills it, too",
-        f"at once up to {freshness.MAX_FOUND_SKILLS} skills",
+        f"Up to {freshness.MAX_FOUND_SKILLS} new skills",
         f"within {WORDS[freshness.MAX_AGE].replace('one', 'a')} second",
     ],
     "skillsearch/cli/README.md": [
