@@ -40,7 +40,7 @@ STEPS = {
     ),
     "quality": Step(
         "fit_fusion.py --work {work}/fit --output {work}/calibration.json "
-        "--results {results}/quality.json",
+        "--results {results}/quality.json --ablation",
         "--queries 150 --threshold 0.65 --reader {model} {work}/collections/" + REAL + " "
         f"{' '.join(f'{{material}}/eval/{name}' for name in FITTED)} "
         f"--unseen {' '.join([REAL, *FITTED, *FOREIGN])}",

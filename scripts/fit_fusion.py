@@ -37,7 +37,7 @@ import datetime
 import json
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,11 @@ from fusion_confidence import MIXED_EXAMPLES, Confidence, fit_confidence, fit_hi
 from fusion_measures import (
     Predicted,
     Table,
+    by_collection,
     choose_threshold,
+    is_kept,
+    margin,
+    margins,
     measure,
     measure_kinds,
     print_kinds,
@@ -70,6 +74,8 @@ from skillsearch.index.search.features import FEATURES
 EXAMPLES = frozenset({"cosine_examples", "has_examples"})
 """Evidence of example requests. In the ranking, an example weighs as a description does; what
 opposes is chosen so that skills without any, where half have some, lose a point of nDCG@10."""
+Rows = Mapping[str, Mapping[str, float]]
+_BY_FEATURES = ("hybrid", "bm25", "dense")  # of the order before confidence
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 PACKAGED_COLLECTIONS = tuple(
     Path(evaluation.__file__).with_name(name) for name in ("example", "written")
@@ -137,12 +143,19 @@ def predict(
 class Fitted:
     """One part of the fit: what came out, and what it predicts of collections left out of it.
 
-    `kinds` are the AUROC of each kind of request, as `measure_kinds` returns them.
+    Attributes:
+        calibration: The fit.
+        left_out: The measures of each collection.
+        kinds: The AUROC of each kind of request, as `measure_kinds` returns them.
+        margins: How far measures are known, as `fusion_measures.margins` returns it.
+        ablation: What each part is worth, as `measure_ablation` returns it, if it was asked for.
     """
 
     calibration: Calibration
     left_out: Table
-    kinds: Mapping[str, Mapping[str, float]]
+    kinds: Rows = field(default_factory=dict)
+    margins: Rows = field(default_factory=dict)
+    ablation: Rows = field(default_factory=dict)
 
 
 def fit_part(
@@ -160,7 +173,7 @@ def fit_part(
         samples: The searches.
         first: A fit of which only what is `free` is to be fitted anew.
         logits: What a reader says; by default nothing.
-        ablation: Also print what each part is worth.
+        ablation: Also measure what each part is worth.
         free: Names of features and evidence.
         threshold: The threshold, if it is given.
 
@@ -189,9 +202,10 @@ def fit_part(
     print_kinds(kinds)
     calibration, seen = fit_all(samples, threshold, first, logits, free)
     print_table(f"{title}, fitted", seen)
+    worth = {}
     if ablation and first is None:
-        print_ablation(samples, folds, weights, means(table.values()), threshold)
-    return Fitted(calibration, table, kinds)
+        worth = measure_ablation(samples, folds, weights, scored, threshold)
+    return Fitted(calibration, table, kinds, margins(samples, scored, threshold), worth)
 
 
 def fit_all(
@@ -219,28 +233,50 @@ def fit_all(
     return calibration, measure(samples, used, predicted, threshold)
 
 
-def print_ablation(
+def measure_ablation(
     samples: Sequence[Sample],
     folds: Sequence[Fold],
     weights: Mapping[str, tuple[RankingData, Matrix]],
-    whole: Mapping[str, float],
+    whole: Predicted,
     threshold: float,
-) -> None:
-    """Print what leaving out the reader, each piece of evidence, and each feature changes."""
-    names = [name for name in whole if name not in ("hybrid", "bm25", "dense")]
-    print(f"\n{'without the evidence':24}", *(f"{name:>16}" for name in names))
+) -> dict[str, dict[str, float]]:
+    """Return what leaving out the reader, each piece of evidence, and each feature changes.
+
+    Means over the collections, each left out of the fit. Those of nDCG@10 and recall have their
+    `margin`.
+    """
+    table = means(measure(samples, weights, whole, threshold).values())
+    before = {"read": whole.ndcg, "kept": is_kept(whole, threshold)}
+    rows: dict[str, dict[str, float]] = {}
     for name in (READER, *EVIDENCE):
         out = () if name == READER else (name,)
         scored = predict(samples, folds, out, threshold=threshold, with_reader=name != READER)
-        mean = means(measure(samples, weights, scored, threshold).values())
-        print(f"{name:24}", *(f"{mean[n] - whole[n]:+16.3f}" for n in names), flush=True)
-    print(f"\n{'without the feature':24} {'nDCG@10':>16}")
+        after = means(measure(samples, weights, scored, threshold).values())
+        row = {key: after[key] - value for key, value in table.items() if key not in _BY_FEATURES}
+        for key, values in (("read", scored.ndcg), ("kept", is_kept(scored, threshold))):
+            row[f"{key} margin"] = margin(by_collection(samples, values - before[key], "judged"))
+        rows[name] = row
+        print(name, row, flush=True)
+    return rows | without_features(samples, folds)
+
+
+def without_features(
+    samples: Sequence[Sample], folds: Sequence[Fold]
+) -> dict[str, dict[str, float]]:
+    """Return what leaving out each feature changes in the order that features alone give."""
+    rows = {}
     for feature in FEATURES:
-        values = []
+        changes = []
         for fold in folds:
-            used = fit_ranking(list(blocks(samples, fold.seen).values()), (feature,))
-            values += [data.ndcg(used) for data in fold.data.values()]
-        print(f"{feature:24} {statistics.mean(values) - whole['hybrid']:+16.3f}", flush=True)
+            without = fit_ranking(list(blocks(samples, fold.seen).values()), (feature,))
+            changes += [
+                data.ndcg_of_each(without) - data.ndcg_of_each(fold.weights)
+                for data in fold.data.values()
+            ]
+        change = statistics.mean(float(each.mean()) for each in changes)
+        rows[f"feature {feature}"] = {"hybrid": change, "hybrid margin": margin(changes)}
+        print(feature, rows[f"feature {feature}"], flush=True)
+    return rows
 
 
 def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits | None) -> Fitted:
@@ -279,7 +315,7 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
         {name: round(value, 3) for name, value in part.items()}
         for part in (confidence.alone, confidence.read)
     )
-    return Fitted(replace(before, alone=alone, read=read), table, {})
+    return Fitted(replace(before, alone=alone, read=read), table)
 
 
 def parsed_arguments() -> argparse.Namespace:
@@ -399,6 +435,8 @@ def save_results(fitted: Fitted, path: Path) -> None:
         "threshold": fitted.calibration.threshold,
         "collections": fitted.left_out,
         "kinds": fitted.kinds,
+        "margins": fitted.margins,
+        "ablation": fitted.ablation,
     }
     digits = json.loads(json.dumps(record), parse_float=lambda text: round(float(text), 4))
     save_report(digits, path)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,12 +77,11 @@ def confidence_measures(
     }
     tops = {kind: predicted.scores[mask][:, 0] for kind, mask in rows.items()}
     hits, right = predicted.scores[rows["judged"]], predicted.relevant[rows["judged"]]
-    best = np.where(right, hits, 0.0).max(axis=1)
     values: dict[str, float | None] = {
         "read": float(predicted.ndcg[rows["judged"]].mean()),
         "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
         "ece hits": hit_error(hits, right),
-        "kept": float((best >= threshold).mean()),
+        "kept": float(is_kept(predicted, threshold)[rows["judged"]].mean()),
     }
     ranked = [pair for pair in zip(hits.tolist(), right, strict=True) if pair[1].any()]
     for face, bound in BOUNDS.items():
@@ -97,6 +97,34 @@ def confidence_measures(
         values[f"auroc {kind}"] = auroc(tops["judged"], some) if len(some) else None
         values[f"{kind} answered"] = float((some >= threshold).mean()) if len(some) else None
     return values
+
+
+def is_kept(predicted: Predicted, threshold: float) -> Matrix:
+    """Return 1 for each sample of which a right skill fits, and 0 for the others."""
+    best = np.where(predicted.relevant, predicted.scores, 0.0).max(axis=1)
+    is_right: Matrix = (best >= threshold).astype(float)
+    return is_right
+
+
+def margin(groups: Iterable[Matrix]) -> float:
+    """Return half of the 95 % interval of the mean over groups of the mean of each.
+
+    It is that of requests drawn anew, the groups held; the values may be differences.
+    """
+    errors = [values.var(ddof=1) / len(values) for values in groups if len(values) > 1]
+    return 1.96 * math.sqrt(sum(errors)) / max(len(errors), 1)
+
+
+def margins(
+    samples: Sequence[Sample], predicted: Predicted, threshold: float
+) -> dict[str, dict[str, float]]:
+    """Return the `margin` of the nDCG@10 and of the recall of each collection."""
+    names = sorted({s.collection for s in samples if s.is_whole("judged")})
+    each = {"read": predicted.ndcg, "kept": is_kept(predicted, threshold)}
+    groups = {key: by_collection(samples, values, "judged") for key, values in each.items()}
+    return {
+        name: {key: margin([groups[key][row]]) for key in each} for row, name in enumerate(names)
+    }
 
 
 def measure(

@@ -38,11 +38,16 @@ class RankingData:
 
     def ndcg(self, weights: Matrix) -> float:
         """Return the mean nDCG@10 of an order by weighted sum."""
+        return float(self.ndcg_of_each(weights).mean())
+
+    def ndcg_of_each(self, weights: Matrix) -> Matrix:
+        """Return the nDCG@10 of each sample in an order by weighted sum."""
         sums = self.features @ weights
         sums[self.missing] = -np.inf
         order = np.argsort(-sums, axis=1, kind="stable")[:, :10]
         gains = np.take_along_axis(self.gains, order, axis=1)
-        return float(((gains * DISCOUNTS[: gains.shape[1]]).sum(axis=1) / self.ideal).mean())
+        values: Matrix = (gains * DISCOUNTS[: gains.shape[1]]).sum(axis=1) / self.ideal
+        return values
 
 
 def channel(weights: Matrix, names: Iterable[str]) -> Matrix:

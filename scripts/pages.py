@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,6 +32,7 @@ import markdown_tables
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.evaluation.assess import means
 from skillsearch.hosts.table import hosts
+from skillsearch.index.search.evidence import MEANINGS
 from skillsearch.settings.config import SETTINGS, text_of
 from skillsearch.text.languages import LANGUAGE_NAMES
 from skillsearch.text.states import BOUNDS
@@ -76,6 +79,16 @@ COLUMNS = {
 }
 
 
+ABLATED = {
+    "nDCG@10": "read",
+    "recall": "kept",
+    "twins that fit": "twin answered",
+    "AUROC dropped": "auroc dropped",
+    "AUROC twins": "auroc twin",
+    "AUROC foreign": "auroc foreign",
+    "ECE": "ece first",
+}
+"""Measures of which the table of ablations says what a part is worth, in points."""
 USED_BY = {
     "list": "`SkillIndex.search`, every `search_skills`, MCP",
     "prompt": "`hook`, `prompt`",
@@ -242,18 +255,46 @@ def quality() -> str:
 
     Last comes the mean of all others, which are in other languages.
     """
-    fitted = measured("quality")["collections"]
+    report = measured("quality")
+    fitted, margins = report["collections"], report["margins"]
     names = (*OF_REQUESTS, *EVERYDAY, *OF_SKILLS)
-    rows = {name: fitted[name] for name in names}
-    rows["**mean**"] = means(rows.values())
-    rows |= {name: fitted[name] for name in BESIDE}
-    others = [row for name, row in fitted.items() if name not in rows]
-    rows[f"in other languages: {len(others)}"] = means(others)
-    cells = (
-        [name, *(_figure(row.get(measure), measure) for measure in COLUMNS.values())]
-        for name, row in rows.items()
-    )
-    return _table(["collection", *COLUMNS], cells)
+    others = [name for name in fitted if name not in {*names, *BESIDE}]
+    groups = {name: [name] for name in names} | {"**mean**": [*names]}
+    groups |= {name: [name] for name in BESIDE} | {f"in other languages: {len(others)}": others}
+    rows = []
+    for head, group in groups.items():
+        row, cells = means(fitted[name] for name in group), []
+        for measure in COLUMNS.values():
+            cell = _figure(row.get(measure), measure)
+            if all(measure in margins[name] for name in group):
+                squares = sum(margins[name][measure] ** 2 for name in group)
+                cell += f" ± {_share(math.sqrt(squares) / len(group))}"
+            cells.append(cell)
+        rows.append([head, *cells])
+    return _table(["collection", *COLUMNS], rows)
+
+
+def ablation() -> str:
+    """Return a row for each part of the fit: what measures lose or gain without it.
+
+    Parts without which none changes are named below the table.
+    """
+    rows, idle = [], []
+    for name, row in measured("quality")["ablation"].items():
+        values = [row.get(measure) for measure in ABLATED.values()]
+        if values[0] is None:  # a feature
+            values[0] = row["hybrid"]
+        if not any(values):
+            idle.append(f"`{name.removeprefix('feature ')}`")
+            continue
+        margins = [row.get("read margin", row.get("hybrid margin")), row.get("kept margin")]
+        cells = [f"`{name}`: {MEANINGS[name]}" if name in MEANINGS else name]
+        for value, margin in zip_longest(values, margins):
+            cell = "" if value is None else f"{round(100 * value, 1) or 0.0:+.1f}"
+            cells.append(f"{cell} ± {_share(margin)}" if margin is not None else cell)
+        rows.append(cells)
+    said = f"Nothing changes without {', '.join(dict.fromkeys(idle))}."
+    return "\n".join([_table(["without", *ABLATED], rows), "", said])
 
 
 def quality_in_short() -> str:
@@ -423,6 +464,7 @@ PARTS = (
     Part(README, "figures", figures),
     Part(README, "quality", quality_in_short),
     Part(EVALUATION, "quality", quality),
+    Part(EVALUATION, "ablation", ablation),
     Part(EVALUATION, "answers", answered),
     Part("skillsearch/index/README.md", "faces", faces),
     Part(COLLECTION, "ranked", written_ranked),

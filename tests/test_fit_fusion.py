@@ -342,6 +342,39 @@ SPANISH = {
 }
 
 
+def test_without_the_feature_that_tells_the_order_is_worse(fusion, make_sample):
+    random, telling = np.random.default_rng(11), list(FEATURES).index("bm25_full")
+    samples = []
+    for number in range(60):
+        features = random.random((8, len(FEATURES)))
+        features[3, telling] = 5
+        name = "ab"[number % 2]
+        samples.append(replace(make_sample(features, [3]), collection=name, source=name))
+    families = np.array([sample.collection for sample in samples])
+    folds = []
+    for name in "ab":
+        seen, held = families != name, families == name
+        blocks = [fusion.ranking.blocks(samples, rows) for rows in (seen, held)]
+        weights = fusion.ranking.fit_ranking(list(blocks[0].values()))
+        folds.append(fusion.fit.Fold(held, seen, blocks[1], weights, None))
+    rows = fusion.fit.without_features(samples, folds)
+    changes = {name: row["hybrid"] for name, row in rows.items()}
+    assert min(changes, key=changes.get) == "feature bm25_full"
+    assert -1 < changes["feature bm25_full"] < -0.1
+    assert rows["feature bm25_full"]["hybrid margin"] > 0
+
+
+def test_a_margin_is_that_of_requests_drawn_anew(fusion):
+    random = np.random.default_rng(7)
+    groups = [random.random(60), random.normal(0.2, 1, 200)]
+    drawn = [
+        np.mean([random.choice(group, len(group)).mean() for group in groups]) for _ in range(4000)
+    ]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    assert fusion.measures.margin(groups) == pytest.approx((high - low) / 2, rel=0.06)
+    assert fusion.measures.margin([np.ones(5)]) == 0
+
+
 @pytest.mark.parametrize(
     "again", [pytest.param(0, marks=pytest.mark.slow), pytest.param(1, marks=pytest.mark.night)]
 )
@@ -367,7 +400,8 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
         judged = "".join(f"{w}\t{w}\t1\n" for w in words)
         (other / topic / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     argv = ["fit_fusion.py", *folders, "--work", str(tmp_path / "work"), "--output", str(output)]
-    argv += ["--cross-language", str(other)]
+    results = tmp_path / "results.json"
+    argv += ["--cross-language", str(other), "--ablation", "--results", str(results)]
     monkeypatch.setattr(sys, "argv", argv)
     fusion.fit.main()
     printed, first = capsys.readouterr().out, output.read_bytes()
@@ -377,6 +411,11 @@ def test_it_writes_a_calibration_that_loads(fusion, tmp_path, monkeypatch, capsy
     assert 0 < calibration.threshold < 1
     assert calibration.reader == 0
     assert b'"garage": {' in first
+    record = json.loads(results.read_bytes())
+    assert record["margins"].keys() == record["collections"].keys()
+    parts = {READER, *EVIDENCE, *(f"feature {name}" for name in FEATURES)}
+    assert record["ablation"].keys() == parts
+    assert not any(record["ablation"][READER].values())  # there is none
     for _ in range(again):
         fusion.fit.main()
         assert output.read_bytes() == first
