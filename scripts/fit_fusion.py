@@ -50,11 +50,11 @@ from fusion_measures import (
     Table,
     by_collection,
     choose_threshold,
-    is_kept,
     margin,
     margins,
     measure,
     measure_kinds,
+    of_each,
     print_kinds,
     print_table,
 )
@@ -204,7 +204,7 @@ def fit_part(
     print_table(f"{title}, fitted", seen)
     worth = {}
     if ablation and first is None:
-        worth = measure_ablation(samples, folds, weights, scored, threshold)
+        worth = measure_ablation(samples, folds, weights, scored, table, threshold)
     return Fitted(calibration, table, kinds, margins(samples, scored, threshold), worth)
 
 
@@ -238,23 +238,24 @@ def measure_ablation(
     folds: Sequence[Fold],
     weights: Mapping[str, tuple[RankingData, Matrix]],
     whole: Predicted,
+    table: Table,
     threshold: float,
 ) -> dict[str, dict[str, float]]:
     """Return what leaving out the reader, each piece of evidence, and each feature changes.
 
-    Means over the collections, each left out of the fit. Those of nDCG@10 and recall have their
-    `margin`.
+    `whole` and `table` are what all parts together predict. Means over the collections, each left
+    out of the fit. Those of nDCG@10 and recall have their `margin`.
     """
-    table = means(measure(samples, weights, whole, threshold).values())
-    before = {"read": whole.ndcg, "kept": is_kept(whole, threshold)}
+    before, before_of_each = means(table.values()), of_each(whole, threshold)
     rows: dict[str, dict[str, float]] = {}
     for name in (READER, *EVIDENCE):
         out = () if name == READER else (name,)
         scored = predict(samples, folds, out, threshold=threshold, with_reader=name != READER)
         after = means(measure(samples, weights, scored, threshold).values())
-        row = {key: after[key] - value for key, value in table.items() if key not in _BY_FEATURES}
-        for key, values in (("read", scored.ndcg), ("kept", is_kept(scored, threshold))):
-            row[f"{key} margin"] = margin(by_collection(samples, values - before[key], "judged"))
+        row = {key: value - before[key] for key, value in after.items() if key not in _BY_FEATURES}
+        for key, values in of_each(scored, threshold).items():
+            changes = by_collection(samples, values - before_of_each[key], "judged")
+            row[f"{key} margin"] = margin(changes.values())
         rows[name] = row
         print(name, row, flush=True)
     return rows | without_features(samples, folds)

@@ -106,6 +106,11 @@ def is_kept(predicted: Predicted, threshold: float) -> Matrix:
     return is_right
 
 
+def of_each(predicted: Predicted, threshold: float) -> dict[str, Matrix]:
+    """Return the nDCG@10 of each sample, and whether it `is_kept`, by the names of the measures."""
+    return {"read": predicted.ndcg, "kept": is_kept(predicted, threshold)}
+
+
 def margin(groups: Iterable[Matrix]) -> float:
     """Return half of the 95 % interval of the mean over groups of the mean of each.
 
@@ -119,12 +124,11 @@ def margins(
     samples: Sequence[Sample], predicted: Predicted, threshold: float
 ) -> dict[str, dict[str, float]]:
     """Return the `margin` of the nDCG@10 and of the recall of each collection."""
-    names = sorted({s.collection for s in samples if s.is_whole("judged")})
-    each = {"read": predicted.ndcg, "kept": is_kept(predicted, threshold)}
-    groups = {key: by_collection(samples, values, "judged") for key, values in each.items()}
-    return {
-        name: {key: margin([groups[key][row]]) for key in each} for row, name in enumerate(names)
-    }
+    rows: dict[str, dict[str, float]] = {}
+    for key, values in of_each(predicted, threshold).items():
+        for name, group in by_collection(samples, values, "judged").items():
+            rows.setdefault(name, {})[key] = margin([group])
+    return rows
 
 
 def measure(
@@ -146,14 +150,14 @@ def by_collection(
     values: NDArray[Any],
     kind: str,
     among: Container[str] | None = None,
-) -> list[NDArray[Any]]:
-    """Return the rows of the samples of a kind, those of each collection together.
+) -> dict[str, NDArray[Any]]:
+    """Return the rows of the samples of a kind, by collection.
 
     `among` are the collections that count, by default all.
     """
     names = np.array([s.collection if s.is_whole(kind) else "" for s in samples])
     wanted = sorted(name for name in {*names.tolist()} - {""} if among is None or name in among)
-    return [values[names == name] for name in wanted]
+    return {name: values[names == name] for name in wanted}
 
 
 def choose_threshold(
@@ -174,7 +178,7 @@ def choose_threshold(
 
     def is_enough(threshold: float) -> bool:
         return all(
-            statistics.mean(float((top >= threshold).mean()) for top in tops[kind]) <= most
+            statistics.mean(float((top >= threshold).mean()) for top in tops[kind].values()) <= most
             for kind, most in FALSE_ANSWERS.items()
             if tops[kind]
         )

@@ -16,7 +16,6 @@ import statistics
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -281,17 +280,16 @@ def ablation() -> str:
     """
     rows, idle = [], []
     for name, row in measured("quality")["ablation"].items():
-        values = [row.get(measure) for measure in ABLATED.values()]
-        if values[0] is None:  # a feature
-            values[0] = row["hybrid"]
-        if not any(values):
+        if not any(row.values()):
             idle.append(f"`{name.removeprefix('feature ')}`")
             continue
-        margins = [row.get("read margin", row.get("hybrid margin")), row.get("kept margin")]
         cells = [f"`{name}`: {MEANINGS[name]}" if name in MEANINGS else name]
-        for value, margin in zip_longest(values, margins):
-            cell = "" if value is None else f"{round(100 * value, 1) or 0.0:+.1f}"
-            cells.append(f"{cell} ± {_share(margin)}" if margin is not None else cell)
+        for measure in ABLATED.values():
+            # Of a feature, the order by features alone is known.
+            key = "hybrid" if measure == "read" and "hybrid" in row else measure
+            cell = f"{round(100 * row[key], 1) or 0.0:+.1f}" if key in row else ""
+            margin = row.get(f"{key} margin")
+            cells.append(cell if margin is None else f"{cell} ± {_share(margin)}")
         rows.append(cells)
     said = f"Nothing changes without {', '.join(dict.fromkeys(idle))}."
     return "\n".join([_table(["without", *ABLATED], rows), "", said])
