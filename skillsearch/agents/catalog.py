@@ -1,13 +1,17 @@
-"""The skills of a library as every toolset offers them: found, described, searched and read."""
+"""The skills of a library as every toolset offers them: found, described, searched and read.
+
+If the library has a log of usage, requests and loads are recorded there.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
 from skillsearch.agents.prompt import fit_lines, overview_line
-from skillsearch.errors import SkillNotFoundError
+from skillsearch.errors import SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.skill_library import SkillLibrary
@@ -19,6 +23,7 @@ from skillsearch.text.states import note_for_model
 from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.types.json_values import Json, JsonObject, objects_of
 from skillsearch.types.skills import Diagnostic, Skill
+from skillsearch.usage.recording import record, record_load
 
 Record = JsonObject
 Describe = Callable[[Diagnostic], str | None]
@@ -65,7 +70,24 @@ class SkillCatalog:
 
     def search(self, query: str, n: int, threshold: float | None = None) -> SearchResult:
         """Find the skills for a request, above a threshold, by default the one of the catalog."""
-        return self.library.search(query, n, self._threshold if threshold is None else threshold)
+        cut = self._threshold if threshold is None else threshold
+        answer = self.library.search(query, n, cut)
+        self.note_request(answer)
+        return answer
+
+    def note_request(self, answer: SearchResult) -> None:
+        """Record the request of an answer that the library gave."""
+        library = self.library
+        if library.usage and (index := library.index):
+            record(library.usage, index, answer, library.selection)
+
+    def note_load(self, name: str) -> None:
+        """Record that a model was given a skill, by a name or id that it has just been found by."""
+        library = self.library
+        if library.usage and (index := library.index):
+            with suppress(SkillError, SelectionError):  # it may be gone since
+                skill = library.find(name).doc_id
+                record_load(library.usage, index, skill, library.selection)
 
     def note(self, skill: Document | Skill) -> str:
         """Return what stands before the body of a skill that nobody vouches for, else nothing."""

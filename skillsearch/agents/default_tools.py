@@ -34,10 +34,11 @@ from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types.answers import Hit
+from skillsearch.types.answers import Hit, Selection
 from skillsearch.types.json_values import Json
 from skillsearch.types.skills import LOADED_NAME_CHARS
-from skillsearch.usage.recording import log_of, record, record_load
+from skillsearch.usage.log import UsageLog
+from skillsearch.usage.recording import log_of
 
 MAX_BODY_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
@@ -97,14 +98,12 @@ def library_tools(
     library: SkillLibrary | Callable[[], SkillLibrary],
     *,
     threshold: float | None = None,
-    face: str = "agent",
 ) -> tuple[Tool, ...]:
     """Return the four default tools over a library, or over what is asked for it at each call.
 
-    The threshold is for calls that give none; None means the library's default. The face is who
-    answers, in the usage of a library that keeps any.
+    The threshold is for calls that give none; None means the library's default.
     """
-    return LibraryTools(library if callable(library) else lambda: library, threshold, face).tools()
+    return LibraryTools(library if callable(library) else lambda: library, threshold).tools()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +112,6 @@ class LibraryTools:
 
     library: Callable[[], SkillLibrary]
     threshold: float | None
-    face: str = "agent"
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
@@ -134,11 +132,8 @@ class LibraryTools:
 
     def search(self, args: SearchSkillsArgs) -> Record:
         """Return `record_of` an answer: name, description, score and path of each skill."""
-        library = self.library()
-        catalog = SkillCatalog(library, threshold=self.threshold)
+        catalog = SkillCatalog(self.library(), threshold=self.threshold)
         answer = catalog.search(args.query, args.n, args.threshold)
-        if library.usage and (index := library.index):
-            record(library.usage, index, answer, self.face, library.selection)
 
         def row(hit: Hit) -> Record:
             record: Record = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
@@ -149,10 +144,8 @@ class LibraryTools:
     def load(self, args: LoadSkillArgs) -> Record:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
-        loaded = library.load(args.name)
-        if library.usage and (index := library.index):
-            skill_id = loaded.document.doc_id
-            record_load(library.usage, index, skill_id, self.face, library.selection)
+        catalog, loaded = SkillCatalog(library), library.load(args.name)
+        catalog.note_load(loaded.document.doc_id)
         skill, chunks = loaded.skill, []
         if args.chunk is None:
             parts = parse_chunks(skill.body)
@@ -162,7 +155,7 @@ class LibraryTools:
             body = visible(find_chunk(skill, args.chunk).content)
         files = fold_files(loaded.files)
         record: Record = {
-            **SkillCatalog(library).overview(skill),
+            **catalog.overview(skill),
             "body": body[:MAX_BODY_CHARS],
             "directory": printable(loaded.folder),
             "files": files[:MAX_SHOWN_FILES],
@@ -217,7 +210,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    return as_list(configured(_open).search(args))
+    return as_list(configured().search(args))
 
 
 def tool_specs(style: Style = "openai") -> list[Record]:
@@ -230,18 +223,23 @@ def call(name: str, arguments: Mapping[str, Json] | str | None = None) -> Record
     return _TOOLSET.call(name, arguments)
 
 
-def configured(opened: Callable[[Path], SkillLibrary]) -> LibraryTools:
+def configured() -> LibraryTools:
     """Return the tools over the index that the settings name, opened or open already."""
     settings = load_settings()
-
-    def open_library() -> SkillLibrary:
-        library = opened(settings.index_dir.absolute())
-        library.selection, library.looks = settings.selection, settings.refresh
-        library.threshold, library.usage = settings.threshold, log_of(settings)
-        return library
-
-    return LibraryTools(open_library, None)
+    folder, log = settings.index_dir.absolute(), log_of(settings, "agent")
+    options = settings.selection, settings.refresh, settings.threshold, str(log or "")
+    return LibraryTools(lambda: _open(folder, *options), None)
 
 
-_open = lru_cache(maxsize=4)(SkillLibrary.open)
-_TOOLSET = Toolset(lambda: configured(_open).tools())
+@lru_cache(maxsize=4)
+def _open(
+    index_dir: Path, selection: Selection, looks: bool, threshold: float | None, usage: str
+) -> SkillLibrary:
+    """Open an index once for all that ask for the same skills of it; `usage` describes a log."""
+    library = SkillLibrary.open(index_dir)
+    library.selection, library.looks, library.threshold = selection, looks, threshold
+    library.usage = UsageLog.read(usage, "agent")
+    return library
+
+
+_TOOLSET = Toolset(lambda: configured().tools())

@@ -52,15 +52,14 @@ class Offer(NamedTuple):
         `states` are those of answers to the hook that are kept; None for any other prompt. In the
         shadow the hook offers nothing.
         """
-        how, log = SearchOptions.of(settings), log_of(settings)
+        how, is_hook = SearchOptions.of(settings), states is not None
+        log = log_of(settings, "hook" if is_hook else "prompt")
         how = replace(how, include_hidden=False, vetted_only=vetted_only, face="prompt")
         learn(index, log)
         (answer,) = answer_queries(index, [text], tell, how)
-        is_hook = states is not None
         is_shadow = is_hook and settings.hook_mode == "shadow"
         if states is None or answer.state in states:
-            face = "hook" if is_hook else "prompt"
-            record(log, index, answer, face, settings.selection, is_shadow=is_shadow)
+            record(log, index, answer, settings.selection, is_shadow=is_shadow)
         if is_shadow:
             return cls(fits=len(answer.hits))
         return cls(answer.shown, len(answer.hits), answer.unvetted)

@@ -150,7 +150,7 @@ def show_command(
     if skill.content_hash != document.content_hash:
         say("note: its SKILL.md has changed since it was indexed")
     root = index.root_of(document)
-    record_load(log_of(settings), index, document.doc_id, "show", settings.selection)
+    record_load(log_of(settings, "show"), index, document.doc_id, settings.selection)
     # `list` parses no skill: the parser and its YAML are imported only to show one.
     from skillsearch.skills.chunks import parse_chunks
 

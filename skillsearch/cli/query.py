@@ -166,7 +166,7 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
 
 def _described(settings: Settings) -> str:
     """Return the log that the settings ask for, as the daemon reads it."""
-    log = log_of(settings)
+    log = log_of(settings, "query")
     return str(log) if log else ""
 
 
@@ -175,7 +175,7 @@ def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswe
     if settings.backend == "milvus":
         (result,) = _search([text], settings, how, notes.append)
         return QueryAnswer(result, (), tuple(notes))
-    index, log = open_fresh(settings, notes.append), log_of(settings)
+    index, log = open_fresh(settings, notes.append), log_of(settings, "query")
     result, nearest = answer_query(index, text, how, notes.append, log)
     return QueryAnswer(result, nearest, tuple(notes))
 

@@ -155,7 +155,7 @@ class Answers:
         with self._my_turn():
             warm = self._warm.get(_absolute(checked["index_dir"]))
             notes += warm.look(checked["refresh"], selection)
-            log = UsageLog.read(checked["usage"])
+            log = UsageLog.read(checked["usage"], "query")
             result, nearest = answer_query(warm.index, query, options, notes.append, log)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 

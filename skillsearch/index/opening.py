@@ -78,7 +78,7 @@ def answer_query(
     """Return the answer, by what a log says too and kept there, and `near_names` if it has none."""
     learn(index, log)
     (result,) = answer_queries(index, [query], tell, options)
-    record(log, index, result, "query", options.selection)
+    record(log, index, result, options.selection)
     return result, () if result else near_names(index, query, options.selection)
 
 

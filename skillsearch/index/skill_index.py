@@ -16,7 +16,7 @@ import numpy as np
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.dense.query_embedder import QueryEmbedder
+from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
@@ -173,6 +173,16 @@ class SkillIndex:
     def folder(self) -> Path:
         """Folder of the index."""
         return self._folder.path
+
+    @property
+    def address(self) -> str:
+        """What tells it from other indexes: its folder."""
+        return str(self.folder)
+
+    @property
+    def model(self) -> ModelSettings:
+        """The model that it was made with."""
+        return self.opened.settings.model
 
     @property
     def generation(self) -> str:

@@ -76,7 +76,7 @@ class SkillLibrary:
         self._reader = reader
         self.selection: Selection = ()
         self.threshold: float | None = None  # of searches that are given none
-        self.usage: UsageLog | None = None  # what searches learn from, and tools add to
+        self.usage: UsageLog | None = None  # what searches learn from, and toolsets add to
         self.looks = True  # False to compare nothing with the disk until `refresh`
         self._refreshed, self._told = source.documents, ""
         self._kept = _KEPT_SKILLS
@@ -156,8 +156,7 @@ class SkillLibrary:
     @property
     def index(self) -> SkillIndex | None:
         """The index that is searched; None until the first one is made."""
-        index = self._source.index() if self.roots and not self.progress else None
-        return index if isinstance(index, SkillIndex) else None
+        return self._source.made
 
     @property
     def progress(self) -> IndexProgress | None:

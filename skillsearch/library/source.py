@@ -150,6 +150,11 @@ class IndexSource:
         """Return the index."""
         return self._index
 
+    @property
+    def made(self) -> SkillIndex:
+        """The index."""
+        return self._index
+
     def add_root(self, path: Path) -> None:
         """Raise a SkillError: whoever made a saved index decides what it holds."""
         raise SkillError(
@@ -246,6 +251,11 @@ class ScannedSource:
 
         count_words = partial(WordIndex, self.documents, self._scan.about, self.roots)
         return self.indexer.index_of(self.documents, make, count_words, at_once=at_once)
+
+    @property
+    def made(self) -> SkillIndex | None:
+        """The index as it was last made; None before the first one."""
+        return self.indexer.last[1] if self.indexer.last else None
 
     def add_root(self, path: Path) -> None:
         """Scan another folder."""

@@ -110,7 +110,7 @@ class ServedLibrary:
             config["index_dir"] = self.index_dir
             library = SkillLibrary.from_roots(self._named, executor=executor, **config)
         library.looks = settings.refresh
-        library.threshold, library.usage = settings.threshold, log_of(settings)
+        library.threshold, library.usage = settings.threshold, log_of(settings, "mcp")
         return library
 
     def _make_first_index(self) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from skillsearch.agents.session import SkillSession
 from skillsearch.errors import ConfigError
 from skillsearch.index.scope import without_scope
+from skillsearch.usage.recording import log_of
 
 if TYPE_CHECKING:
     from skillsearch.agents.tool import Toolset
@@ -54,7 +55,7 @@ def _default(
     from skillsearch.agents.run_tools import run_script_tool
     from skillsearch.agents.tool import Toolset
 
-    tools = library_tools(served.get, face="mcp")
+    tools = library_tools(served.get)
     if runner is not None:
         tools += (run_script_tool(served.get, runner, session=session),)
     return ServedTools(Toolset(tools))
@@ -71,7 +72,7 @@ def _environment(served: ServedLibrary, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     if not served.roots:
-        return ServedTools(ServerEnvironment().toolset())
+        return ServedTools(ServerEnvironment(interface="mcp").toolset())
     settings = served.settings
     environment = Environment(
         "skills",
@@ -83,6 +84,7 @@ def _environment(served: ServedLibrary, *_: object) -> ServedTools:
         threshold=settings.threshold,
         strict=bool(without_scope(settings.selection)),
     )
+    environment.usage = log_of(settings, "mcp")
     return ServedTools(environment.toolset())
 
 

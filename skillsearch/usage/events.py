@@ -20,6 +20,8 @@ KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
 LEVELS = 127
 """A vector is kept in whole numbers from -LEVELS to LEVELS, as shares of its largest."""
 MAX_TEXT_CHARS = 1000
+_INTERFACE = "face"
+"""The key of an interface in a line, as the first logs have it."""
 _ASKED = b'{"kind": "asked"'
 
 
@@ -38,7 +40,7 @@ class Event(NamedTuple):
         at: When, in seconds since 1970.
         index_id: The keyed hash of the folder of the index.
         project_id: The keyed hash of the project, or folder, that it comes from.
-        face: Who answered: query, prompt, hook, mcp, agent, show.
+        interface: Who answered or loaded: query, find, ui, prompt, hook, mcp, agent, show.
         request_id: The keyed hash of the request; of a load, of the request that led to it.
         model: The fingerprint of the embedder of the vector.
         vector: The request as a vector, 8 bits a number.
@@ -54,7 +56,7 @@ class Event(NamedTuple):
     at: int
     index_id: str
     project_id: str = ""
-    face: str = ""
+    interface: str = ""
     request_id: str = ""
     model: str = ""
     vector: bytes = b""
@@ -74,6 +76,8 @@ class Event(NamedTuple):
         }
         if self.vector:
             record["vector"] = base64.b64encode(self.vector).decode("ascii")
+        if self.interface:
+            record[_INTERFACE] = record.pop("interface")
         return json.dumps(record).encode("ascii") + b"\n"
 
 
@@ -84,6 +88,7 @@ def read_line(line: bytes) -> Event | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
+        record["interface"] = record.pop(_INTERFACE, "")
         values = {name: _value(name, value) for name, value in record.items()}
         if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
             return None

@@ -78,21 +78,21 @@ class Origin(NamedTuple):
 class UsageLog:
     """The log of usage of a folder."""
 
-    def __init__(self, folder: Path, *, has_text: bool = False) -> None:
-        """Name the folder, and say whether the words of requests are kept too."""
-        self.folder, self.file = folder, folder / FILE
+    def __init__(self, folder: Path, interface: str = "", *, has_text: bool = False) -> None:
+        """Name the folder and the interface that records, and whether words are kept too."""
+        self.folder, self.file, self._interface = folder, folder / FILE, interface
         self._has_text = has_text
 
     @classmethod
-    def own(cls, *, has_text: bool = False) -> UsageLog:
+    def own(cls, interface: str = "", *, has_text: bool = False) -> UsageLog:
         """Return the user's own log, whether it is written or not."""
-        return cls(data_dir() / FOLDER, has_text=has_text)
+        return cls(data_dir() / FOLDER, interface, has_text=has_text)
 
     @classmethod
-    def read(cls, described: str) -> UsageLog | None:
+    def read(cls, described: str, interface: str = "") -> UsageLog | None:
         """Return the log that `str` turned into a text; None for an empty text."""
         keeps, _, folder = described.partition(":")
-        return cls(Path(folder), has_text=keeps == "text") if folder else None
+        return cls(Path(folder), interface, has_text=keeps == "text") if folder else None
 
     def __str__(self) -> str:
         return f"{'text' if self._has_text else 'hashes'}:{self.folder}"
@@ -102,7 +102,6 @@ class UsageLog:
         origin: Origin,
         answer: SearchResult,
         vector: NDArray[np.float32],
-        face: str,
         *,
         is_shadow: bool = False,
     ) -> None:
@@ -110,10 +109,10 @@ class UsageLog:
         with _never_failing():
             event = self._request("asked", origin, answer.query, vector)
             offered = tuple(OfferedSkill(hit.doc_id, round(hit.score, 3)) for hit in answer.shown)
-            shown = event._replace(face=face, state=answer.state, offered=offered)
+            shown = event._replace(interface=self._interface, state=answer.state, offered=offered)
             self._append([shown._replace(is_shadow=is_shadow)])
 
-    def note_load(self, origin: Origin, skill: str, face: str) -> None:
+    def note_load(self, origin: Origin, skill: str) -> None:
         """Record that a skill was loaded, and which request of its project led to it.
 
         That is the last of `MOST_BACK` requests within `WINDOW_SECONDS` that offered the skill, or
@@ -122,7 +121,7 @@ class UsageLog:
         with _never_failing():
             now = int(time.time())
             index, project = self._hashed(origin.index_dir), self._project(origin)
-            load = Event("loaded", now, index, project, face, skill=skill)
+            load = Event("loaded", now, index, project, self._interface, skill=skill)
             if (led := self._led_to(load)) is not None:
                 self._append([led])
 

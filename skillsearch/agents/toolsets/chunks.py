@@ -124,6 +124,7 @@ class SkillManager:
         """
         name, chunk = self._find(skill_name, chunk_id)
         self.session.activate_chunk(name, chunk.id)
+        self._catalog.note_load(name)
         self._publish()
         return visible(chunk.content)
 
@@ -141,7 +142,7 @@ class SkillManager:
     def search(self, query: str, n: int = 5) -> SearchResult:
         """Find the skills that fit a request, best first, each with its best chunk if any."""
         self._look()
-        return self.library.search(query, n)
+        return self._catalog.search(query, n)
 
     def _find(self, skill_name: str, chunk_id: str) -> tuple[str, SkillChunk]:
         """Return the name of a skill in the prompt, and a chunk of it."""

@@ -144,7 +144,7 @@ class SkillsLoader:
     def load_skill(self, skill_name: str, version: str | None = None) -> Skill | None:
         """Return a skill, perhaps of versions like ``>=1,<2``; None if it cannot be loaded."""
         self.reload()
-        return self._load(self.read, skill_name, version)
+        return self._load(self.load, skill_name, version)
 
     def preload(self, names: Iterable[str]) -> tuple[str, ...]:
         """Read the first `MAX_PRELOADED` of some skills and keep them; return those that loaded."""
@@ -152,6 +152,12 @@ class SkillsLoader:
         self._room = max(self._room, len(wanted))
         self.reload()
         return tuple(name for name in wanted if self._load(self.read, name) is not None)
+
+    def load(self, document: Document) -> Skill:
+        """Read a skill as `read` does, for a model."""
+        skill = self.read(document)
+        self.catalog.note_load(document.doc_id)
+        return skill
 
     def read(self, document: Document) -> Skill:
         """Read a skill that was found, unless it is kept; `ParseError` if it is unreadable."""
@@ -223,7 +229,7 @@ class SkillsManager:
     def hits(self, query: str, limit: int) -> SearchResult:
         """Find as `search_skills` does, and return the hits themselves."""
         self.reload()
-        return self.library.search(query, limit, self._threshold)
+        return self.catalog.search(query, limit, self._threshold)
 
     def get_skill_content(self, skill_name: str) -> str | None:
         """Return the whole Markdown of a skill's file, or None if it cannot be loaded."""
@@ -319,7 +325,7 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
     def get(manager: SkillsManager) -> str:
         manager.reload()
         document = manager.catalog.find(args.name)
-        text = visible(manager.loader.read(document).content)
+        text = visible(manager.loader.load(document).content)
         content = manager.catalog.note(document) + text
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)

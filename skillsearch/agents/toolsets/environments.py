@@ -31,6 +31,7 @@ from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.skills import SHOWN_NAME_CHARS, STRICT_METADATA, WITH_FRONTMATTER, Diagnostic
+from skillsearch.usage.log import UsageLog
 
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
 MIN_DESCRIPTION_CHARS = 128  # room to say that nothing is listed
@@ -59,7 +60,8 @@ logger = logging.getLogger(__name__)
 class SkillInfo:
     """A skill of an environment; its id is its folder, relative to the folder of all skills.
 
-    The `note` comes before its instructions; its file may link to a text in one of the `roots`.
+    The `note` comes before its instructions; its file may link to a text in one of the `roots`. In
+    the library it has the `doc_id`.
     """
 
     id: str
@@ -68,12 +70,14 @@ class SkillInfo:
     path: str
     note: str = ""
     roots: Sequence[str] = field(default=(), compare=False, repr=False)
+    doc_id: str = field(default="", compare=False, repr=False)
 
     @classmethod
     def of(cls, skill: Document | Hit, note: str = "", roots: Sequence[str] = ()) -> SkillInfo:
         """Describe a skill of a library; its id there is ``root:folder``."""
-        folder = skill.doc_id.partition(":")[2]
-        return cls(folder, skill.name, skill.description, skill.path, note, roots)
+        doc_id = skill.doc_id
+        folder = doc_id.partition(":")[2]
+        return cls(folder, skill.name, skill.description, skill.path, note, roots, doc_id)
 
     def shown(self) -> dict[str, str]:
         """Return id, name and description for a model, each on one safe line."""
@@ -99,7 +103,7 @@ class SkillLoader:
 
     def load_all(self) -> list[SkillInfo]:
         """Return the skills now in the folder, by id; unchanged files are not read again."""
-        catalog = self._catalog
+        catalog = self.catalog
         if self._skills is None or catalog.refresh():
             roots, documents = self.library.root_paths, self.library.list()
             skills = (SkillInfo.of(skill, catalog.note(skill), roots) for skill in documents)
@@ -116,7 +120,8 @@ class SkillLoader:
         return library
 
     @cached_property
-    def _catalog(self) -> SkillCatalog:
+    def catalog(self) -> SkillCatalog:
+        """The library as it is offered."""
         return SkillCatalog(self.library, describe=self._warning, logger=logger)
 
     def _warning(self, new: Diagnostic) -> str | None:
@@ -152,10 +157,14 @@ class SkillChoice:
     """
 
     def __init__(
-        self, skills: Sequence[SkillInfo], description_chars: int, missing: str = ""
+        self,
+        skills: Sequence[SkillInfo],
+        description_chars: int,
+        missing: str = "",
+        catalog: SkillCatalog | None = None,
     ) -> None:
-        """Take what there is, and what to say instead of it if that is known."""
-        self._missing = missing
+        """Take what there is, what to say instead of it if that is known, and what records it."""
+        self._missing, self._catalog = missing, catalog
         if description_chars < MIN_DESCRIPTION_CHARS:
             least = MIN_DESCRIPTION_CHARS
             raise ValueError(f"description_chars is {description_chars}; use {least} or more")
@@ -192,6 +201,8 @@ class SkillChoice:
                 body = read_sections(read_skill_text(Path(info.path), info.roots)[0])[1]
             except ParseError as exc:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
+            if self._catalog:
+                self._catalog.note_load(info.doc_id)
             return ToolResult(success=True, output=info.note + visible(body).strip())
         if self._missing:
             return _failed(self._missing)
@@ -243,6 +254,7 @@ class Environment:
         """Take the lowest accepted score of a search, and the room in the tool's description."""
         self.name = name
         self.skills_loaded = False
+        self.usage: UsageLog | None = None  # what its library learns from and adds to
         self._directory = None if skills_dir is None else Path(skills_dir).expanduser().absolute()
         self._loader: SkillLoader | None = None
         self._options = options
@@ -258,7 +270,7 @@ class Environment:
         if self._loader is None:
             logger.info("No skills directory configured")
         else:
-            self._choice = SkillChoice(choice.skills, self._description_chars, self._missing)
+            self._choice = self._choose(choice.skills)
             logger.info("Loaded %d skills", len(choice.skills))
 
     def list_skills(self) -> list[SkillInfo]:
@@ -295,8 +307,7 @@ class Environment:
     def _search(
         self, loader: SkillLoader, query: str, n: int, threshold: float | None
     ) -> SearchResult:
-        cut = self._threshold if threshold is None else threshold
-        return loader.library.search(query, n, cut)
+        return loader.catalog.search(query, n, self._threshold if threshold is None else threshold)
 
     def register_tool(self, tool: Tool) -> None:
         """Offer another tool; it replaces a registered one of that name, but no tool for skills."""
@@ -326,8 +337,14 @@ class Environment:
         folder = named and Path(named).expanduser().absolute()
         if folder != (self._loader and self._loader.skills_dir):
             self._loader = SkillLoader(folder, **self._options) if folder else None
+            if self._loader:
+                self._loader.library.usage = self.usage
         skills = self._loader.load_all() if self._loader else []
         if skills != self._choice.skills or not self.skills_loaded:
-            self._choice = SkillChoice(skills, self._description_chars, self._missing)
+            self._choice = self._choose(skills)
         self.skills_loaded = self.skills_loaded or folder is not None
         return self._choice
+
+    def _choose(self, skills: Sequence[SkillInfo]) -> SkillChoice:
+        catalog = self._loader.catalog if self._loader else None
+        return SkillChoice(skills, self._description_chars, self._missing, catalog)

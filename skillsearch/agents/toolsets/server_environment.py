@@ -21,6 +21,7 @@ from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.near import near
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import JsonObject
+from skillsearch.usage.recording import log_of
 
 DEFAULT_ENVIRONMENT = "default"
 CONFIG_FILE = "config.jsonc"
@@ -44,8 +45,9 @@ class ServerEnvironment(Environment):
         active: str | None = None,
         *,
         description_chars: int = DESCRIPTION_CHARS,
+        interface: str = "agent",
     ) -> None:
-        """Take folder and environment.
+        """Take folder and environment, and the interface that records usage if settings ask for it.
 
         By default those of the settings, else ``activeEnvironment`` of the ``config.jsonc`` beside
         the folder, else the only one or ``default``.
@@ -53,7 +55,7 @@ class ServerEnvironment(Environment):
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
         self.config: JsonObject = {}
         self._folder = None if folder is None else Path(folder).expanduser().absolute()
-        self._active = active
+        self._active, self._interface = active, interface
 
     def load_from_config(self) -> None:
         """Read the settings, and load the skills of the environment in use.
@@ -100,6 +102,7 @@ class ServerEnvironment(Environment):
 
     def _enter(self, name: str, settings: Settings) -> None:
         self.name, self._loader, self._threshold = name, None, settings.threshold
+        self.usage = log_of(settings, self._interface)
         self.skills_loaded = True
         self._choice = SkillChoice((), self._description_chars, self._missing)
         self._options = library_config(settings)

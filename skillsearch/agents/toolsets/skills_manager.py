@@ -88,15 +88,20 @@ class SkillsManager:
 
     def get_skill_content(self, name: str) -> str:
         """Return the whole SKILL.md of a skill, or why there is none."""
-        return self._answer(name, self.library.source)
+        return self._answer(name, self._source)
 
     def _load(self, skill_name: str) -> str:
         """Return the same, below a warning if nobody vouches for the skill."""
 
         def read(doc_id: str) -> str:
-            return self._catalog.note(self.library.find(doc_id)) + self.library.source(doc_id)
+            return self._catalog.note(self.library.find(doc_id)) + self._source(doc_id)
 
         return self._answer(skill_name, read)
+
+    def _source(self, doc_id: str) -> str:
+        source = self.library.source(doc_id)
+        self._catalog.note_load(doc_id)
+        return source
 
     def search_skills(self, query: str, n: int = 5) -> list[JsonObject]:
         """Find the skills for a request: name and description of each, best first.

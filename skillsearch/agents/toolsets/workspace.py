@@ -168,6 +168,7 @@ class WorkspaceToolset:
         self._on_delta = on_delta
         self._on_event = on_event
         self._in_call = StateDelta()
+        self._described: str | None = None  # the request that the last system message was for
         self._run_session = run_session or uuid4().hex
         self._call_id = call_id
 
@@ -184,7 +185,8 @@ class WorkspaceToolset:
         Given a request, the overview describes its best skills, or raises `SkillSearchError`.
         """
         self._refresh()
-        available = describe_skills(self.library, query, self._overview)
+        is_new, self._described = query != self._described, query
+        available = describe_skills(self.library, query, self._overview, records=is_new)
         loaded = []
         for entry in sorted(self.session.loaded(), key=lambda entry: entry.since or _LONG_AGO):
             try:
@@ -224,6 +226,7 @@ class WorkspaceToolset:
         docs = () if args.include_all_docs or not args.docs else args.docs
         there = doc_paths(self.library, name) if docs else {}
         delta = self._tell(self.session.load(name, args.docs, args.include_all_docs))
+        SkillCatalog(self.library).note_load(name)
         lines = [f"loaded: {name}"]
         if delta.evicted:
             lines.append(f"unloaded to make room: {_joined(delta.evicted)}")
@@ -334,11 +337,18 @@ def all_names(library: SkillLibrary, *, max_chars: int = MAX_NAMED_CHARS) -> tup
     return names if sum(map(len, names)) <= max_chars else None
 
 
-def describe_skills(library: SkillLibrary, query: str | None = None, n: int | None = None) -> str:
+def describe_skills(
+    library: SkillLibrary,
+    query: str | None = None,
+    n: int | None = None,
+    *,
+    records: bool = False,
+) -> str:
     """Render names and descriptions of the skills that an agent may load, with what is left out.
 
     Given a request, the best skills for it are described, by default `FOUND`, and those that may
-    fit; else the first, by default `DESCRIBED`. `SkillSearchError` if they cannot be searched.
+    fit; else the first, by default `DESCRIBED`. `SkillSearchError` if they cannot be searched. If
+    it `records` and the library has a log of usage, the request is recorded.
     """
     listed, names = library.list(), all_names(library)
     if not listed:
@@ -350,6 +360,8 @@ def describe_skills(library: SkillLibrary, query: str | None = None, n: int | No
     if request:
         shown = result = library.search(request, n, face="prompt")
         perhaps = result.perhaps
+        if records:
+            SkillCatalog(library).note_request(result)
     fits, may_fit = (
         [replace(offered(library, skill), location="") for skill in some]
         for some in (shown, perhaps)

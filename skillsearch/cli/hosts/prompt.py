@@ -125,7 +125,7 @@ def _load(
     bodies = [_body(library, name) for name in loaded]
     for name in names:
         skill = library.find(name).doc_id
-        record_load(log_of(settings), index, skill, "prompt", settings.selection)
+        record_load(log_of(settings, "prompt"), index, skill, settings.selection)
     return bodies
 
 
