@@ -16,7 +16,7 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.scope import scope_of
-from skillsearch.settings.config import load_settings
+from skillsearch.settings.config import Settings, load_settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -127,6 +127,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @click.option("--chunk", metavar="ID", help="Print one chunk of its body.")
 @options.all_projects
 @options.index_dir
+@options.backend
 @options.header
 @options.as_json(lambda m: m.SHOW)
 def show_command(
@@ -140,17 +141,11 @@ def show_command(
     """Show a skill, or part of it.
 
     NAME is its name, or ROOT:NAME if several roots have one of that name. It is read from the disk
-    as it is now. An unknown name exits with 1 and suggests similar ones.
+    as it is now, or from Milvus as it was indexed. An unknown name exits with 1 and suggests
+    similar ones.
     """
     _check_parts({"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk})
-    settings = read_settings()
-    index = open_fresh(settings, say)
-    document = index.find(name, scope_of(settings.selection))
-    skill = index.read(document)
-    if skill.content_hash != document.content_hash:
-        say("note: its SKILL.md has changed since it was indexed")
-    root = index.root_of(document)
-    record_load(log_of(settings, "show"), index, document.doc_id, settings.selection)
+    document, skill, root = _load(name, read_settings())
     # `list` parses no skill: the parser and its YAML are imported only to show one.
     from skillsearch.skills.chunks import parse_chunks
 
@@ -169,6 +164,31 @@ def show_command(
             _show_with_files(skill, rows)
 
 
+def _load(name: str, settings: Settings) -> tuple[Document, Skill, Root]:
+    """Read a skill, and record that as usage."""
+    log = log_of(settings, "show")
+    if settings.backend == "milvus":
+        from skillsearch.cli.index import open_in_milvus
+
+        with open_in_milvus(settings) as remote:
+            document, skill = remote.find(name), remote.get(name)
+            record_load(log, remote, document.doc_id, settings.selection)
+            return document, skill, remote.root_of(document)
+    index = open_fresh(settings, say)
+    document = index.find(name, scope_of(settings.selection))
+    skill = index.read(document)
+    if skill.content_hash != document.content_hash:
+        say("note: its SKILL.md has changed since it was indexed")
+    record_load(log, index, document.doc_id, settings.selection)
+    return document, skill, index.root_of(document)
+
+
+def _files_of(skill: Skill) -> tuple[tuple[str, ...], bool]:
+    """List the files of a skill as `list_files` does; none if its folder is on another machine."""
+    folder = skill.path.parent
+    return list_files(folder) if folder.exists() else ((), False)
+
+
 def _check_parts(parts: Mapping[str, str | bool | None]) -> None:
     """Refuse options that each ask for another part of a skill."""
     used = [option for option, value in parts.items() if value not in (None, False)]
@@ -179,7 +199,7 @@ def _record(
     skill: Skill, document: Document, root: Root, body: ChunkedBody, *, with_body: bool
 ) -> dict[str, Json]:
     """Return the JSON form of a skill as it is now."""
-    files, truncated = list_files(skill.path.parent)
+    files, truncated = _files_of(skill)
     record: dict[str, Json] = {
         **_entry(document, root),
         "name": skill.name,
@@ -199,7 +219,7 @@ def _record(
 
 def _show_with_files(skill: Skill, rows: list[tuple[str, str]] | None) -> None:
     """Show rows about a skill and its files; without rows the names of the files alone."""
-    files, truncated = list_files(skill.path.parent)
+    files, truncated = _files_of(skill)
     say("note: the skill has more files than can be listed here" if truncated else "")
     if rows is None:
         emit_rows(zip(files), ("file",))

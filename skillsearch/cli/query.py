@@ -16,14 +16,14 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.opening import Tell, answer_queries, answer_query, open_fresh
+from skillsearch.index.opening import answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types.answers import SYSTEMS, QueryAnswer, SearchResult, System
-from skillsearch.usage.recording import log_of
+from skillsearch.usage.recording import learn, log_of, record
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
@@ -103,7 +103,7 @@ def _answer_batch(
 ) -> int:
     queries, problems = _read_batch(file)
     has_hits = False
-    results = _search([text for _, text in queries], settings, how)
+    results = _search_all([text for _, text in queries], settings, how)
     for (key, _), result in zip(queries, results, strict=True):
         has_hits = has_hits or bool(result)
         emit_json({"_id": key, **result.to_dict()})
@@ -171,17 +171,22 @@ def _described(settings: Settings) -> str:
 
 
 def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:
-    notes: list[str] = []
+    notes, log = list[str](), log_of(settings, "query")
     if settings.backend == "milvus":
-        (result,) = _search([text], settings, how, notes.append)
-        return QueryAnswer(result, (), tuple(notes))
-    index, log = open_fresh(settings, notes.append), log_of(settings, "query")
+        from skillsearch.cli.index import open_in_milvus
+
+        with open_in_milvus(settings) as remote:
+            learn(remote, log)
+            (result,) = remote.answer([text], how)
+            record(log, remote, result, how.selection)
+        return QueryAnswer(result, (), ())
+    index = open_fresh(settings, notes.append)
     result, nearest = answer_query(index, text, how, notes.append, log)
     return QueryAnswer(result, nearest, tuple(notes))
 
 
-def _search(
-    texts: Sequence[str], settings: Settings, how: SearchOptions, tell: Tell = say
+def _search_all(
+    texts: Sequence[str], settings: Settings, how: SearchOptions
 ) -> Iterator[SearchResult]:
     if settings.backend == "milvus":
         from skillsearch.cli.index import open_in_milvus
@@ -189,7 +194,7 @@ def _search(
         with open_in_milvus(settings) as remote:
             yield from (remote.answer([text], how)[0] for text in texts)
         return
-    yield from answer_queries(open_fresh(settings, tell), texts, tell, how)
+    yield from answer_queries(open_fresh(settings, say), texts, say, how)
 
 
 def _show(answer: QueryAnswer, settings: Settings, *, as_json: bool) -> None:

@@ -23,6 +23,7 @@ from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseFields, DenseIndex
+from skillsearch.index.documents import Document
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import (
     LexicalSegment,
@@ -81,6 +82,10 @@ class IndexSettings:
     def root_paths(self) -> list[str]:
         """The paths of the roots."""
         return [str(root.path) for root in self.roots]
+
+    def root_of(self, document: Document) -> Root:
+        """Return the root of a document."""
+        return next(root for root in self.roots if str(root.path) == document.root)
 
     @property
     def aliases(self) -> list[str]:

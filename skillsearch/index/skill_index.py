@@ -201,7 +201,7 @@ class SkillIndex:
 
     def root_of(self, document: Document) -> Root:
         """Return the root of a document."""
-        return next(root for root in self.opened.settings.roots if str(root.path) == document.root)
+        return self.opened.settings.root_of(document)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """Return what was reported when the index was built, and of its names, by path."""

@@ -8,14 +8,14 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, TypedDict, TypeVar, Unpack
 
 import numpy as np
 
 from skillsearch import errors
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.dense.query_embedder import QueryEmbedder
+from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.documents import Document
 from skillsearch.index.names import find_by_name, freely, nearest_names
 from skillsearch.index.relatives import MOST_LISTED, family_of
@@ -43,7 +43,10 @@ from skillsearch.text.tokenizer import terms
 from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.types.indexing import IndexReport, Progress
 from skillsearch.types.signatures import public, searches
-from skillsearch.types.skills import Skill
+from skillsearch.types.skills import Root, Skill
+
+if TYPE_CHECKING:
+    from skillsearch.usage.support import Usage
 
 Read = TypeVar("Read")
 
@@ -73,6 +76,9 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         self._calibration = default_calibration()
         self._embedder = QueryEmbedder(device=device)
         self._readers = Readers(device=device)
+        self._model: ModelSettings | None = None  # of the version that was read last
+        self._analysed: QueryForm | None = None  # the query that was embedded last
+        self.usage: Usage | None = None  # what requests led to, which counts for skills
 
     @classmethod
     def from_roots(
@@ -169,9 +175,23 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return self._view().head.settings
 
     @property
+    def address(self) -> str:
+        """What tells it from other indexes: its collection, and the address of the server."""
+        return f"{self._collection} in {self._server.shown}"
+
+    @property
+    def model(self) -> ModelSettings:
+        """The model that the version was made with that was read last."""
+        return self._model or self.settings.model
+
+    @property
     def skipped(self) -> int:
         """SKILL.md files that could not be indexed."""
         return self._view().head.skipped
+
+    def root_of(self, document: Document) -> Root:
+        """Return the root of a document."""
+        return self.settings.root_of(document)
 
     def documents(self) -> Iterator[Document]:
         """Read all documents, in no order, with one page in memory at a time."""
@@ -205,6 +225,12 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             return result if view.still_holds() else None
 
         return replace(self._read(read, query), seconds=time.perf_counter() - started)
+
+    def analyse(self, query: str) -> QueryForm:
+        """Return a query as it is searched for; the last one is known."""
+        if self._analysed and self._analysed.text == query:
+            return self._analysed
+        return self._read(partial(self._analyse, query), query)
 
     def find(self, name: str) -> Document:
         """Find the document that a name means, as `SkillIndex.find` does, with its errors."""
@@ -245,6 +271,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
                 view = View.open(self._server, self._collection, words)
                 with suppress(CollectionMissingError):
                     if view and (answered := read(view)) is not None:
+                        self._model = view.head.settings.model
                         return answered
             except CollectionMissingError as exc:
                 raise self._to_make(f"There is no index {described}") from exc
@@ -271,7 +298,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         condition = "" if options.include_hidden else "hidden == false"
         rows = view.candidates(form, options.n + len(options.exclude), condition)
         index = view.index_of(rows)
-        form = replace(form, weights=weigh_terms(index.corpus, form.counts))
+        usage = self.usage.support(form.vector) if self.usage else {}
+        form = replace(form, weights=weigh_terms(index.corpus, form.counts), usage=usage)
         reading = Reading.of(options.reader, self._readers)
         (result,) = answer([query], options, index, [form], self._calibration, reading)
         count = len(result.hits)
@@ -293,6 +321,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
                 f"({embedder.fingerprint}); install that version, or rebuild the index: "
                 f"skillsearch index FOLDER --backend milvus --model {made_with.spec}"
             ) from exc
+        self._analysed = form
         return form
 
     def _with_shadowed(

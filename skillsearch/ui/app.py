@@ -80,9 +80,17 @@ class _Site:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda of: run(pages.search, of["q"], of["from"], refresh=True),
-            "results": lambda of: run(pages.search, of["q"], of["from"], read=of["read"] == "1"),
-            "skill": lambda of: run(pages.skill, of["id"]),
+            "search": lambda of: run(
+                pages.search, of["q"], of["from"], refresh=True, submitted=True
+            ),
+            "results": lambda of: run(
+                pages.search,
+                of["q"],
+                of["from"],
+                read=of["read"] == "1",
+                submitted=of["submitted"] == "1",
+            ),
+            "skill": lambda of: run(pages.skill, of["id"], answers=of["answers"] == "1"),
             "file": lambda of: run(pages.file, of["id"], of["path"], _whole(of["offset"])),
             "families": lambda _: run(pages.families),
             "map": lambda _: run(pages.map),

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
@@ -34,10 +35,12 @@ from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
-from skillsearch.types.answers import Family, Hit, Relative, Selection
+from skillsearch.types.answers import Family, Hit, Relative, SearchResult, Selection
 from skillsearch.types.skills import LAST_SECOND, Diagnostic, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
+from skillsearch.usage.log import UsageLog
+from skillsearch.usage.recording import learn, log_of, record, record_load
 
 _T = TypeVar("_T")
 Shown: TypeAlias = dict[str, object]
@@ -70,6 +73,8 @@ class Pages:
     _note: str = field(default="", init=False)
     _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
     _first: tuple[object, tuple[str, ...]] = field(default=(None, ()), init=False)
+    _standing: tuple[SearchResult, Selection] | None = field(default=None, init=False)
+    _recorded: tuple[str, Selection] = field(default=("", ()), init=False)
 
     def index(self, max_age: float = 0, selection: Selection = ()) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
@@ -78,15 +83,27 @@ class Pages:
             self._opened = Freshness(index, ThreadPoolExecutor(1))
         folders = folders_of(selection or self.settings.selection)
         self._note = self._opened.look(max_age if self.settings.refresh else None, folders)
+        learn(self._opened.index, self._log)
         return self._opened.index
 
+    @cached_property
+    def _log(self) -> UsageLog | None:
+        return log_of(self.settings, "ui")
+
     def search(
-        self, query: str, project: str = "", *, refresh: bool = False, read: bool = True
+        self,
+        query: str,
+        project: str = "",
+        *,
+        refresh: bool = False,
+        read: bool = True,
+        submitted: bool = False,
     ) -> Shown:
         """Search the selected skills, as seen from a project of the index, or `ALL_PROJECTS`.
 
         With `read`, the reader of the settings looks at the hits, and names are looked for that the
-        query may misspell; both take too long for every key.
+        query may misspell; both take too long for every key. A query that is `submitted` is
+        recorded as usage.
         """
         selection = self._seen_from(project)
         index = self.index(0 if refresh else MAX_AGE, selection)
@@ -108,8 +125,11 @@ class Pages:
         shown: Shown = {"query": query, "notes": notes}
         for result in answers:
             shown["result"] = result
+            self._standing = result, selection
             is_lost = read and not result
             shown["near"] = near_names(index, query, selection) if is_lost else ()
+        if query and submitted:
+            self._record_request(index)
         if not query:
             shown["requests"] = self._first_requests(index, selection)
         if refresh and not query:  # whoever opens the page is about to type
@@ -139,10 +159,31 @@ class Pages:
         own = self.settings.selection
         return from_folders(own, [project]) if project and is_known else own
 
-    def skill(self, doc_id: str) -> Shown:
-        """Show a skill as it is on disk now, what it costs, and what else answers its requests."""
+    def _record_request(self, index: SkillIndex) -> None:
+        """Record the request of the last answer, but not again if its page is."""
+        if self._standing:
+            result, selection = self._standing
+            if self._recorded != (result.query, selection):
+                self._recorded = result.query, selection
+                record(self._log, index, result, selection)
+
+    def _record_load(self, index: SkillIndex, doc_id: str) -> None:
+        """Record a skill that was opened from an answer, and the request if it was only typed."""
+        selection = self.settings.selection
+        if self._standing and any(hit.doc_id == doc_id for hit in self._standing[0].shown):
+            selection = self._standing[1]
+            self._record_request(index)
+        record_load(self._log, index, doc_id, selection)
+
+    def skill(self, doc_id: str, *, answers: bool = False) -> Shown:
+        """Show a skill as it is on disk now, what it costs, and what else answers its requests.
+
+        If it was opened because it `answers` a request, that is recorded as usage.
+        """
         index = self.index()
         document = index.find(doc_id)
+        if answers:
+            self._record_load(index, document.doc_id)
         skill, root = index.get(doc_id), index.root_of(document)
         file = SkillFile(doc_id, skill.path, root, UNKNOWN_STAT)
         (costs,), _ = measure([file], TokenCounter.load())

@@ -3,15 +3,13 @@
 import json
 import math
 import re
-from functools import cache
 
 import pytest
 
 from skillsearch import SkillIndex
 from skillsearch.agents import default_tools
-from skillsearch.agents.default_tools import SearchSkillsArgs, call, search_skills, tool_specs
+from skillsearch.agents.default_tools import call, search_skills, tool_specs
 from skillsearch.errors import IndexNotFoundError, QueryError, SkillSearchError
-from skillsearch.library.skill_library import SkillLibrary
 
 
 @pytest.fixture
@@ -27,21 +25,23 @@ def configured(drinks, index_dir, monkeypatch, tmp_path):
     return build
 
 
-def test_an_index_is_opened_once_for_all_generations(configured, drinks, index_dir, make_skill):
-    opened = []
-    once = cache(lambda folder: opened.append(folder) or SkillLibrary.open(folder))
-
-    def search(query):
-        return default_tools.configured(once).search(SearchSkillsArgs(query=query))["skills"]
-
-    search("tea")
-    search("coffee")
-    assert opened == [index_dir]
+def test_an_index_is_opened_once_for_all_generations(configured, drinks, make_skill):
+    default_tools._open.cache_clear()
+    search_skills("tea")
+    search_skills("coffee")
     make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
     configured()
-    assert search("mix cocktails")[0]["name"] == "mix-cocktails"
-    assert opened == [index_dir]
-    assert search_skills("mix cocktails") == search("mix cocktails")
+    assert search_skills("mix cocktails")[0]["name"] == "mix-cocktails"
+    assert default_tools._open.cache_info().misses == 1
+
+
+def test_other_settings_leave_a_library_in_use_as_it_is(configured, monkeypatch):
+    first = default_tools.configured().library()
+    monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "brew-*")
+    monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
+    second = default_tools.configured().library()
+    assert (second.threshold, len(second.list())) == (1.0, 2)
+    assert (first.threshold, len(first.list())) == (None, 3)
 
 
 @pytest.mark.parametrize(

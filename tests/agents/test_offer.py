@@ -44,7 +44,7 @@ def test_the_hook_keeps_answers_in_its_states_alone_and_offers_nothing_in_the_sh
     """A shadow is kept as such; a prompt of any other origin is always kept, and answered."""
 
     def kept():
-        return [(e.face, e.is_shadow) for e in UsageLog.own(has_text=True).events()]
+        return [(e.interface, e.is_shadow) for e in UsageLog.own(has_text=True).events()]
 
     assert names(offer(index, states=["none"])) == ["brew-tea"]
     assert kept() == []

@@ -128,7 +128,8 @@ def test_the_three_states_are_told_apart(site, index_dir):
         states = {"1 skill fits": "fits", "skills fit": "fits", "this may": "perhaps"}
         found = next((state for words, state in states.items() if words in text), "none")
         assert found == result.state
-        shown = re.findall(r'id=([^"]+)"><bdi>.*?</meter>\s*([0-9.]+)', text, re.DOTALL)
+        link = r'id=([^"&]+)&amp;answers=1"><bdi>.*?</meter>\s*([0-9.]+)'
+        shown = re.findall(link, text, re.DOTALL)
         hits = (*result.hits, *result.perhaps)
         assert shown == [(quote(hit.doc_id, safe="/"), f"{hit.score:.2f}") for hit in hits]
         told.add(found)

@@ -15,6 +15,7 @@ EVENTS = st.builds(
     kind=st.sampled_from(["asked", "loaded", "pin"]),
     at=st.integers(0, 1 << 33),
     index_id=TEXTS,
+    interface=TEXTS,
     vector=st.binary(max_size=32),
     offered=st.lists(st.builds(OfferedSkill, TEXTS, st.floats(0, 1))).map(tuple),
     is_shadow=st.booleans(),
@@ -31,6 +32,13 @@ def test_an_event_is_read_as_it_was_written(event):
     assert line.count(b"\n") == 1
     assert read_line(line) == event
     assert is_request(line) == (event.kind == "asked")
+
+
+def test_a_line_names_the_interface_as_the_first_logs_do():
+    line = b'{"kind": "asked", "at": 1, "index_id": "", "face": "query"}'
+    event = read_line(line)
+    assert event.interface == "query"
+    assert json.loads(event.line())["face"] == "query"
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ from skillsearch.usage.log import Origin, UsageLog
 log, vector = UsageLog(Path(sys.argv[1]), has_text=True), np.ones(8, np.float32)
 for number in range(500):
     answer = SearchResult(f"{sys.argv[2]} {number}", 0.65, (), True, 0.0)
-    log.note_request(Origin("", "/i"), answer, vector, "query")
+    log.note_request(Origin("", "/i"), answer, vector)
 """
 
 
@@ -33,12 +33,12 @@ def kinds(log):
 
 
 def test_a_request_and_the_load_that_it_led_to_are_kept(log, origin, answer, vector):
-    log.note_request(origin, answer(steep=0.9, brew=0.4), vector(), "query")
-    log.note_load(origin, "tea:brew", "show")
+    UsageLog(log.folder, "query").note_request(origin, answer(steep=0.9, brew=0.4), vector())
+    UsageLog(log.folder, "show").note_load(origin, "tea:brew")
     request, load = log.events()
-    assert (request.state, request.face) == ("fits", "query")
+    assert (request.state, request.interface) == ("fits", "query")
     assert request.offered == (("tea:steep", 0.9), ("tea:brew", 0.4))
-    assert (load.skill, load.after, load.face) == ("tea:brew", 1, "show")
+    assert (load.skill, load.after, load.interface) == ("tea:brew", 1, "show")
     assert load.request_id == request.request_id != ""
     assert load.vector == request.vector == packed(vector())
     assert request.text == load.text == ""
@@ -48,14 +48,14 @@ def test_a_request_and_the_load_that_it_led_to_are_kept(log, origin, answer, vec
 def test_the_folder_and_its_files_are_the_users_alone(log, origin, answer, vector):
     umask = os.umask(0)
     try:
-        log.note_request(origin, answer(steep=0.9), vector(), "query")
+        log.note_request(origin, answer(steep=0.9), vector())
     finally:
         os.umask(umask)
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in log.folder.iterdir()}
     assert modes == {"events.jsonl": 0o600, "key": 0o600, "lock": 0o600}
     assert stat.S_IMODE(log.folder.stat().st_mode) == 0o700
     log.file.chmod(0o644)
-    log.note_load(origin, "tea:steep", "show")
+    log.note_load(origin, "tea:steep")
     assert stat.S_IMODE(log.file.stat().st_mode) == 0o600
 
 
@@ -63,8 +63,8 @@ def test_words_are_kept_only_if_they_are_asked_for(log, origin, answer, vector):
     """Not even four of them in a row, in any case, in any file of the folder."""
     request = answer().query
     words = request.split()
-    log.note_request(origin, answer(steep=0.9), vector(), "query")
-    log.note_load(origin, "tea:steep", "show")
+    log.note_request(origin, answer(steep=0.9), vector())
+    log.note_load(origin, "tea:steep")
     log.pin(origin, request, vector(), "tea:steep")
     files = [path for path in log.folder.rglob("*") if path.is_file()]
     assert len(files) == 3
@@ -73,16 +73,16 @@ def test_words_are_kept_only_if_they_are_asked_for(log, origin, answer, vector):
         for begin in range(len(words) - 3):
             assert " ".join(words[begin : begin + 4]).lower().encode() not in data
     with_text = UsageLog(log.folder, has_text=True)
-    with_text.note_request(origin, answer(steep=0.9), vector(), "query")
+    with_text.note_request(origin, answer(steep=0.9), vector())
     assert log.events()[-1].text == request
-    log.note_load(origin, "tea:brew", "show")  # no words again: nor those of the request before
+    log.note_load(origin, "tea:brew")  # no words again: nor those of the request before
     assert (log.events()[-1].after, log.events()[-1].text) == (1, "")
 
 
 def test_a_request_is_known_again_by_a_key_that_is_the_users(log, origin, answer, vector, tmp_path):
     other = UsageLog(tmp_path / "other")
     for each, request in ((log, "Steep  TEA"), (log, "steep tea"), (other, "steep tea")):
-        each.note_request(origin, answer(request), vector(), "query")
+        each.note_request(origin, answer(request), vector())
     (first, second), (third,) = log.events(), other.events()
     assert first.request_id == second.request_id != third.request_id
     assert first.project_id != third.project_id
@@ -90,10 +90,10 @@ def test_a_request_is_known_again_by_a_key_that_is_the_users(log, origin, answer
 
 
 def test_a_load_is_due_to_the_last_request_that_offered_it(log, origin, answer, vector):
-    log.note_request(origin, answer("a b c", steep=0.9), vector(1), "mcp")
-    log.note_request(origin, answer("d e f", brew=0.9), vector(2), "mcp")
-    log.note_load(origin, "tea:steep", "mcp")
-    log.note_load(origin, "tea:lemon", "mcp")
+    log.note_request(origin, answer("a b c", steep=0.9), vector(1))
+    log.note_request(origin, answer("d e f", brew=0.9), vector(2))
+    log.note_load(origin, "tea:steep")
+    log.note_load(origin, "tea:lemon")
     first, second, offered, other = log.events()
     assert (offered.request_id, offered.after) == (first.request_id, 2)
     assert (other.request_id, other.after) == (second.request_id, 1)
@@ -103,19 +103,19 @@ def test_a_load_of_another_project_or_much_later_is_due_to_none(
     log, origin, answer, vector, tmp_path, monkeypatch
 ):
     (tmp_path / "elsewhere" / ".git").mkdir(parents=True)
-    log.note_request(origin, answer(steep=0.9), vector(), "mcp")
-    log.note_load(origin._replace(folder=str(tmp_path / "elsewhere")), "tea:steep", "mcp")
+    log.note_request(origin, answer(steep=0.9), vector())
+    log.note_load(origin._replace(folder=str(tmp_path / "elsewhere")), "tea:steep")
     late = time.time() + logs.WINDOW_SECONDS + 5
     monkeypatch.setattr(logs.time, "time", lambda: late)
-    log.note_load(origin, "tea:steep", "mcp")
+    log.note_load(origin, "tea:steep")
     assert [(event.request_id, event.after) for event in log.events()[1:]] == [("", 0)] * 2
 
 
 def test_a_skill_that_is_loaded_again_counts_once_for_a_request(log, origin, answer, vector):
     for _ in range(2):
-        log.note_request(origin, answer(steep=0.9), vector(), "mcp")
-        log.note_load(origin, "tea:steep", "mcp")
-        log.note_load(origin, "tea:steep", "mcp")
+        log.note_request(origin, answer(steep=0.9), vector())
+        log.note_load(origin, "tea:steep")
+        log.note_load(origin, "tea:steep")
     assert kinds(log).count(("loaded", "tea:steep")) == 1
 
 
@@ -132,10 +132,10 @@ def test_two_processes_lose_and_tear_nothing(log):
 
 
 def test_what_is_damaged_is_skipped(log, origin, answer, vector):
-    log.note_request(origin, answer(steep=0.9), vector(), "mcp")
+    log.note_request(origin, answer(steep=0.9), vector())
     with log.file.open("ab") as file:
         file.write(b'\xff\x00{"kind": "asked"}\n{"kind": "loa')
-    log.note_load(origin, "tea:steep", "mcp")
+    log.note_load(origin, "tea:steep")
     assert kinds(log) == [("asked", ""), ("loaded", "tea:steep")]
     assert len(log.usage(origin, 8)) == 1
 
@@ -145,7 +145,7 @@ def test_the_older_half_goes_but_pins_stay(log, origin, answer, vector, monkeypa
     size = log.file.stat().st_size
     monkeypatch.setattr(logs, "MAX_BYTES", 12 * size)
     for number in range(200):
-        log.note_request(origin, answer(f"request {number}"), vector(number), "query")
+        log.note_request(origin, answer(f"request {number}"), vector(number))
         assert log.file.stat().st_size <= 12 * size
     events = log.events()
     assert events[0].kind == "pin"
@@ -155,7 +155,7 @@ def test_the_older_half_goes_but_pins_stay(log, origin, answer, vector, monkeypa
 
 @pytest.mark.parametrize("damage", ["folder", "file", "key", "lock"])
 def test_a_log_that_cannot_be_written_fails_nothing(log, origin, answer, vector, damage):
-    log.note_request(origin, answer(steep=0.9), vector(), "mcp")
+    log.note_request(origin, answer(steep=0.9), vector())
     path = {"folder": log.folder, "file": log.file}.get(damage, log.folder / damage)
     if path.is_dir():
         for file in path.iterdir():
@@ -166,26 +166,26 @@ def test_a_log_that_cannot_be_written_fails_nothing(log, origin, answer, vector,
         path.unlink()
         path.mkdir()
     broken = UsageLog(log.folder)
-    broken.note_request(origin, answer(steep=0.9), vector(), "mcp")
-    broken.note_load(origin, "tea:steep", "mcp")
+    broken.note_request(origin, answer(steep=0.9), vector())
+    broken.note_load(origin, "tea:steep")
     assert not len(broken.usage(origin, 8))
     with pytest.raises(StorageError, match="cannot be changed"):
         broken.pin(origin, "pin me", vector(), "tea:steep")
 
 
 def test_a_key_that_others_can_read_is_not_used(log, origin, answer, vector):
-    log.note_request(origin, answer(steep=0.9), vector(), "mcp")
+    log.note_request(origin, answer(steep=0.9), vector())
     (log.folder / "key").chmod(0o644)
-    UsageLog(log.folder).note_request(origin, answer(steep=0.9), vector(), "mcp")
+    UsageLog(log.folder).note_request(origin, answer(steep=0.9), vector())
     assert len(log.events()) == 1
 
 
 def test_a_lock_that_another_process_keeps_delays_little(log, origin, answer, vector, monkeypatch):
-    log.note_request(origin, answer(steep=0.9), vector(), "mcp")
+    log.note_request(origin, answer(steep=0.9), vector())
     monkeypatch.setattr(logs, "_LOCK_SECONDS", 0.05)
     with logs.briefly_locked(log.folder / "lock", 0.1):
         begun = time.monotonic()
-        log.note_request(origin, answer(steep=0.9), vector(), "mcp")
+        log.note_request(origin, answer(steep=0.9), vector())
         assert time.monotonic() - begun < 5
     assert len(log.events()) == 1
 
@@ -200,9 +200,9 @@ def test_a_pin_is_kept_once_and_taken_back(log, origin, vector):
 
 
 def test_what_is_forgotten_is_gone(log, origin, answer, vector):
-    log.note_request(origin, answer(steep=0.9, brew=0.8), vector(), "mcp")
-    log.note_load(origin, "tea:steep", "mcp")
-    log.note_load(origin, "tea:brew", "mcp")
+    log.note_request(origin, answer(steep=0.9, brew=0.8), vector())
+    log.note_load(origin, "tea:steep")
+    log.note_load(origin, "tea:brew")
     log.pin(origin, "pin me", vector(), "tea:steep")
     assert log.forget(["tea:steep"]) == 3
     assert b"steep" not in log.file.read_bytes()
@@ -217,18 +217,18 @@ def test_usage_is_read_once_and_then_what_is_new(log, origin, answer, vector, mo
     read_line = logs.read_line
     monkeypatch.setattr(logs, "read_line", lambda line: parsed.append(line) or read_line(line))
     for number in range(3):
-        log.note_request(origin, answer(f"request {number}", steep=0.9), vector(number), "mcp")
-        log.note_load(origin, "tea:steep", "mcp")
+        log.note_request(origin, answer(f"request {number}", steep=0.9), vector(number))
+        log.note_load(origin, "tea:steep")
     first = log.usage(origin, 8)
     assert len(first) == 3
     parsed.clear()
     assert log.usage(origin, 8, first) is first
-    log.note_request(origin, answer("request 4", steep=0.9), vector(4), "mcp")
+    log.note_request(origin, answer("request 4", steep=0.9), vector(4))
     second = log.usage(origin, 8, first)
     assert second.vectors is first.vectors
     assert second.read.stat[2] == log.file.stat().st_size
     assert parsed == []
-    log.note_load(origin, "tea:steep", "mcp")
+    log.note_load(origin, "tea:steep")
     parsed.clear()
     third = log.usage(origin, 8, second)
     assert len(third) == 4

@@ -1,21 +1,32 @@
-"""Tests of what each face keeps of its answers, and that nothing is kept unless it is asked for."""
+"""Tests of what each interface records and learns, and that nothing is kept unless it is asked for."""
 
 import json
 import os
+import shutil
+from contextlib import nullcontext
 
 import pytest
 
 from skillsearch.agents.default_tools import LibraryTools, search_skills
 from skillsearch.agents.default_tools import call as call_tool
 from skillsearch.agents.tool import Toolset
+from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
+from skillsearch.agents.toolsets.environments import Environment
+from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+from skillsearch.agents.toolsets.workspace import WorkspaceToolset
 from skillsearch.daemon import offering
 from skillsearch.daemon.answers import Answers
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.mcp_server.served_library import ServedLibrary
+from skillsearch.mcp_server.session_tools import SessionTools
+from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
 from skillsearch.settings.user_folders import data_dir
+from skillsearch.ui.pages import Pages
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import log_of
 
+pytest.importorskip("prompt_toolkit")
 REQUEST = "steep green tea"
 STATES = ["fits", "perhaps", "none"]
 
@@ -78,22 +89,64 @@ def by_agent(cli, overview, ask_daemon):
 
 def by_mcp(cli, overview, ask_daemon):
     """Ask the tools that a server offers over a library."""
-    from skillsearch.mcp_server.served_library import ServedLibrary
-    from skillsearch.mcp_server.session_tools import SessionTools
-    from skillsearch.settings.config import load_settings
-
     tools = SessionTools("default", ServedLibrary((), load_settings())).of("").toolset
     assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"] is not None
     assert "result" in tools.call("load_skill", {"name": "steep-tea"})
 
 
-FACES = {
+def by_find(cli, overview, ask_daemon):
+    """Type a request on the terminal, and take the skill that is chosen."""
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from skillsearch.cli.interactive import picker
+
+    with create_pipe_input() as keys, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(picker, "terminal", lambda: nullcontext((keys, DummyOutput())))
+        keys.send_text(f"{REQUEST}\r")
+        assert cli("find").stdout.endswith("steep-tea\n")
+
+
+def by_page(cli, overview, ask_daemon):
+    """Submit a request in the browser, and open a skill of the answer."""
+    pages = Pages(load_settings())
+    pages.search(REQUEST, refresh=True, submitted=True)
+    pages.skill("drinks:steep-tea", answers=True)
+
+
+def by_manager(cli, overview, ask_daemon):
+    """Ask the tools of a manager that a server offers."""
+    tools = SessionTools("manager", ServedLibrary((), load_settings())).of("").toolset
+    assert tools.call("search_skills", {"query": REQUEST})["result"]
+    assert "Use 80 C" in tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
+
+
+def by_context(cli, overview, ask_daemon):
+    """Ask the tools of a context that a server offers."""
+    tools = SessionTools("context", ServedLibrary((), load_settings())).of("").toolset
+    assert tools.call("search_skills", {"query": REQUEST})["result"]["success"]
+    assert tools.call("get_skill", {"name": "steep-tea"})["result"]["success"]
+
+
+def by_workspace(cli, overview, ask_daemon):
+    """Have two requests to a model describe the skills for a request, and load one."""
+    workspace = WorkspaceToolset(ServedLibrary((), load_settings()).get(), executor=None)
+    assert workspace.system_prompt(REQUEST) == workspace.system_prompt(REQUEST)
+    assert "result" in workspace.toolset().call("skill_load", {"skill": "steep-tea"})
+
+
+INTERFACES = {
     by_query: ("query", "show"),
     by_daemon: ("query", "show"),
     by_prompt: ("prompt", "prompt"),
     by_hook: ("hook", "show"),
     by_agent: ("agent", "agent"),
     by_mcp: ("mcp", "mcp"),
+    by_find: ("find", "find"),
+    by_page: ("ui", "ui"),
+    by_manager: ("mcp", "mcp"),
+    by_context: ("mcp", "mcp"),
+    by_workspace: ("mcp", "mcp"),
 }
 
 
@@ -113,12 +166,12 @@ def ask_daemon(monkeypatch):
     return serve
 
 
-@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
-def test_a_face_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_daemon, face):
-    face(cli, overview, ask_daemon)
+@pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
+def test_an_interface_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_daemon, ask):
+    ask(cli, overview, ask_daemon)
     request, load = events()
     assert (request.kind, load.kind) == ("asked", "loaded")
-    assert (request.face, load.face) == FACES[face]
+    assert (request.interface, load.interface) == INTERFACES[ask]
     assert request.state in STATES
     assert request.offered[0].skill == load.skill == "drinks:steep-tea"
     assert (load.request_id, load.after) == (request.request_id, 1)
@@ -127,13 +180,24 @@ def test_a_face_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_d
     assert request.text == ""
 
 
-@pytest.mark.parametrize("face", FACES, ids=lambda face: face.__name__)
+@pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
+def test_a_load_raises_the_score_of_its_skill_for_the_same_request(
+    on, cli, overview, events, ask_daemon, ask
+):
+    ask(cli, overview, ask_daemon)
+    ask(cli, overview, ask_daemon)
+    before, after = (event.offered[0] for event in events() if event.kind == "asked")
+    assert before.skill == after.skill == "drinks:steep-tea"
+    assert after.score > before.score
+
+
+@pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
 def test_nothing_is_written_unless_usage_is_on(
-    on, cli, overview, home, monkeypatch, ask_daemon, face
+    on, cli, overview, home, monkeypatch, ask_daemon, ask
 ):
     monkeypatch.delenv("SKILLSEARCH_USAGE")
     before = {path for path in home.rglob("*") if "cache" not in path.parts}
-    face(cli, overview, ask_daemon)
+    ask(cli, overview, ask_daemon)
     assert {path for path in home.rglob("*") if "cache" not in path.parts} == before
     assert not data_dir().exists()
 
@@ -171,7 +235,7 @@ def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
     assert events() == []
     cli("prompt", REQUEST, "--json", "--hook-states", "fits,perhaps,none")
     cli("prompt", "who won the world cup", "--hook-states", "")
-    assert [event.face for event in events()] == ["hook"]
+    assert [event.interface for event in events()] == ["hook"]
 
 
 def test_the_hook_says_what_of_a_prompt_is_kept(monkeypatch, tmp_path):
@@ -199,9 +263,75 @@ def test_a_library_of_a_developer_keeps_nothing(on, drinks, tmp_path):
     assert not data_dir().exists()
 
 
-def test_settings_name_the_log(monkeypatch):
-    from skillsearch.settings.config import load_settings
+@pytest.fixture
+def environment(tmp_path, shared_drinks, monkeypatch):
+    """Name a folder with an environment of the drinks, whose tool has no room for all."""
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    shutil.copytree(shared_drinks / "drinks", tmp_path / "all" / "work" / "skills")
+    return tmp_path / "all"
 
-    assert log_of(load_settings()) is None
+
+@pytest.mark.parametrize("usage", ["hashes", "off"])
+def test_the_environment_of_the_settings_keeps_and_learns(environment, events, monkeypatch, usage):
+    monkeypatch.setenv("SKILLSEARCH_USAGE", usage)
+    tools = ServerEnvironment(environment, "work", description_chars=128).toolset()
+    for _ in range(2):
+        assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"]
+        assert "Use 80 C" in tools.call("skill", {"skill": "steep-tea"})["result"]["output"]
+    if usage == "off":
+        assert not data_dir().exists()
+        return
+    first, load, second = events()
+    assert [event.interface for event in (first, load, second)] == ["agent"] * 3
+    assert first.offered[0].skill == load.skill == "skills:steep-tea"
+    assert second.offered[0].score > first.offered[0].score
+
+
+def test_an_environment_of_a_developer_keeps_nothing(on, environment):
+    made = Environment("work", environment / "work" / "skills", description_chars=128)
+    tools = made.toolset()
+    assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"]
+    assert tools.call("skill", {"skill": "steep-tea"})["result"]["success"]
+    assert not data_dir().exists()
+
+
+def test_a_chunk_that_is_loaded_is_a_load_of_its_skill(on, events, tmp_path, make_skill):
+    body = 'Boil water.\n\n<chunk id="green" description="For green tea">\nUse 80 C.\n</chunk>\n'
+    make_skill(tmp_path / "tea", "steep-tea", "Steep green tea.", body=body)
+    make_skill(tmp_path / "tea", "serve-tea", "Serve green tea.")
+    library = SkillLibrary.from_roots(tmp_path / "tea", index_dir=tmp_path / "i", model="hashing")
+    manager = SkillManager(library=library)
+    manager.search("steep tea")
+    assert not data_dir().exists()
+    library.usage = log_of(load_settings(), "agent")
+    before = manager.search("steep tea")
+    tool = LoadSkillChunkTool(manager)
+    assert tool.execute({"skill_name": "steep-tea", "chunk_id": "green"}) == "Use 80 C."
+    request, load = events()
+    assert request.offered[0].skill == load.skill == "tea:steep-tea"
+    assert manager.search("steep tea").shown[0].score > before.shown[0].score
+
+
+def test_a_load_makes_no_index_and_waits_for_none(on, environment):
+    tools = SessionTools("default", ServedLibrary([environment / "work"], load_settings()))
+    assert "result" in tools.of("").toolset.call("load_skill", {"name": "steep-tea"})
+    assert not data_dir().exists()
+
+
+def test_a_file_of_requests_keeps_and_learns_nothing(on, cli, events):
+    def ask_batch():
+        line = json.dumps({"_id": 1, "text": REQUEST})
+        return {**json.loads(cli("query", "--batch", "-", stdin=line).stdout), "seconds": 0}
+
+    before = ask_batch()
+    assert not data_dir().exists()
+    by_query(cli, None, None)
+    assert len(events()) == 2
+    assert ask_batch() == before
+    assert len(events()) == 2
+
+
+def test_settings_name_the_log(monkeypatch):
+    assert log_of(load_settings(), "query") is None
     monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")
-    assert os.fspath(log_of(load_settings()).folder) == str(data_dir() / "usage")
+    assert os.fspath(log_of(load_settings(), "query").folder) == str(data_dir() / "usage")

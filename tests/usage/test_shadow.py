@@ -38,5 +38,5 @@ def test_the_hook_offers_nothing_in_the_shadow(ask, monkeypatch, way):
     monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")
     assert ask[way]() == ""
     (event,) = UsageLog.own().events()
-    assert (event.face, event.is_shadow) == ("hook", True)
+    assert (event.interface, event.is_shadow) == ("hook", True)
     assert event.offered[0].skill == "drinks:steep-tea"

@@ -19,6 +19,7 @@ from skillsearch.settings.config import Settings
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import counted, visible
 from skillsearch.types.answers import Hit, SearchResult
+from skillsearch.usage.recording import learn, log_of, record, record_load
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
@@ -58,7 +59,8 @@ def find_command(words: tuple[str, ...], printed: str) -> int:
 
     settings = read_settings()
     refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
-    index = open_fresh(settings, say)
+    index, log = open_fresh(settings, say), log_of(settings, "find")
+    learn(index, log)
     head = f"{counted(len(index), 'skill')}."
     chooser = picker.Picker(_searches(index, settings), partial(_read_body, index), head)
     try:
@@ -67,8 +69,11 @@ def find_command(words: tuple[str, ...], printed: str) -> int:
     except OSError as exc:
         advice = "find needs a terminal; in scripts, use: skillsearch query TEXT"
         raise click.UsageError(advice) from exc
+    if chooser.standing is not None:
+        record(log, index, chooser.standing, settings.selection)
     if hit is None:
         return INTERRUPTED
+    record_load(log, index, hit.doc_id, settings.selection)
     text = _PRINTED[printed](index, hit)
     click.echo(visible(text) if is_terminal() else text)
     return 0

@@ -36,6 +36,8 @@ from skillsearch.types.answers import Hit, SearchResult
 
 PAUSES = (0.05, 0.5)
 """Seconds without a key until the first search begins, and after it a slower one, with a reader."""
+STANDING_SECONDS = 2.0
+"""Seconds without a key after the last search, from which on its answer was read."""
 _ESCAPE_SECONDS = 0.05  # after which Esc is a key of its own, not the begin of another
 _DESCRIPTION_LINES, _BODY_LINES = 3, 40
 _KEYS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
@@ -58,6 +60,8 @@ class Picker:
     def __init__(self, searches: Sequence[Search], body: Callable[[str], str], said: str) -> None:
         self._searches, self._body, self._said = searches, cache(body), f"{said} {_HELP}"
         self._result: SearchResult | None = None
+        self.standing: SearchResult | None = None
+        """The answer that was read: the user chose from it, or it stood without a key."""
         self._signal = 0
         self._answered, self._chosen, self._kept, self._is_taken = "", 0, "", False
         self._wakes = asyncio.Event()
@@ -119,6 +123,7 @@ class Picker:
         """Take the chosen skill, once the text as it is has an answer."""
         self._is_taken = self._answered != self._text
         if self._hits and not self._is_taken:
+            self.standing = self._result
             self._app.exit(result=self._hits[self._chosen])
 
     @property
@@ -133,12 +138,20 @@ class Picker:
         """Search whenever the text has changed, each time typing has paused for longer."""
         while await self._wakes.wait():
             self._wakes.clear()
+            self.standing = None
             for search, pause in zip(self._searches, PAUSES, strict=False):
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._wakes.wait(), pause)
-                if self._wakes.is_set():
+                if await self._is_typed_on(pause):
                     break
                 await self._ask(search)
+            else:
+                if not await self._is_typed_on(STANDING_SECONDS):
+                    self.standing = self._result
+
+    async def _is_typed_on(self, pause: float) -> bool:
+        """Wait for a key for some seconds."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._wakes.wait(), pause)
+        return self._wakes.is_set()
 
     async def _ask(self, search: Search) -> None:
         text, said, result = self._text, _HELP, None

@@ -12,10 +12,10 @@ function searchWhileTyping(input, from, results, said) {
   let soon, later, running;
   const asked = () => (from ? { q: input.value, from: from.value } : { q: input.value });
 
-  async function search(read) {
+  async function search(read, submitted = false) {
     running?.abort();
     const mine = (running = new AbortController());
-    const query = new URLSearchParams({ ...asked(), read: read ? "1" : "0" });
+    const query = new URLSearchParams({ ...asked(), read: read ? "1" : "0", submitted: submitted ? "1" : "0" });
     try {
       const answer = await fetch(`results?${query}`, { signal: mine.signal });
       const shown = parse(await answer.text());
@@ -48,7 +48,7 @@ function searchWhileTyping(input, from, results, said) {
     event.preventDefault();
     clearTimeout(soon);
     clearTimeout(later);
-    search(true);
+    search(true, true);
   });
 }
 
