@@ -340,6 +340,38 @@ def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
     assert by_keys(answer, chosen, more=more).name == "a"
 
 
+@pytest.mark.parametrize(
+    ("seconds", "last_key", "standing"),
+    [(3600, ESCAPE, None), (3600, "\r", "tea"), (0, ESCAPE, "tea")],
+)
+def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkeypatch, wait_for):
+    """One to choose from, or one after which no key came for some seconds; not one for each key."""
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from skillsearch.cli.interactive import picker
+
+    asked = []
+    chooser = picker.Picker(
+        [lambda text: asked.append(text) or answer(text)], lambda _: "", "No skills."
+    )
+
+    def press(pipe):
+        for key, text in (("t", "t"), ("ea", "tea")):
+            pipe.send_text(key)
+            wait_for(lambda text=text: asked[-1:] == [text])
+        if not seconds:
+            wait_for(lambda: chooser.standing and chooser.standing.query == "tea")
+        pipe.send_text(last_key)
+
+    monkeypatch.setattr(picker, "STANDING_SECONDS", seconds)
+    with create_pipe_input() as pipe:
+        threading.Thread(target=press, args=(pipe,)).start()
+        chooser.pick("", pipe, DummyOutput())
+    assert asked == ["t", "tea"]
+    assert (chooser.standing and chooser.standing.query) == standing
+
+
 def test_keys_are_never_blocked_by_a_search(by_keys):
     begun, goes_on = threading.Event(), threading.Event()
 

@@ -26,6 +26,7 @@ from skillsearch.settings.config import load_settings
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.ui.app import make_app
 from skillsearch.ui.pages import MOST_BYTES, Pages
+from skillsearch.usage.log import UsageLog
 
 SECRET = "correct-horse-battery-staple"
 PAGES = ("", "families", "hosts", "health", "audit", "reports")
@@ -134,6 +135,31 @@ def test_the_three_states_are_told_apart(site, index_dir):
         assert shown == [(quote(hit.doc_id, safe="/"), f"{hit.score:.2f}") for hit in hits]
         told.add(found)
     assert told >= {"fits", "none"}
+
+
+def test_typing_is_no_request_until_it_is_submitted_or_opens_a_skill(
+    drinks_index, pages_of, monkeypatch
+):
+    """Nor is a page that is loaded again, and a skill that is opened from elsewhere is no load."""
+
+    def kinds():
+        return [(event.kind, event.skill, len(event.offered)) for event in log.events()]
+
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")
+    log, site = UsageLog.own(), Site(make_app(pages_of(), SECRET))
+    for query in ("s", "steep", "steep+green+tea"):
+        site.get(f"results?q={query}&read=0")
+    site.get("skill?id=drinks:brew-coffee")
+    assert kinds() == []
+    opened = [("asked", "", 1), ("loaded", "drinks:steep-tea", 0)]
+    site.get("skill?id=drinks:steep-tea&answers=1")
+    assert kinds() == opened
+    site.get("?q=steep+green+tea")
+    site.get("skill?id=drinks:steep-tea&answers=1")
+    assert kinds() == opened
+    site.get("results?q=brew+coffee&submitted=1")
+    site.get("?q=brew+coffee")
+    assert kinds() == [*opened, ("asked", "", 1)]
 
 
 def test_the_page_says_why_as_explain_does(site, index_dir):

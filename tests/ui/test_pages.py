@@ -102,6 +102,14 @@ def test_typing_searches_and_the_keyboard_alone_reaches_a_skill(visit):
     assert page.locator("h1").inner_text() == "git-history-rewrite"
 
 
+def test_enter_submits_what_is_typed(visit):
+    page = visit().go("")
+    page.keyboard.type("rebase my branch")
+    with page.expect_request("**/results?*submitted=1"):
+        page.keyboard.press("Enter")
+    page.locator("h2.fits").wait_for()
+
+
 def test_a_part_that_was_opened_stays_open_while_typing(visit):
     page = visit().go("?q=squash+commits")
     page.locator("summary").first.click()

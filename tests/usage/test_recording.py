@@ -1,8 +1,9 @@
-"""Tests of what each interface records and learns, and that nothing is kept unless it is asked for."""
+"""Tests of what each interface records and learns; nothing is kept unless it is asked for."""
 
 import json
 import os
 import shutil
+import threading
 from contextlib import nullcontext
 
 import pytest
@@ -316,6 +317,34 @@ def test_a_load_makes_no_index_and_waits_for_none(on, environment):
     tools = SessionTools("default", ServedLibrary([environment / "work"], load_settings()))
     assert "result" in tools.of("").toolset.call("load_skill", {"name": "steep-tea"})
     assert not data_dir().exists()
+
+
+def test_leaving_the_picker_keeps_a_request_whose_answer_has_stood(
+    on, cli, events, monkeypatch, wait_for
+):
+    from prompt_toolkit.input import create_pipe_input
+    from prompt_toolkit.output import DummyOutput
+
+    from skillsearch.cli.interactive import picker
+
+    def press(chooser, keys):
+        keys.send_text(REQUEST)
+        wait_for(lambda: chooser.standing)
+        keys.send_text("\x1b")
+
+    class Pressed(picker.Picker):
+        def pick(self, text, keys, screen):
+            threading.Thread(target=press, args=(self, keys)).start()
+            return super().pick(text, keys, screen)
+
+    monkeypatch.setattr(picker, "Picker", Pressed)
+    monkeypatch.setattr(picker, "STANDING_SECONDS", 0)
+    with create_pipe_input() as keys:
+        monkeypatch.setattr(picker, "terminal", lambda: nullcontext((keys, DummyOutput())))
+        assert cli("find").exit_code == 130
+    (request,) = events()
+    assert (request.kind, request.interface) == ("asked", "find")
+    assert request.offered[0].skill == "drinks:steep-tea"
 
 
 def test_a_file_of_requests_keeps_and_learns_nothing(on, cli, events):
