@@ -5,9 +5,9 @@ Usage: python scripts/compare.py [--collections DIR...] [--nothing SKILLS] [--pe
                                  [--json FILE] [--plot FILE.png] [--publish]
 
 Peers come from the package registry in the versions named here; `compare_peers` says how each is
-asked, `compare_faces` how its server and hook are. Their code runs in their environments alone,
-with a home folder of its own and without network. The weights of all-MiniLM-L6-v2, which some
-would fetch, come from a package. A peer that fails is a row that says why; the exit status is 1
+asked, `compare_interfaces` how its server and hook are. Their code runs in their environments
+alone, with a home folder of its own and without network. The weights of all-MiniLM-L6-v2, which
+some would fetch, come from a package. A peer that fails is a row that says why; the exit status is 1
 only if skillsearch does.
 
 *Quality* does not depend on how busy the machine is: rankings, what is said when nothing fits, and
@@ -38,10 +38,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench_measures import machine
-from compare_faces import (
+from compare_interfaces import (
     HOOKS,
     SERVERS,
-    FaceError,
+    InterfaceError,
     Place,
     run_hook,
     start_of_server,
@@ -361,10 +361,10 @@ def tokens(name: str, asker: Asker, texts: Sequence[str]) -> Record:
 
 @contextmanager
 def said_in(found: Record, key: str) -> Iterator[None]:
-    """Note why a face does not answer, and go on."""
+    """Note why an interface does not answer, and go on."""
     try:
         yield
-    except (FaceError, OSError, ValueError, subprocess.TimeoutExpired) as exc:
+    except (InterfaceError, OSError, ValueError, subprocess.TimeoutExpired) as exc:
         found[key] = last_line(str(exc)) or type(exc).__name__
 
 

@@ -50,7 +50,7 @@ def number(key: str, form: str) -> Callable[[Record], str]:
     return lambda row: form.format(row[key]) if key in row else ""
 
 
-def face(key: str, form: str, failed: str) -> Callable[[Record], str]:
+def cell_of(key: str, form: str, failed: str) -> Callable[[Record], str]:
     """Return what formats a figure of a server or hook, or says that it failed."""
     return lambda row: form.format(row[key]) if key in row else "fails" * (failed in row)
 
@@ -69,14 +69,14 @@ COST: Mapping[str, Callable[[Record], str]] = {
     "warm": number("warm_cpu_ms", "{:.1f} ms"),
     "memory": number("rss_mb", "{:.0f} MB"),
     "size": number("install_mb", "{:.0f} MB"),
-    "server greets": face("server_cpu_s", "{:.2f} s", "server_failed"),
-    "server answers": face("first_answer_cpu_s", "{:.2f} s", "server_failed"),
-    "hook": face("hook_cpu_s", "{:.2f} s", "hook_failed"),
+    "server greets": cell_of("server_cpu_s", "{:.2f} s", "server_failed"),
+    "server answers": cell_of("first_answer_cpu_s", "{:.2f} s", "server_failed"),
+    "hook": cell_of("hook_cpu_s", "{:.2f} s", "hook_failed"),
 }
 TOKENS: Mapping[str, Callable[[Record], str]] = {
-    "tools": face("definitions", "{:,.0f}", "server_failed"),
-    "answer": face("answer", "{:,.0f}", "server_failed"),
-    "hook": face("hook", "{:,.0f}", "hook_failed"),
+    "tools": cell_of("definitions", "{:,.0f}", "server_failed"),
+    "answer": cell_of("answer", "{:,.0f}", "server_failed"),
+    "hook": cell_of("hook", "{:,.0f}", "hook_failed"),
 }
 
 

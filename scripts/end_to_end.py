@@ -44,7 +44,7 @@ import compare
 import end_to_end_counts as counts
 import real_collections
 from bench_measures import machine, median_of, run_command, save_report
-from compare_faces import cpu_of
+from compare_interfaces import cpu_of
 from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
 from end_to_end_model import Model, ask
 from mcp import Client

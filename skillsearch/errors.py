@@ -352,7 +352,7 @@ def answered(
     """Return what a call returns, or the answer that explains what it raised."""
     try:
         return call()
-    except Exception as exc:  # noqa: BLE001 - the last line of defence of a face: it goes on
+    except Exception as exc:  # noqa: BLE001 - the last line of defence of an interface: it goes on
         return explain(exc)
 
 

@@ -53,8 +53,8 @@ def judging(import_script):
 
 
 @pytest.fixture
-def faces(import_script):
-    return import_script("compare_faces")
+def interfaces(import_script):
+    return import_script("compare_interfaces")
 
 
 @pytest.fixture
@@ -117,45 +117,45 @@ def test_a_peer_answers_alike_from_a_new_index_and_an_opened_one(
     assert made("zeppelin") == ([], False, False)
 
 
-def test_every_peer_has_an_adapter_and_every_face_a_peer(compare, faces):
+def test_every_peer_has_an_adapter_and_every_interface_a_peer(compare, interfaces):
     tree = ast.parse((PEERS / "adapters.py").read_text("utf-8"))
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert {compare.adapter_of(name) for name in compare.PEERS} <= functions
-    assert faces.SERVERS.keys() | faces.HOOKS.keys() <= compare.PEERS.keys()
+    assert interfaces.SERVERS.keys() | interfaces.HOOKS.keys() <= compare.PEERS.keys()
 
 
 @pytest.fixture
-def place(faces, tmp_path):
+def place(interfaces, tmp_path):
     """A folder with the server."""
     (tmp_path / "server.py").write_text(SERVER)
     folders = {"bin": str(tmp_path), "home": str(tmp_path), "skills": str(tmp_path / "skills")}
-    return faces.Place(folders, [sys.executable], {})
+    return interfaces.Place(folders, [sys.executable], {})
 
 
-def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(faces, place):
-    server = faces.Server(("{bin}/server.py",), "find", "words", {"roots": ["{skills}"]})
-    with faces.Session(server, place) as session:
-        assert session.greet()["protocolVersion"] == faces.PROTOCOL
+def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(interfaces, place):
+    server = interfaces.Server(("{bin}/server.py",), "find", "words", {"roots": ["{skills}"]})
+    with interfaces.Session(server, place) as session:
+        assert session.greet()["protocolVersion"] == interfaces.PROTOCOL
         assert session.search("tea") == f"tea {place.folders['skills']}"
-        with pytest.raises(faces.FaceError, match="bad"):
+        with pytest.raises(interfaces.InterfaceError, match="bad"):
             session.search("bad")
-        with pytest.raises(faces.FaceError, match="no such tool"):
+        with pytest.raises(interfaces.InterfaceError, match="no such tool"):
             session.call("lose", {})
         assert session.cpu_s() > 0
-    found = faces.tokens_of_server(server, place, ["tea", "tea pot", "a b c d e"], len)
+    found = interfaces.tokens_of_server(server, place, ["tea", "tea pot", "a b c d e"], len)
     assert found["answer"] == len("tea pot ~")
     assert len("ask me find finds") < found["definitions"] < 200
 
 
-def test_a_server_that_ends_or_is_silent_is_an_error(faces, place, monkeypatch):
-    monkeypatch.setattr(faces, "ANSWER_S", 0.2)
+def test_a_server_that_ends_or_is_silent_is_an_error(interfaces, place, monkeypatch):
+    monkeypatch.setattr(interfaces, "ANSWER_S", 0.2)
     for code in ("", "import time; time.sleep(9)"):
-        server = faces.Server(("-c", code), "find")
-        with faces.Session(server, place) as session, pytest.raises(faces.FaceError):
+        server = interfaces.Server(("-c", code), "find")
+        with interfaces.Session(server, place) as session, pytest.raises(interfaces.InterfaceError):
             session.greet()
 
 
-def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(faces, place):
+def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(interfaces, place):
     code = """
 import json, sys
 from pathlib import Path
@@ -170,12 +170,12 @@ if event["prompt"] != "quiet":
     added = {"additionalContext": event["prompt"] + " " + event["cwd"]}
     print(json.dumps({"hookSpecificOutput": added}))
 """
-    hook = faces.Hook(("-c", code.replace("{", "{{").replace("}", "}}")))
+    hook = interfaces.Hook(("-c", code.replace("{", "{{").replace("}", "}}")))
     for prompt in ("tea", "late"):
-        assert faces.run_hook(hook, place, prompt)[0] == f"{prompt} {place.folders['home']}"
-    with pytest.raises(faces.FaceError, match="no index"):
-        faces.run_hook(hook, place, "never")
-    found = faces.tokens_of_hook(hook, place, ["tea", "quiet"], len)
+        assert interfaces.run_hook(hook, place, prompt)[0] == f"{prompt} {place.folders['home']}"
+    with pytest.raises(interfaces.InterfaceError, match="no index"):
+        interfaces.run_hook(hook, place, "never")
+    found = interfaces.tokens_of_hook(hook, place, ["tea", "quiet"], len)
     assert found["hook"] == len("tea ~") / 2
 
 

@@ -1,4 +1,4 @@
-"""A copy in a later root erases and displaces a skill in no face of the package."""
+"""A copy in a later root erases and displaces a skill in no interface of the package."""
 
 import json
 import shutil

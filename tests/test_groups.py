@@ -1,4 +1,4 @@
-"""Near-copies of one root answer as a group, in every face, led by the one that was there first."""
+"""Near-copies of one root answer as a group, in every interface, led by the one there first."""
 
 import json
 import shutil

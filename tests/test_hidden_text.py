@@ -1,4 +1,4 @@
-"""Nothing that a reader would not see leaves by any face; what is shown still names its skill."""
+"""Nothing that a reader would not see leaves by any interface; what is shown names its skill."""
 
 import json
 import unicodedata

@@ -1,4 +1,4 @@
-"""Open the index that is to be searched, and answer: alike for all faces."""
+"""Open the index that is to be searched, and answer: alike by all interfaces."""
 
 from __future__ import annotations
 

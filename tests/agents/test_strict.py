@@ -38,34 +38,34 @@ def root(tmp_path):
     return tmp_path / "skills"
 
 
-def names_of(face, root, tmp_path, strict):
+def names_of(toolset, root, tmp_path, strict):
     how = {"model": "hashing", "index_dir": tmp_path / "index", "strict": strict}
-    if face == "environments":
+    if toolset == "environments":
         loaded = environments.Environment("here", root, **how).list_skills()
         return [info.id for info in loaded]
-    if face == "skills_manager":
+    if toolset == "skills_manager":
         return skills_manager.SkillsManager(root, **how).list_skills()
-    if face == "context":
+    if toolset == "context":
         manager = context.SkillsManager(SkillsLoader(root, **how))
         return [metadata.name for metadata in manager.metadata_list]
-    if face == "chunks":
+    if toolset == "chunks":
         return list(SkillManager(library=SkillLibrary.from_roots(root, **how)).skills)
     library = SkillLibrary.from_roots(root, **how)
-    if face == "workspace":
+    if toolset == "workspace":
         (load, *_) = WorkspaceToolset(library).toolset().specs("anthropic")
         return load["input_schema"]["properties"]["skill"]["enum"]
     return [document.name for document in library.list()]
 
 
-FACES = ["library", "skills_manager", "context", "chunks", "workspace", "environments"]
+TOOLSETS = ["library", "skills_manager", "context", "chunks", "workspace", "environments"]
 
 
-@pytest.mark.parametrize("face", FACES)
-def test_every_face_skips_and_warns(face, root, tmp_path, caplog):
-    assert len(names_of(face, root, tmp_path, strict=False)) == 1 + len(BROKEN) + len(UNNAMED)
+@pytest.mark.parametrize("toolset", TOOLSETS)
+def test_every_toolset_skips_and_warns(toolset, root, tmp_path, caplog):
+    assert len(names_of(toolset, root, tmp_path, strict=False)) == 1 + len(BROKEN) + len(UNNAMED)
     assert "Skipped" not in caplog.text
-    free = {"upper", "other", "a--b", "long"} if face == "environments" else set()
-    assert set(names_of(face, root, tmp_path, strict=True)) == {"steep-tea", *free}
+    free = {"upper", "other", "a--b", "long"} if toolset == "environments" else set()
+    assert set(names_of(toolset, root, tmp_path, strict=True)) == {"steep-tea", *free}
     skipped = [text for text in caplog.messages if text.startswith("Skipped ")]
     assert len(skipped) == len(BROKEN) + (0 if free else len(UNNAMED))
 

@@ -1,4 +1,4 @@
-"""Choosing skills on the command line: options, settings, variables and profiles, in every face."""
+"""Choosing skills on the command line: options, settings, variables, profiles; in any interface."""
 
 import json
 

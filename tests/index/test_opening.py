@@ -65,7 +65,7 @@ def test_a_search_writes_nothing(index, files_of):
     assert files_of(index.folder) == before
 
 
-def test_every_face_is_answered_after_the_same_steps(index, root):
+def test_every_interface_is_answered_after_the_same_steps(index, root):
     (root / "tea-timer" / "SKILL.md").unlink()
     told = []
     opened = open_fresh(load_settings(index_dir=index.folder), told.append)

@@ -69,7 +69,8 @@ class SkillSearchRegistry(SkillRegistry):
     def _search(self, query: str) -> list[Frontmatter]:
         skills = []
         with self._lock:
-            for hit in self.library.search(query, self.n, self.threshold).shown:
+            answer = SkillCatalog(self.library).search(query, self.n, self.threshold)
+            for hit in answer.shown:
                 if name := self._name_for(hit.doc_id, hit.name):
                     about = one_line(f"{source_tag(hit)} {hit.description}", MAX_DESCRIPTION_CHARS)
                     skills.append(Frontmatter(name=name, description=about))
@@ -85,6 +86,8 @@ class SkillSearchRegistry(SkillRegistry):
                     " letters, digits and single hyphens."
                 )
             resources = self._resources(loaded.document.doc_id, loaded.files)
+            catalog = SkillCatalog(self.library)
+            catalog.note_load(loaded.document.doc_id)
         metadata = loaded.skill.metadata
         fields = {
             "name": adk_name,
@@ -98,7 +101,7 @@ class SkillSearchRegistry(SkillRegistry):
             frontmatter = Frontmatter.model_validate(fields | extra)
         except ValueError:  # metadata that ADK does not understand
             frontmatter = Frontmatter.model_validate(fields)
-        body = SkillCatalog(self.library).note(loaded.skill) + visible(loaded.skill.body)
+        body = catalog.note(loaded.skill) + visible(loaded.skill.body)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What a search is asked, beside the query: declared here alone, for every face."""
+"""What a search is asked, beside the query: declared here alone, for every interface."""
 
 from __future__ import annotations
 

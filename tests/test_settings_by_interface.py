@@ -1,4 +1,4 @@
-"""Each setting by each face that searches: how it is given, and that it has its effect there."""
+"""Each setting by each interface that searches: how it is given, and that it has its effect."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ QUERY = "steep green tea"
 MCP = ("default", "manager", "context")
 OWN = ("000", "001", "002", "003", "004", "index", "library")
 COLUMNS = (*OWN, "search_skills", "query", "prompt", "hook", "page", *MCP)
-# How a face takes a setting: as an argument (a), by a variable (v), by its index (i), or not (-).
+# How an interface takes a setting: as an argument (a), by a variable (v), its index (i), or not.
 TABLE = {
     #             000 001 002 003 004 index library search_skills query prompt hook page and MCP
     "threshold": "av  v   av  av  v   av    v       av            av    av     v    v    v  v  v",
@@ -46,12 +46,12 @@ TABLE = {
     "index_dir": "-   -   -   -   -   v     v       v             av    av     v    v    -  -  -",
 }
 _SELECTED = "what an object of Python searches is decided where it is made, by its selection"
-WHY = {  # why some faces do not take a setting
+WHY = {  # why some interfaces do not take a setting
     **dict.fromkeys(("include", "exclude", "tags", "in_roots", "profile", "strict"), _SELECTED),
     "n": "a hook has room for three, a page for all that it shows, a model says how many it wants",
     "index_dir": "an index of these folders alone, in the cache",
 }
-ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no search
+ELSEWHERE = {  # what is tested for its interfaces in a file of its own, or is of no search
     "all_projects": "test_scope.py",
     "refresh": "index/test_freshness.py",
     "trust": "agents/test_trust.py",
@@ -64,8 +64,8 @@ ELSEWHERE = {  # what is tested for its faces in a file of its own, or is of no 
     "backend": "remote/test_cli_remote.py",
     "uri": "remote/test_cli_remote.py",
     "collection": "remote/test_cli_remote.py",
-    "allowed_commands": "test_settings_by_face.py",
-    "denied_commands": "test_settings_by_face.py",
+    "allowed_commands": "test_settings_by_interface.py",
+    "denied_commands": "test_settings_by_interface.py",
 }
 USUAL = {
     **{"threshold": 0.0, "reader": "off", "model": "hashing"},
@@ -73,24 +73,24 @@ USUAL = {
 }
 # Once the settings are read, include, exclude, tags and profile are one selection; and the toolsets
 # of a server share the library that it serves. So each of these pairs shares the code of another.
-# What is given as an argument and what by a variable meet in `load_settings`, for all faces alike.
+# What is given as an argument and what by a variable meet in `load_settings`, for all alike.
 ONE_SELECTION = {"exclude", "tags", "profile", "in_roots"}
 OF_THE_LIBRARY = {"reader", "model", "fields", "roots", "strict", "include"}
 BOTH_WAYS = {"query", "library"}
 
 
-def has_own_code(setting, face):
-    """Say whether a setting goes a way of its own through a face."""
-    shares_selection = setting in ONE_SELECTION and face != "query"
-    return not shares_selection and not (face in MCP[1:] and setting in OF_THE_LIBRARY)
+def has_own_code(setting, interface):
+    """Say whether a setting goes a way of its own through an interface."""
+    shares_selection = setting in ONE_SELECTION and interface != "query"
+    return not shares_selection and not (interface in MCP[1:] and setting in OF_THE_LIBRARY)
 
 
 CELLS = [
-    pytest.param(setting, way, face, id=f"{setting}-{face}-{way}")
+    pytest.param(setting, way, interface, id=f"{setting}-{interface}-{way}")
     for setting, row in TABLE.items()
-    for face, ways in zip(COLUMNS, row.split(), strict=True)
-    for way in (ways if face in BOTH_WAYS else ways[0]).strip("-")
-    if has_own_code(setting, face)
+    for interface, ways in zip(COLUMNS, row.split(), strict=True)
+    for way in (ways if interface in BOTH_WAYS else ways[0]).strip("-")
+    if has_own_code(setting, interface)
 ]
 
 
@@ -184,7 +184,7 @@ def by_index(index_dir, roots=None, n=5, threshold=None, reader=None, **given):
 
 @pytest.fixture
 def ask(cli, index_dir, root, monkeypatch):
-    """Have a face search, given its settings as its row says; return the names that it shows."""
+    """Have an interface search, its settings given as its row says; return the names it shows."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
 
     def by_command(command, *, strict=False, **given):
@@ -235,25 +235,25 @@ def ask(cli, index_dir, root, monkeypatch):
 
 @pytest.fixture
 def give(ask, root, index_dir, make_index, loaded, monkeypatch):
-    """Have a face search with the usual settings but for some, one of which is given in a way."""
+    """Have an interface search with the usual settings but for some, one of them given in a way."""
 
-    def give(face, setting="", way="", **changed):
+    def give(interface, setting="", way="", **changed):
         arguments, of_index = {}, {}
         for name, value in (USUAL | {"roots": root("ours")} | changed).items():
-            ways = TABLE[name].split()[COLUMNS.index(face)]
+            ways = TABLE[name].split()[COLUMNS.index(interface)]
             match way if name == setting else ways[0]:
                 case "a":
                     arguments[name] = value
                 case "i":
                     of_index[name] = value
-                case "v" if (face, name) == ("000", "roots"):
+                case "v" if (interface, name) == ("000", "roots"):
                     monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(value.parents[1]))
                 case "v":
                     monkeypatch.setenv(f"SKILLSEARCH_{name.upper()}", str(value))
         if of_index:
             make_index(index_dir, **of_index)
         loaded.clear()
-        return ask[face](**arguments)
+        return ask[interface](**arguments)
 
     return give
 
@@ -277,13 +277,16 @@ def make_index(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    ("face", "folder"),
-    [*((face, "ours") for face in COLUMNS), *(("index", f) for f in ("lax", "deep", "tagged"))],
+    ("interface", "folder"),
+    [
+        *((interface, "ours") for interface in COLUMNS),
+        *(("index", f) for f in ("lax", "deep", "tagged")),
+    ],
 )
-def test_the_usual_settings_find_all_skills_of_the_root(give, root, loaded, face, folder):
+def test_the_usual_settings_find_all_skills_of_the_root(give, root, loaded, interface, folder):
     """So that each effect below is that of one setting; the model is that of the row."""
     other = {"ours": "pour-tea", "deep": "brew-pot"}.get(folder, "brew-tea")
-    assert give(face, roots=root(folder)) == {"steep-tea", other}
+    assert give(interface, roots=root(folder)) == {"steep-tea", other}
     assert set(loaded) == {"hashing"}
 
 
@@ -300,49 +303,49 @@ FOUND = {  # given a value of a setting and a root, the skills that are found
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "face"), [one for one in CELLS if one.values[0] in FOUND]
+    ("setting", "way", "interface"), [one for one in CELLS if one.values[0] in FOUND]
 )
-def test_a_setting_decides_what_every_face_finds(give, root, setting, way, face):
+def test_a_setting_decides_what_every_interface_finds(give, root, setting, way, interface):
     """The whole root is found without it, as above."""
     user_file().parent.mkdir(parents=True)
     user_file().write_text('[profiles.pouring]\ninclude = ["pour-*"]\n')
     value, folder, found = FOUND[setting]
     if setting == "n":
-        assert len(give(face, setting, way, n=value)) == 1
+        assert len(give(interface, setting, way, n=value)) == 1
     else:
-        assert give(face, setting, way, roots=root(folder), **{setting: value}) == found
+        assert give(interface, setting, way, roots=root(folder), **{setting: value}) == found
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "face"), [one for one in CELLS if one.values[0] not in FOUND]
+    ("setting", "way", "interface"), [one for one in CELLS if one.values[0] not in FOUND]
 )
-def test_a_setting_has_its_effect_by_every_face(
-    give, make_index, loaded, root, tmp_path, caplog, setting, way, face
+def test_a_setting_has_its_effect_by_every_interface(
+    give, make_index, loaded, root, tmp_path, caplog, setting, way, interface
 ):
     match setting:
         case "reader":
             broken = tmp_path / "broken"
             broken.mkdir()
             with pytest.raises(SkillSearchError) as caught:
-                give(face, setting, way, reader=str(broken))
+                give(interface, setting, way, reader=str(broken))
             assert str(broken) in f"{caught.value} {caplog.text}"  # models are told no folders
         case "model":
-            assert give(face, setting, way, model="other")
+            assert give(interface, setting, way, model="other")
             assert set(loaded) == {"other"}
         case "roots":
-            assert give(face, setting, way, roots=root("theirs")) == {"brew-tea"}
+            assert give(interface, setting, way, roots=root("theirs")) == {"brew-tea"}
         case "in_roots":
             with pytest.raises(SkillSearchError, match="nowhere"):
-                give(face, setting, way, in_roots="nowhere")
+                give(interface, setting, way, in_roots="nowhere")
         case "index_dir":
             other = tmp_path / "other"
             make_index(other, roots=root("theirs"), model="hashing")
-            given = {"roots": None} if face in ("index", "library") else {}
-            assert give(face, setting, way, index_dir=str(other), **given) == {"brew-tea"}
+            given = {"roots": None} if interface in ("index", "library") else {}
+            assert give(interface, setting, way, index_dir=str(other), **given) == {"brew-tea"}
 
 
 @pytest.mark.parametrize(
-    ("setting", "face"),
+    ("setting", "interface"),
     [
         ("allowed_commands", "run"),
         ("denied_commands", "004"),
@@ -350,13 +353,13 @@ def test_a_setting_has_its_effect_by_every_face(
         ("denied_commands", "runner"),
     ],
 )
-def test_the_commands_of_the_settings_bind_every_face_that_runs(
-    cli, root, index_dir, monkeypatch, setting, face
+def test_the_commands_of_the_settings_bind_every_interface_that_runs(
+    cli, root, index_dir, monkeypatch, setting, interface
 ):
     monkeypatch.setenv(f"SKILLSEARCH_{setting.upper()}", "cat" if "allow" in setting else "ls")
     SkillIndex.from_roots(root("ours"), index_dir=index_dir, model="hashing")
     library = SkillLibrary.open(index_dir)
-    match face:
+    match interface:
         case "run":
             local = ("--executor", "local", "--index-dir", index_dir)
             said = cli("run", "steep-tea", *local, "--", "ls").stderr

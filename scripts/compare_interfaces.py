@@ -30,7 +30,7 @@ TRIES = 10
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-class FaceError(Exception):
+class InterfaceError(Exception):
     """A server or hook does not answer; in one line."""
 
 
@@ -161,7 +161,7 @@ class Session:
         found = self.ask("tools/call", {"name": tool, "arguments": dict(arguments)})
         text = "\n".join(part.get("text", "") for part in found.get("content", ()))
         if found.get("isError"):
-            raise FaceError(f"{tool}: {text[:160]}")
+            raise InterfaceError(f"{tool}: {text[:160]}")
         return text
 
     def ask(self, method: str, params: Mapping[str, Any]) -> Record:
@@ -174,7 +174,7 @@ class Session:
             if message.get("id") == self._id and "method" not in message:
                 break
         if "error" in message:
-            raise FaceError(f"{method}: {message['error'].get('message', '')[:160]}")
+            raise InterfaceError(f"{method}: {message['error'].get('message', '')[:160]}")
         result: Record = message["result"]
         return result
 
@@ -189,7 +189,7 @@ class Session:
             self._process.stdin.write(line)
             self._process.stdin.flush()
         except OSError:
-            raise FaceError("the server ended") from None
+            raise InterfaceError("the server ended") from None
 
     def _line(self, end: float) -> bytes:
         """Return the next line with anything in it, waiting until the end at most."""
@@ -203,10 +203,10 @@ class Session:
                     return line
                 continue
             if not select.select([stream], [], [], max(0.0, end - time.monotonic()))[0]:
-                raise FaceError(f"no answer within {ANSWER_S} s")
+                raise InterfaceError(f"no answer within {ANSWER_S} s")
             block = os.read(stream, 1 << 16)
             if not block:
-                raise FaceError("the server ended")
+                raise InterfaceError("the server ended")
             self._unread += block
 
 
@@ -257,7 +257,7 @@ def run_hook(
 ) -> tuple[str, float]:
     """Return what a hook adds to a prompt, and the CPU seconds that it took.
 
-    A hook that adds nothing and complains did not answer: a FaceError if it never does.
+    A hook that adds nothing and complains did not answer: a InterfaceError if it never does.
     """
     session = sha256(request.encode()).hexdigest()  # within one, nothing is offered twice
     event = {"hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": request}
@@ -275,11 +275,11 @@ def run_hook(
         )
         cpu = sum(os.times()[2:4]) - sum(before[2:4])
         if done.returncode:
-            raise FaceError(f"hook: exit status {done.returncode}")
+            raise InterfaceError(f"hook: exit status {done.returncode}")
         if done.stdout.strip() or not done.stderr.strip():
             said = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
             return str(said.get("additionalContext", "")), cpu
-    raise FaceError(f"hook: {done.stderr.strip()[-160:]}")
+    raise InterfaceError(f"hook: {done.stderr.strip()[-160:]}")
 
 
 def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> Record:
