@@ -7,8 +7,8 @@ Usage: python scripts/compare.py [--collections DIR...] [--nothing SKILLS] [--pe
 Peers come from the package registry in the versions named here; `compare_peers` says how each is
 asked, `compare_interfaces` how its server and hook are. Their code runs in their environments
 alone, with a home folder of its own and without network. The weights of all-MiniLM-L6-v2, which
-some would fetch, come from a package. A peer that fails is a row that says why; the exit status is 1
-only if skillsearch does.
+some would fetch, come from a package. A peer that fails is a row that says why; the exit status is
+1 only if skillsearch does.
 
 *Quality* does not depend on how busy the machine is: rankings, what is said when nothing fits, and
 tokens. *Cost* does, and is measured on the first collection alone. CPU seconds are of whole

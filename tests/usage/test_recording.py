@@ -178,7 +178,8 @@ def test_an_interface_keeps_what_it_answers_and_loads(on, cli, overview, events,
     assert (load.request_id, load.after) == (request.request_id, 1)
     assert request.project_id == load.project_id != ""
     assert len(request.vector) == len(load.vector) > 0
-    assert request.text == ""
+    files = [path for path in data_dir().rglob("*") if path.is_file()]
+    assert [path for path in files if REQUEST.encode() in path.read_bytes()] == []
 
 
 @pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
@@ -226,6 +227,14 @@ def test_a_log_that_cannot_be_written_fails_no_answer(on, cli, overview):
     assert cli("query", REQUEST).stdout == answered.stdout
     assert overview()["offers"]
     assert cli("show", "steep-tea").exit_code == 0
+
+
+@pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
+def test_a_log_that_cannot_be_made_fails_no_interface(on, cli, overview, ask_daemon, ask):
+    data_dir().mkdir(parents=True)
+    (data_dir() / "usage").write_text("no folder")
+    ask(cli, overview, ask_daemon)
+    assert (data_dir() / "usage").read_text() == "no folder"
 
 
 def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
@@ -284,6 +293,26 @@ def test_the_environment_of_the_settings_keeps_and_learns(environment, events, m
         return
     first, load, second = events()
     assert [event.interface for event in (first, load, second)] == ["agent"] * 3
+    assert first.offered[0].skill == load.skill == "skills:steep-tea"
+    assert second.offered[0].score > first.offered[0].score
+
+
+@pytest.mark.parametrize("is_named", [True, False])
+def test_the_environment_of_a_server_keeps_and_learns(
+    environment, events, make_skill, monkeypatch, is_named
+):
+    folder = environment / "work" / "skills"
+    for number in range(9):
+        make_skill(folder, f"other-{number}", f"Does {number} things. " + "It does more. " * 70)
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(environment))
+    served = ServedLibrary([folder] if is_named else (), load_settings())
+    tools = SessionTools("environment", served).of("").toolset
+    for _ in range(2):
+        tools.call("search_skills", {"query": REQUEST})
+        assert tools.call("skill", {"skill": "steep-tea"})["result"]["success"]
+    first, load, second = events()
+    assert [event.interface for event in (first, load, second)] == ["mcp"] * 3
     assert first.offered[0].skill == load.skill == "skills:steep-tea"
     assert second.offered[0].score > first.offered[0].score
 

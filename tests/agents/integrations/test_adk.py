@@ -7,6 +7,7 @@ import pytest
 
 from skillsearch.errors import SkillError, SkillNotFoundError
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.usage.log import UsageLog
 
 pytest.importorskip("google.adk.tools.skill_toolset", exc_type=ImportError)
 pytestmark = pytest.mark.integrations
@@ -37,6 +38,17 @@ def test_a_search_gives_frontmatter_best_first(registry):
     (best,) = asyncio.run(registry(n=1).search_skills(query="brew filter coffee"))
     assert best.name == "brew-coffee"
     assert best.description.startswith("Brew filter coffee with a scale.")
+
+
+def test_a_library_with_a_log_records_what_is_asked_and_loaded(registry, tmp_path):
+    asked = registry(n=1)
+    found(asked)
+    asked.library.usage = UsageLog(tmp_path / "usage", "agent")
+    found(asked)
+    get(asked, "brew-coffee")
+    request, load = asked.library.usage.events()
+    assert request.offered[0].skill == load.skill == "drinks:brew-coffee"
+    assert load.request_id == request.request_id
 
 
 def test_nothing_fits_is_an_empty_list(registry):
