@@ -342,7 +342,12 @@ def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
 
 @pytest.mark.parametrize(
     ("seconds", "last_key", "standing"),
-    [(3600, ESCAPE, None), (3600, "\r", "tea"), (0, ESCAPE, "tea")],
+    [
+        ((3600, 3600), ESCAPE, None),
+        ((3600, 3600), "\r", "tea"),
+        ((3600, 0), ESCAPE, "tea"),
+        ((0, 3600), ESCAPE, None),
+    ],
 )
 def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkeypatch, wait_for):
     """One to choose from, or one after which no key came for some seconds; not one for each key."""
@@ -356,15 +361,18 @@ def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkey
         [lambda text: asked.append(text) or answer(text)], lambda _: "", "No skills."
     )
 
+    def stands(text):
+        return chooser.standing and chooser.standing.query == text
+
     def press(pipe):
-        for key, text in (("t", "t"), ("ea", "tea")):
+        for key, text, pause in zip(("t", "ea"), ("t", "tea"), seconds, strict=True):
+            monkeypatch.setattr(picker, "STANDING_SECONDS", pause)
             pipe.send_text(key)
             wait_for(lambda text=text: asked[-1:] == [text])
-        if not seconds:
-            wait_for(lambda: chooser.standing and chooser.standing.query == "tea")
+            if not pause:
+                wait_for(lambda text=text: stands(text))
         pipe.send_text(last_key)
 
-    monkeypatch.setattr(picker, "STANDING_SECONDS", seconds)
     with create_pipe_input() as pipe:
         threading.Thread(target=press, args=(pipe,)).start()
         chooser.pick("", pipe, DummyOutput())
