@@ -356,9 +356,9 @@ def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkey
 
     from skillsearch.cli.interactive import picker
 
-    asked = []
+    searched = []
     chooser = picker.Picker(
-        [lambda text: asked.append(text) or answer(text)], lambda _: "", "No skills."
+        [lambda text: searched.append(text) or answer(text)], lambda _: "", "No skills."
     )
 
     def stands(text):
@@ -368,7 +368,7 @@ def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkey
         for key, text, pause in zip(("t", "ea"), ("t", "tea"), seconds, strict=True):
             monkeypatch.setattr(picker, "STANDING_SECONDS", pause)
             pipe.send_text(key)
-            wait_for(lambda text=text: asked[-1:] == [text])
+            wait_for(lambda text=text: searched[-1:] == [text])
             if not pause:
                 wait_for(lambda text=text: stands(text))
         pipe.send_text(last_key)
@@ -376,7 +376,7 @@ def test_only_an_answer_that_was_read_stands(seconds, last_key, standing, monkey
     with create_pipe_input() as pipe:
         threading.Thread(target=press, args=(pipe,)).start()
         chooser.pick("", pipe, DummyOutput())
-    assert asked == ["t", "tea"]
+    assert searched == ["t", "tea"]
     assert (chooser.standing and chooser.standing.query) == standing
 
 

@@ -41,12 +41,12 @@ def test_a_search_gives_frontmatter_best_first(registry):
 
 
 def test_a_library_with_a_log_records_what_is_asked_and_loaded(registry, tmp_path):
-    asked = registry(n=1)
-    found(asked)
-    asked.library.usage = UsageLog(tmp_path / "usage", "agent")
-    found(asked)
-    get(asked, "brew-coffee")
-    request, load = asked.library.usage.events()
+    adk = registry(n=1)
+    found(adk)
+    adk.library.usage = UsageLog(tmp_path / "usage", "agent")
+    found(adk)
+    get(adk, "brew-coffee")
+    request, load = adk.library.usage.events()
     assert request.offered[0].skill == load.skill == "drinks:brew-coffee"
     assert load.request_id == request.request_id
 
