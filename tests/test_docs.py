@@ -12,7 +12,7 @@ import click
 import pytest
 
 from skillsearch.cli.app import app
-from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings import config
 

@@ -20,8 +20,8 @@ from skillsearch.daemon.client import search_question
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index.freshness import Freshness
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.scope import View, folders_of, from_folders, is_in_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary

@@ -15,7 +15,7 @@ from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.settings.config import load_settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
@@ -25,7 +25,7 @@ from skillsearch.types.skills import Root, Skill
 from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.skills.chunks import Chunk, ChunkedBody
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "tags")

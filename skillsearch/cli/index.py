@@ -26,9 +26,9 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.absence import forget_report
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import Follows, IndexRequest, key_of
-from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
-from skillsearch.index.scope import View, is_in_scope
+from skillsearch.index.roots.request import Follows, IndexRequest, key_of
+from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope
+from skillsearch.index.roots.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle

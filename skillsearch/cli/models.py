@@ -24,7 +24,7 @@ from skillsearch.evaluation import types as evaluation
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.execution.types import Capabilities, OutputFile, RunResult, StagedInput
 from skillsearch.hosts.library_moves import Move
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry

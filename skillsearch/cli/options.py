@@ -248,7 +248,7 @@ def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
 
     Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
     """
-    from skillsearch.index.host_roots import count_skills
+    from skillsearch.index.roots.host_roots import count_skills
 
     real, home = Path(os.path.realpath(root)), Path(os.path.realpath(home_dir()))
     is_all = home.is_relative_to(real) or str(real) in _OF_THE_SYSTEM

@@ -19,8 +19,8 @@ from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_
 from skillsearch.cli.output import emit_json, say
 from skillsearch.errors import RootError
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import Follows, key_of
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import Follows, key_of
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, update

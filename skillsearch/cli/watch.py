@@ -17,7 +17,7 @@ from skillsearch.cli.index import check_settings, default_follows
 from skillsearch.cli.options import NamedRoot, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say
 from skillsearch.index.absence import forget_report
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.library import watcher
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import counted

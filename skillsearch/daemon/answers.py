@@ -24,7 +24,7 @@ from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.freshness import Freshness
 from skillsearch.index.opening import answer_query
-from skillsearch.index.scope import folders_of
+from skillsearch.index.roots.scope import folders_of
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder

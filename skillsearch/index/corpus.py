@@ -30,7 +30,7 @@ from skillsearch.index.lexical.postings import (
     TermTally,
     average_idf,
 )
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable

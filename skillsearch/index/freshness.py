@@ -20,8 +20,8 @@ from skillsearch.text.safe_text import listed
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes
     from skillsearch.index.indexing.options import SegmentLimits
-    from skillsearch.index.request import IndexRequest
-    from skillsearch.index.root_change import RootChange
+    from skillsearch.index.roots.request import IndexRequest
+    from skillsearch.index.roots.root_change import RootChange
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_AGE = 1.0
@@ -144,7 +144,7 @@ class Freshness:
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
         from skillsearch.index.indexing.changes import ChangeDetector
-        from skillsearch.index.request import IndexRequest
+        from skillsearch.index.roots.request import IndexRequest
         from skillsearch.skills.discovery import make_roots
         from skillsearch.skills.example_requests import ExampleBook
 
@@ -175,7 +175,7 @@ class Freshness:
 
     def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
         """Index a few changes at once, and return the line that reports them."""
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.root_change import RootChange
 
         index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
@@ -199,15 +199,15 @@ class Freshness:
 
         A request that does not say what it follows, of the user's own index, follows projects.
         """
-        from skillsearch.index.host_roots import is_followed
+        from skillsearch.index.roots.host_roots import is_followed
 
         folders = tuple(self._folders)
         is_unsaid = request.follows is None and self.index.folder == user_index_dir().absolute()
         if not is_unsaid and is_followed(request, folders):
             return ""
         from skillsearch.index.indexing.options import SegmentLimits
-        from skillsearch.index.request import key_of
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.request import key_of
+        from skillsearch.index.roots.root_change import RootChange
 
         change = RootChange(how="keep", follows="projects" if is_unsaid else None, folders=folders)
         wanted = change.applied_to(request, unpack=False, missing="leave")
@@ -266,8 +266,8 @@ class Freshness:
 
         A question waits for as many of them as have `MAX_FOUND_SKILLS` skills together.
         """
-        from skillsearch.index.host_roots import count_skills
-        from skillsearch.index.request import key_of
+        from skillsearch.index.roots.host_roots import count_skills
+        from skillsearch.index.roots.request import key_of
 
         parts: tuple[list[Path], list[Path]] = ([], [])
         left = MAX_FOUND_SKILLS
@@ -279,7 +279,7 @@ class Freshness:
 
     def _finish(self) -> None:
         """Embed what waits, without an executor that would do it."""
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.root_change import RootChange
 
         if not self._executor and _is_waiting(self.index) and is_free(self.index.folder):
             self._apply(RootChange(how="keep"), metadata_first=False)
@@ -343,7 +343,7 @@ def _state_of(root: str) -> str:
 
 def _way_on(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
-    from skillsearch.index.request import replace_command, usable_roots
+    from skillsearch.index.roots.request import replace_command, usable_roots
 
     usable = usable_roots(request.named)
     if len(usable) == len(request.named):  # It was unpacked, and can be again.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.errors import SkillError
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.lock import LockedSource
 from skillsearch.roots.sources import folder_of, is_bundle, shown

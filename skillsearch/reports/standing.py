@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.search.candidates import Nominator
 from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, MEANINGS, UNVETTED
 from skillsearch.index.search.options import SearchOptions

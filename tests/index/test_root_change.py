@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from skillsearch.errors import ConfigError, RootError, StorageError
 from skillsearch.index.corpus import last_request
 from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import EXAMPLES, RootChange
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import EXAMPLES, RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder

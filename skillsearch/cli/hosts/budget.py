@@ -21,7 +21,7 @@ from skillsearch.cli.output import (
 )
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_index
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.rendering.blocks import plain, shown
 from skillsearch.settings.config import Settings
 from skillsearch.text.safe_text import counted, listed

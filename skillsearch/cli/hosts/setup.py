@@ -21,8 +21,8 @@ from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import HOSTS, Entry, hook_entry, server_entry
 from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
-from skillsearch.index.request import key_of
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import key_of
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.sources import shown, source_of
 from skillsearch.settings.config import Settings, load_settings, user_index_dir

@@ -67,7 +67,7 @@ def _describe_milvus(settings: Settings) -> JsonObject:
 
 
 def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
-    from skillsearch.index.languages import in_words
+    from skillsearch.index.documents.languages import in_words
     from skillsearch.reports.status import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     FileReader,

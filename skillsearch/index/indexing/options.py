@@ -9,7 +9,7 @@ from pathlib import Path
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense.vectors import FLAT_LIMIT
-from skillsearch.index.request import Missing
+from skillsearch.index.roots.request import Missing
 from skillsearch.lazy.records import dataclass
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types.indexing import Progress

@@ -11,8 +11,8 @@ import numpy as np
 
 from skillsearch.errors import ParseError
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document, body_hash
-from skillsearch.index.names import skill_of
+from skillsearch.index.documents.document import Document, body_hash
+from skillsearch.index.documents.names import skill_of
 from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.passages import best_passage, heaviest, passage_text
 from skillsearch.index.search.query import QueryForm

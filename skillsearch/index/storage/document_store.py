@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
+from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skillsearch.embedders.embedding import text_key
-from skillsearch.index.hubness import hubness
+from skillsearch.index.documents.hubness import hubness
 from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.lazy.records import dataclass
 from skillsearch.skills.stubs import digest_of

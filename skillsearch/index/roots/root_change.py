@@ -13,7 +13,7 @@ from typing import Literal
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.hosts.folders import project_of
 from skillsearch.index import next_steps
-from skillsearch.index.host_roots import (
+from skillsearch.index.roots.host_roots import (
     Followed,
     followed_folders,
     in_order,
@@ -22,7 +22,7 @@ from skillsearch.index.host_roots import (
     usual_folders,
     with_projects,
 )
-from skillsearch.index.request import (
+from skillsearch.index.roots.request import (
     FOLLOWS,
     Follows,
     IndexRequest,
@@ -46,7 +46,7 @@ Roots = Sequence[Path | str]
 How = Literal["add", "replace", "remove", "keep"]
 Scope = Literal["user", "project"]
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN_ROOTS = 10
 _NOTHING = IndexRequest((), model="", with_body=False)
 _MADE_WITH = {"model": "model", "fields": "with_body"}
