@@ -12,7 +12,7 @@ from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "errors", "hosts.scan", "lazy", "settings.environ", "types"},
+    {"_version", "errors", "fast_start", "hosts.scan", "settings.environ", "types"},
     {"text"},
     {
         "files",
@@ -400,7 +400,7 @@ def changed_globals(tree):
 
 
 PASSING_ON = {
-    "lazy.records.method",
+    "fast_start.dataclasses.method",
     "types.signatures.taking",
     "types.signatures.checked",
     "cli.app.main",

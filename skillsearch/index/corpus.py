@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillsearch.errors import CacheError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.arrays import map_array, save_array
 from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
@@ -36,7 +37,6 @@ from skillsearch.index.storage.document_store import DocumentSegment, DocumentSt
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.lazy.records import dataclass
 from skillsearch.roots.sources import is_bundle, source_behind
 from skillsearch.types.json_values import (
     Json,

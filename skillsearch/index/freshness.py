@@ -12,8 +12,8 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import LockTimeoutError, SkillSearchError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.next_steps import index_option
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings.config import Settings, user_index_dir
 from skillsearch.text.safe_text import listed
 

@@ -7,9 +7,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import IndexNotFoundError, RootError
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.freshness import MAX_AGE, MAX_CHECKED_SKILLS, Freshness
 from skillsearch.index.roots.scope import folders_of
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.settings.config import Settings
 from skillsearch.usage.recording import learn, record
 

@@ -19,7 +19,7 @@ from skillsearch.embedders.sentence_transformer_embedder import load_cross_encod
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError, ModelNotFoundError
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.settings import config
 from skillsearch.settings.values import DEFAULT_READER, READING
 

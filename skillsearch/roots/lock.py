@@ -10,9 +10,9 @@ from pathlib import Path
 from types import MappingProxyType
 
 from skillsearch.errors import ConfigError, RootError, explained
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import user_folders
 from skillsearch.types.json_values import Record
 

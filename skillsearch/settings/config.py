@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from skillsearch.errors import ConfigError, explained
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.private import tighten
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import values as values
 from skillsearch.settings.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.settings.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file

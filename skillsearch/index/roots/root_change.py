@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from skillsearch.errors import ConfigError, RootError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.hosts.folders import project_of
 from skillsearch.index import next_steps
 from skillsearch.index.roots.host_roots import (
@@ -34,7 +35,6 @@ from skillsearch.index.roots.request import (
     trust_by_root,
     trusting,
 )
-from skillsearch.lazy.records import dataclass
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
 from skillsearch.settings.config import Settings

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
-from skillsearch.lazy.records import dataclass
 
 
 @dataclass(frozen=True)
