@@ -225,14 +225,6 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
         return None
 
 
-def last_request(folder: IndexFolder) -> IndexRequest | None:
-    """Return the last request for an index, reconstructed from its settings if need be."""
-    request = IndexRequest.load(folder.path)
-    if request is None and (opened := open_current(folder)):
-        return opened.settings.request()
-    return request
-
-
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     """Write the diagnostics of a generation beside its parts."""
     records = [diagnostic.to_dict() for diagnostic in diagnostics]

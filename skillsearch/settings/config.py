@@ -311,6 +311,11 @@ def user_index_dir() -> Path:
     return _with_file(Settings(index_dir=default_index_dir()), user_file()).index_dir
 
 
+def of_own_index(settings: Settings) -> Settings:
+    """Return the settings of the user's own index if a project file names another."""
+    return load_settings(index_dir=user_index_dir()) if settings.is_project_index else settings
+
+
 def project_file(folder: Path) -> Path | None:
     """Return the nearest project file with settings, in a folder or above it."""
     for around in (folder, *folder.parents):

@@ -22,7 +22,6 @@ from skillsearch.errors import CacheError, writing_index
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
-    last_request,
     open_current,
     save_diagnostics,
 )
@@ -33,6 +32,7 @@ from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
 from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
+from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
     REQUEST_FILE,
     IndexRequest,

@@ -135,6 +135,13 @@ class RootChange:
         held = with_projects(held) if held and follows else held
         return self._named(held, follows, self._places(held, follows))
 
+    def is_news(self, held: IndexRequest | None) -> bool:
+        """Return whether an index that holds this would hold more roots, or follow more hosts."""
+        named = set(map(key_of, self.named(held)))
+        if held and held.follows in ("hosts", "named"):
+            named -= set(map(key_of, held.roots))
+        return bool(named)
+
     def _made_as(self, held: IndexRequest | None) -> IndexRequest:
         """Return how the index is to be made, as a request without roots."""
         settings = self.settings
@@ -326,6 +333,29 @@ class RootChange:
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)
+
+
+def default_follows(
+    settings: Settings, how: How, held: IndexRequest | None, *, is_named: bool
+) -> Follows | None:
+    """Return which folders an index is to take up by itself: none if it is not the user's.
+
+    Args:
+        settings: The settings that name the index.
+        how: What becomes of its roots.
+        held: What it holds.
+        is_named: Whether the user names some roots.
+    """
+    if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
+        return None
+    has_roots = is_named or settings.roots
+    if how == "replace" and has_roots:
+        return "named"
+    is_filled = has_roots or (how == "add" and held is not None)
+    if is_filled and settings.sources.get("index_dir") == "flag":
+        return None
+    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
+    return "projects" if is_named or (settings.roots and is_users) else "hosts"
 
 
 def _project_of(root: Path | str) -> str:
