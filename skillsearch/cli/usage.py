@@ -66,7 +66,7 @@ _COLUMNS = ("what", "count", "skills", "detail")
 @options.all_projects
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.USAGE)
+@options.as_json(lambda: options.models.USAGE)
 def usage_command(
     days: int | None,
     forget: str | None,

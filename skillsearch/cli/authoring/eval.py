@@ -114,7 +114,7 @@ _COMPARING = (
     help="Write what --self made as a collection.",
 )
 @options.header
-@options.as_json(lambda m: m.EVAL)
+@options.as_json(lambda: options.models.EVAL)
 def eval_command(
     collections: tuple[str, ...],
     systems: tuple[str, ...],

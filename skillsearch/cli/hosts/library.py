@@ -55,7 +55,7 @@ _SWITCHES = tuple(with_key("switch"))
     f"{', '.join(_SWITCHES)}.",
 )
 @options.yes
-@options.as_json(lambda m: m.LIBRARY)
+@options.as_json(lambda: options.models.LIBRARY)
 def library_command(
     action: str,
     names: tuple[str, ...],
