@@ -96,7 +96,7 @@ MEANS = {str: {str: FIGURE}}  # system → measure → mean
 PART = {"queries": int, "systems": MEANS, "intervals": {str: {str: [FIGURE]}}}
 COMPARED = PART | {"comparisons": [evaluation.Comparison]}
 STATES = (
-    each(float, "kept false perhaps silent") | {"shown": FIGURE, "kinds": {str: float}},
+    each(float, "recall false perhaps none") | {"shown": FIGURE, "kinds": {str: float}},
     each(float, "false perhaps none") | each(FIGURE, "auroc style"),
 )
 DEFAULT = some(evaluation.States, "threshold lower_bound precision faces")
