@@ -105,8 +105,13 @@ class Freshness:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the executor works on the index, or has and nobody has looked since."""
+        """Whether the executor works on the index, or has finished since the last look."""
         return self._job is not None
+
+    @property
+    def _option(self) -> str:
+        """The option by which a command names the index, if it has to."""
+        return index_option(self.index.folder, self._settings)
 
     def _end_job(self) -> None:
         """Take up what came of the work of the executor, if it is done."""
@@ -161,9 +166,9 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
         has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            way_on = _way_on(request, index_option(index.folder, self._settings))
+            cure = _cure(request, self._option)
             state = _state_of(str(gone[0].path))
-            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {cure}"
         if not has_changed_model:
             if len(index) > MAX_CHECKED_SKILLS:
                 return self._begin()
@@ -183,8 +188,10 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            way_on = f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
-            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
+            next_step = (
+                f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
+            )
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {next_step}"
             return ""
         if not self._may_write():
             return ""
@@ -257,8 +264,7 @@ class Freshness:
         if self._executor:
             self._job = self._job or self._executor.submit(_take_up, folder, change)
         else:
-            option = index_option(folder, self._settings)
-            way = f"are not indexed; to do it, run `skillsearch index{option}`"
+            way = f"are not indexed; to do it, run `skillsearch index{self._option}`"
         self.problem = f"the skills of {listed(map(str, roots), 3)} {way}"
 
     def _split(self, roots: Sequence[Path], wanted: IndexRequest) -> tuple[list[Path], list[Path]]:
@@ -278,7 +284,7 @@ class Freshness:
         return parts
 
     def _finish(self) -> None:
-        """Embed what waits, without an executor that would do it."""
+        """Embed the texts that wait for it, unless an executor does."""
         from skillsearch.index.roots.root_change import RootChange
 
         if not self._executor and _is_waiting(self.index) and is_free(self.index.folder):
@@ -341,7 +347,7 @@ def _state_of(root: str) -> str:
     return "cannot be read"
 
 
-def _way_on(request: IndexRequest, option: str) -> str:
+def _cure(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
     from skillsearch.index.roots.request import replace_command, usable_roots
 

@@ -52,7 +52,7 @@ _OUT = {
 }
 """Why an index lacks a folder where hosts look, and what helps, by the folder's state."""
 _FOLDED = "scope settings name copies offer trust file examples hosts listing".split()
-"""Checks that are told in a line together if a request is given and nothing is wrong with them."""
+"""Checks that share one line if a request is given and nothing is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)
