@@ -129,18 +129,12 @@ def index_command(
 
 
 def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: bool) -> None:
-    from skillsearch.index.indexing.options import IndexOptions
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import report_folders
 
     folder = IndexFolder(change.settings.index_dir.absolute())
     before, generation = held_roots(change.settings), folder.current()
-    with progress_bars() as bars:
-        device = read_flags()["device"]
-        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
-        index, report = SkillIndex.build(change, folder.path, run)
+    index, report = build_index(change, only, verify=verify)
     report = replace(report, diagnostics=index.diagnostics())
-    forget_report(folder.path)
     reports = report_folders(index, Path.cwd(), before) if change.follows == "hosts" else []
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
@@ -195,14 +189,18 @@ def check_settings(settings: Settings) -> None:
             check_size(root, is_agreed=has_agreed())
 
 
-def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
+def build_index(
+    change: RootChange, only: Sequence[Path] = (), *, verify: bool = False
+) -> tuple[SkillIndex, IndexReport]:
     """Change the index that the settings of the change name, behind a progress bar."""
     from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
     folder = change.settings.index_dir.absolute()
     with progress_bars() as bars:
-        built = SkillIndex.build(change, folder, IndexOptions(progress=bars))
+        device = read_flags()["device"]
+        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
+        built = SkillIndex.build(change, folder, run)
     forget_report(folder)
     return built
 
