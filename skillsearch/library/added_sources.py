@@ -86,7 +86,7 @@ def added(sources: Mapping[str, str]) -> Iterator[None]:
 
 
 def _fetch(source: str, text: str) -> None:
-    """Pin what is there before it takes its place, so that no copy is other than it is pinned."""
+    """Pin what a source holds before its copy is replaced, so that both always agree."""
 
     def pin_new(_old: Path | None, new: Path) -> bool:
         if not _skills(new):
@@ -123,8 +123,8 @@ def named_sources(
 ) -> dict[str, str]:
     """Return the sources that texts name by path, URL, or as they were added, with the texts.
 
-    A RootError for one that is neither locked nor held as a root. Folders are then left to whoever
-    knows all roots.
+    A RootError for one that is neither locked nor, if roots are `held`, one of them. Whether a
+    folder is a root is left to the index.
     """
     sources = {_named(text, locked, held or ()): text for text in texts}
     for source, text in sources.items():
@@ -197,7 +197,7 @@ def _take_out(roots: Sequence[Path | str], settings: Settings, options: IndexOpt
 
 
 def _is_cleared(folder: IndexFolder, roots: Sequence[Path | str], settings: Settings) -> bool:
-    """Take the index away if it holds nothing else, and nobody chose what it is to hold."""
+    """Empty the index if it holds nothing but these roots, and its user chose no others."""
     gone = set(map(key_of, roots))
     with folder.lock():
         held = last_request(folder)
