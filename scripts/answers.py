@@ -49,7 +49,7 @@ def measure(folder: Path, work: Path, more: str = "") -> Row:
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     report = json.loads(done.stdout)
     said, ranked = report["states"], report["systems"][HYBRID]
-    row = {name: said[HYBRID]["answerable"][name] for name in ("kept", "perhaps", "silent")}
+    row = {name: said[HYBRID]["answerable"][name] for name in ("recall", "perhaps", "none")}
     row |= {"requests": report["queries"], "kinds": said[HYBRID]["answerable"]["kinds"]}
     row |= {"nDCG@10": ranked["nDCG@10"], "S@1": ranked["Success@1"]}
     row["ECE"] = report["abstention"][HYBRID]["calibration_error"]["answerable"]
@@ -88,7 +88,7 @@ def table(report: Row) -> list[str]:
     heads += ["answered", 'told "none"', "AUROC"]
     lines = []
     for name, row in report["collections"].items():
-        first = [f"{name}: {row['requests']}", *map(in_percent, (row["kept"], row["perhaps"]))]
+        first = [f"{name}: {row['requests']}", *map(in_percent, (row["recall"], row["perhaps"]))]
         first += [f"{percent(row['nDCG@10'])}", f"{row['ECE']:.3f}"]
         beside = [_unanswered(*item) for item in row["unanswerable"].items()] or [[""] * 4]
         lines += [[*first, *beside[0]], *([""] * len(first) + more for more in beside[1:])]

@@ -52,9 +52,9 @@ import skillsearch
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.evaluation.collection import load_collection
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import find_candidates
 from skillsearch.index.search.evidence import find_evidence

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from skillsearch.index.hubness import TABLE
+from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.lexical.postings import idf
 from skillsearch.text.tokenizer import document_terms, terms
 

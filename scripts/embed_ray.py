@@ -37,7 +37,7 @@ from skillsearch.cli.index import planned
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.errors import EmbedderError, SkillSearchError
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.environ import forbid_telemetry
 from skillsearch.settings.values import is_url

@@ -81,7 +81,7 @@ def confidence_measures(
         "read": float(predicted.ndcg[rows["judged"]].mean()),
         "ece first": expected_calibration_error(tops["judged"], right[:, 0].tolist())[0],
         "ece hits": hit_error(hits, right),
-        "kept": float(is_kept(predicted, threshold)[rows["judged"]].mean()),
+        "recall": float(is_kept(predicted, threshold)[rows["judged"]].mean()),
     }
     ranked = [pair for pair in zip(hits.tolist(), right, strict=True) if pair[1].any()]
     for face, bound in BOUNDS.items():
@@ -108,7 +108,7 @@ def is_kept(predicted: Predicted, threshold: float) -> Matrix:
 
 def of_each(predicted: Predicted, threshold: float) -> dict[str, Matrix]:
     """Return the nDCG@10 of each sample, and whether it `is_kept`, by the names of the measures."""
-    return {"read": predicted.ndcg, "kept": is_kept(predicted, threshold)}
+    return {"read": predicted.ndcg, "recall": is_kept(predicted, threshold)}
 
 
 def margin(groups: Iterable[Matrix]) -> float:

@@ -24,9 +24,9 @@ from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import Embedders, write_skills
 from skillsearch.evaluation.types import Collection, JudgedQuery
 from skillsearch.index.corpus import Corpus
+from skillsearch.index.documents.relatives import copies
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.relatives import copies
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.candidates import Candidates, Ranked, find_candidates
 from skillsearch.index.search.evidence import EVIDENCE, find_evidence
 from skillsearch.index.search.query import QueryForm

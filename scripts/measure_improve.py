@@ -28,7 +28,7 @@ from skillsearch.errors import SkillSearchError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.judged_index import RememberingEmbedder, write_skills
 from skillsearch.evaluation.types import Collection
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.reader import Readers

@@ -67,7 +67,7 @@ STEPS = {
 }
 HISTORY = {
     "nDCG@10": "compare.{collection}.skillsearch.ndcg.0",
-    "kept at 5 % false answers": "compare.{collection}.skillsearch.kept.0",
+    "recall at 5 % false answers": "compare.{collection}.skillsearch.kept.0",
     "cold query, CPU s": "compare.{collection}.skillsearch.cold_cpu_s",
     "memory, MB": "compare.{collection}.skillsearch.rss_mb",
     "mutants noticed": "mutations.noticed",

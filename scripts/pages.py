@@ -66,7 +66,7 @@ COLUMNS = {
     "not read": "not read",
     "bm25": "bm25",
     "dense": "dense",
-    "recall": "kept",
+    "recall": "recall",
     "shown": "shown terminal",
     "ECE": "ece first",
     "AUROC dropped": "auroc dropped",
@@ -80,7 +80,7 @@ COLUMNS = {
 
 ABLATED = {
     "nDCG@10": "read",
-    "recall": "kept",
+    "recall": "recall",
     "twins that fit": "twin answered",
     "AUROC dropped": "auroc dropped",
     "AUROC twins": "auroc twin",
@@ -390,14 +390,14 @@ class Written(NamedTuple):
         shares = [self.percent(edition, system, name) for name in ("nDCG@10", "R@5", "Success@1")]
         shares.insert(1, f"{low}-{high}")
         shares.append(", ".join(self.percent(part, system, "nDCG@10") for part in parts))
-        return [*shares, self.percent(edition, system, "kept answerable")]
+        return [*shares, self.percent(edition, system, "recall answerable")]
 
     def unanswered(self, edition: str, kind: str) -> list[str]:
         """Return what is said to requests that nothing fits, and how well scores tell them."""
         states = (f"{state} {kind}" for state in ("false", "perhaps", "none"))
         said = [self.percent(edition, "hybrid", state) for state in states]
         aurocs = [self.auroc(edition, system, kind) for system in ("style", *self.systems)]
-        few = f"kept at 5 % false {kind}"
+        few = f"recall at 5 % false {kind}"
         return [*said, *aurocs, *(self.percent(edition, system, few) for system in self.systems)]
 
 
@@ -443,7 +443,7 @@ def written_by_kind() -> str:
     """Return the recall of hybrid search by the kind of the requests."""
     found = Written.read()
     kinds = "short plain reworded contrast task error mail typos odd".split()
-    cells = [found.percent("written", "hybrid", f"kept {kind}") for kind in kinds]
+    cells = [found.percent("written", "hybrid", f"recall {kind}") for kind in kinds]
     return _table(["kind", *kinds], [["recall", *cells]])
 
 

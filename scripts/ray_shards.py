@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 from ray_fleet import POLL_S, Fleet, Shard, tell
 
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing.reading import read_file
-from skillsearch.index.request import resolve_roots
+from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.example_requests import ExampleBook
 
 if TYPE_CHECKING:
-    from skillsearch.index.request import IndexRequest
+    from skillsearch.index.roots.request import IndexRequest
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import interval
 from skillsearch.evaluation.judged_index import write_skills
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import find_candidates

@@ -12,7 +12,7 @@ from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "errors", "hosts.scan", "lazy", "settings.environ", "types"},
+    {"_version", "errors", "fast_start", "hosts.scan", "settings.environ", "types"},
     {"text"},
     {
         "files",
@@ -27,20 +27,15 @@ FLOORS = (  # low to high: a module imports from its own floor, unless APART, an
     {"usage"},
     {"embedders"},
     {"readers"},
-    {"index.documents", "index.hubness", "index.next_steps", "index.scope"},
+    {
+        "index.documents.document",
+        "index.documents.hubness",
+        "index.next_steps",
+        "index.roots.scope",
+    },
     {"index.storage"},
     {"index.dense", "index.lexical"},
-    {
-        "index.chunk_index",
-        "index.corpus",
-        "index.families",
-        "index.host_roots",
-        "index.names",
-        "index.relatives",
-        "index.request",
-        "index.root_change",
-        "index.selecting",
-    },
+    {"index.chunk_index", "index.corpus", "index.documents", "index.roots"},
     {"index.search"},
     {"index.indexing"},
     {"index", "usage.recording"},
@@ -135,11 +130,11 @@ PURE = {  # no clock, no files, no logging
     "execution.types",
     "files.media_types",
     "index.search.calibration",
-    "index.documents",
+    "index.documents.document",
     "index.storage.numbering",
     "text.requests",
-    "index.families",
-    "index.relatives",
+    "index.documents.families",
+    "index.documents.relatives",
     "index.storage.family_table",
     "index.search.candidates",
     "index.search.evidence",
@@ -405,7 +400,7 @@ def changed_globals(tree):
 
 
 PASSING_ON = {
-    "lazy.records.method",
+    "fast_start.dataclasses.method",
     "types.signatures.taking",
     "types.signatures.checked",
     "cli.app.main",

@@ -12,7 +12,7 @@ import click
 import pytest
 
 from skillsearch.cli.app import app
-from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings import config
 
@@ -169,7 +169,7 @@ def example_figures(found, name):
     shares += [means["R@5"], means["Success@1"]]
     auroc = [known["auroc"]["negatives"], known["auroc"]["dropped gold"]]
     at = found["states"].get(name)
-    behind = [at["answerable"]["kept"], at["negatives"]["false"]] if at else []
+    behind = [at["answerable"]["recall"], at["negatives"]["false"]] if at else []
     return [100 * figure for figure in (*shares, *auroc, *behind)]
 
 

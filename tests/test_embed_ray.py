@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.embedding_cache import FOLDER
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings.user_folders import cache_dir
 

@@ -21,7 +21,7 @@ from skillsearch.embedders.embedding_cache import FILE, FOLDER
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import open_current
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary

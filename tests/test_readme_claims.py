@@ -69,7 +69,7 @@ def of_answers():
     """Yield what it says of requests that a skill fits, and of those that nothing fits."""
     asked = report("answers")["collections"]
     two = [asked[f"requests-{number}"] for number in (0, 1)]
-    kept = 100 * statistics.mean(row["kept"] for row in two)
+    kept = 100 * statistics.mean(row["recall"] for row in two)
     twins = 100 * statistics.mean(row["unanswerable"]["twin"]["answered"] for row in two)
     yield f"{kept:.0f} % of requests of unseen writers hear of a right skill as fitting"
     yield f"and {twins:.0f} % of twins"

@@ -14,8 +14,8 @@ from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
-from skillsearch.index.relatives import MOST_LISTED
-from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.documents.relatives import MOST_LISTED
+from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS

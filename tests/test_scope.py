@@ -20,8 +20,8 @@ from skillsearch.daemon.client import search_question
 from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index.freshness import Freshness
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.scope import View, folders_of, from_folders, is_in_scope
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.scope import View, folders_of, from_folders, is_in_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -802,14 +802,16 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
             assert found[0].path == document.path
 
 
-def test_a_look_from_a_new_folder_is_never_put_off(indexed, monkeypatch):
-    index = SkillIndex.open()
-    freshness = Freshness(index)
+def test_a_look_from_a_new_folder_is_never_put_off(indexed, home, make_skill):
+    """One that comes from the same folder is, for as long as it may be."""
+    freshness = Freshness(SkillIndex.open())
     looks = []
-    monkeypatch.setattr(Freshness, "_compare", lambda self: looks.append(set(self._folders)) or "")
-    for folder in ("/a", "/a", "/b", "/b", "/a"):
-        freshness.look(folders=[folder])
-    assert looks == [{"/a"}, {"/b"}, {"/a"}]
+    for number, folder in enumerate(("/a", "/a", "/b", "/b", "/a")):
+        make_skill(home / ".claude" / "skills", f"new-{number}")
+        before = len(freshness.index)
+        freshness.look(max_age=3600, folders=[folder])
+        looks.append(len(freshness.index) - before)
+    assert looks == [1, 0, 2, 0, 2]
 
 
 def test_a_damaged_registry_or_index_of_hosts_never_ends_an_answer(indexed, cli, home):

@@ -209,7 +209,7 @@ def test_answers_are_counted_with_examples_and_without(import_script, tmp_path, 
     report = json.loads(results.read_bytes())
     assert [*report["collections"]] == ["example", "example, with examples"]
     for row in report["collections"].values():
-        assert 0.3 < row["kept"] <= row["kept"] + row["perhaps"] + row["silent"] <= 1
+        assert 0.3 < row["recall"] <= row["recall"] + row["perhaps"] + row["none"] <= 1
         for said in row["unanswerable"].values():
             none = said["none"]
             assert 0 <= none["page"] <= none["terminal"] <= none["prompt"] <= 1 - said["answered"]

@@ -12,7 +12,7 @@ from contextlib import suppress
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
 from skillsearch.agents.prompt import fit_lines, overview_line
 from skillsearch.errors import SelectionError, SkillError, SkillNotFoundError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS

@@ -15,7 +15,7 @@ from skillsearch.types.json_values import JsonObject
 from skillsearch.usage.recording import learn, log_of, record
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.library.skill_library import SkillLibrary
 

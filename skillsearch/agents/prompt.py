@@ -22,7 +22,7 @@ from skillsearch.types.json_values import Json, choice_of, text_of
 from skillsearch.types.skills import OVERVIEW_FORMATS, SHOWN_NAME_CHARS, TRUSTS, OverviewFormat
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.library.skill_library import SkillLibrary
 
 MAX_PATH_CHARS = 4096

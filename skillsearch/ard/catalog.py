@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from skillsearch.ard.entries import ARCHIVE, MARKDOWN, PublishedSkill, entry_of, publisher_of
 from skillsearch.errors import RootError, SkillError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.roots.downloads import check_url
 from skillsearch.roots.sources import WELL_KNOWN, shown
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS, SCHEMA

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
-from skillsearch.index.documents import Document
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.document import Document
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import Json, JsonObject
 

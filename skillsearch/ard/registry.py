@@ -15,7 +15,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from skillsearch.errors import QueryError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types.json_values import Json, JsonObject, list_of, object_of
 

@@ -15,7 +15,7 @@ from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.settings.config import Settings, load_settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
@@ -25,7 +25,7 @@ from skillsearch.types.skills import Root, Skill
 from skillsearch.usage.recording import log_of, record_load
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.skills.chunks import Chunk, ChunkedBody
 
 _ENTRY = ("name", "description", "doc_id", "alias", "root", "path", "hidden", "tags")
@@ -37,7 +37,7 @@ _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.COUNTED | {"skills": [m.ENTRY]})
+@options.as_json(lambda: options.models.LIST)
 def list_command(as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
     settings = read_settings()
@@ -75,7 +75,7 @@ def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> 
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.COUNTED | {"families": [m.FIRST | m.some(m.answers.Family)]})
+@options.as_json(lambda: options.models.FAMILIES)
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
@@ -129,7 +129,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json(lambda m: m.SHOW)
+@options.as_json(lambda: options.models.SHOW)
 def show_command(
     name: str,
     shows_body: bool,

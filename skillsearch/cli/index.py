@@ -26,9 +26,10 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.absence import forget_report
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import Follows, IndexRequest, key_of
-from skillsearch.index.root_change import SHOWN_ROOTS, How, RootChange, Scope
-from skillsearch.index.scope import View, is_in_scope
+from skillsearch.index.roots.held import held_roots, request_of
+from skillsearch.index.roots.request import IndexRequest, key_of
+from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope, default_follows
+from skillsearch.index.roots.scope import View, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
@@ -86,7 +87,7 @@ if TYPE_CHECKING:
     "around each. [default: project for folders where hosts look for those of a project, else "
     "user]",
 )
-@options.as_json(lambda m: m.INDEX)
+@options.as_json(lambda: options.models.INDEX)
 def index_command(
     roots: tuple[NamedRoot, ...],
     verify: bool,
@@ -114,7 +115,7 @@ def index_command(
     is_adding = roots and how in ("add", "replace")
     refuse(scope and not is_adding, "--scope says who sees the ROOTs that are added; name them.")
     settings = read_settings()
-    follows = default_follows(settings, how, is_named=is_named)
+    follows = default_follows(settings, how, request_of(settings), is_named=is_named)
     change = RootChange(
         roots, how, settings, follows=follows, folders=(Path.cwd(),), scope=scope, examples=examples
     )
@@ -128,18 +129,12 @@ def index_command(
 
 
 def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: bool) -> None:
-    from skillsearch.index.indexing.options import IndexOptions
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import report_folders
 
     folder = IndexFolder(change.settings.index_dir.absolute())
     before, generation = held_roots(change.settings), folder.current()
-    with progress_bars() as bars:
-        device = read_flags()["device"]
-        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
-        index, report = SkillIndex.build(change, folder.path, run)
+    index, report = build_index(change, only, verify=verify)
     report = replace(report, diagnostics=index.diagnostics())
-    forget_report(folder.path)
     reports = report_folders(index, Path.cwd(), before) if change.follows == "hosts" else []
     index_roots = index.opened.settings.roots
     _show(report, {"index_dir": str(folder.path)}, index_roots, reports, as_json=as_json)
@@ -185,31 +180,6 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
     prune_archives(user_folders.cache_dir())
 
 
-def default_follows(settings: Settings, how: How, *, is_named: bool) -> Follows | None:
-    """Return which folders the index is to take up by itself: none if it is not the user's.
-
-    Args:
-        settings: The settings that name the index.
-        how: What becomes of its roots.
-        is_named: Whether the command line names some.
-    """
-    if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
-        return None
-    has_roots = is_named or settings.roots
-    if how == "replace" and has_roots:
-        return "named"
-    if _is_filled(settings, how, has_roots=bool(has_roots)):
-        return None
-    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
-    return "projects" if is_named or (settings.roots and is_users) else "hosts"
-
-
-def _is_filled(settings: Settings, how: How, *, has_roots: bool) -> bool:
-    """Return whether an index that a flag names has roots, or gets some."""
-    is_other = settings.sources.get("index_dir") == "flag"
-    return is_other and (has_roots or (how == "add" and bool(held_roots(settings))))
-
-
 def check_settings(settings: Settings) -> None:
     """Do the same as `check_size` for the roots of the settings that are not held yet."""
     roots = [Path(root) for root in settings.roots if not is_bundle(root)]
@@ -219,22 +189,18 @@ def check_settings(settings: Settings) -> None:
             check_size(root, is_agreed=has_agreed())
 
 
-def held_roots(settings: Settings) -> frozenset[str]:
-    """Return the keys of the roots that the index of some settings holds."""
-    from skillsearch.index.corpus import last_request
-
-    held = last_request(IndexFolder(settings.index_dir.absolute()))
-    return frozenset(map(key_of, held.roots)) if held else frozenset()
-
-
-def build_index(change: RootChange) -> tuple[SkillIndex, IndexReport]:
+def build_index(
+    change: RootChange, only: Sequence[Path] = (), *, verify: bool = False
+) -> tuple[SkillIndex, IndexReport]:
     """Change the index that the settings of the change name, behind a progress bar."""
     from skillsearch.index.indexing.options import IndexOptions
     from skillsearch.index.skill_index import SkillIndex
 
     folder = change.settings.index_dir.absolute()
     with progress_bars() as bars:
-        built = SkillIndex.build(change, folder, IndexOptions(progress=bars))
+        device = read_flags()["device"]
+        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
+        built = SkillIndex.build(change, folder, run)
     forget_report(folder)
     return built
 
@@ -308,12 +274,10 @@ def open_in_milvus(settings: Settings) -> RemoteIndex:
 
 def planned(change: RootChange) -> IndexRequest:
     """Return what the index of the settings would hold after a change; nothing is written."""
-    from skillsearch.index.corpus import last_request
-
-    settings, held = change.settings, None
-    if settings.backend != "milvus":
-        return change.applied_to(last_request(IndexFolder(settings.index_dir.absolute())))
-    with suppress(IndexNotFoundError), open_in_milvus(settings) as index:
+    if change.settings.backend != "milvus":
+        return change.applied_to(request_of(change.settings))
+    held = None
+    with suppress(IndexNotFoundError), open_in_milvus(change.settings) as index:
         held = index.settings.request()
     return change.applied_to(held)
 

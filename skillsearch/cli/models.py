@@ -7,10 +7,7 @@ those that a value may have.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import fields
-from types import ModuleType
 from typing import Any, Literal, Union, get_type_hints
 
 from pydantic import TypeAdapter
@@ -24,7 +21,7 @@ from skillsearch.evaluation import types as evaluation
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.execution.types import Capabilities, OutputFile, RunResult, StagedInput
 from skillsearch.hosts.library_moves import Move
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.enrich import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
@@ -73,11 +70,12 @@ SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
 INDEXED = some(IndexReport) | {"roots": [str], "trust": [skills.Trust]}
 HELD = {"fields": Literal["full", "metadata"], "generation": str}
 HELD |= each(int, "indexed skipped")
-STATUS = get_type_hints(Status)
-STATUS |= {"diagnostics": SEVERITIES, "differences": Changes}
-STATUS |= {"sources": [some(LockedSource) | {"problem": str}]}
-STATUS |= {"roots": [some(skills.Root) | {"path": str}]}
+STATE = get_type_hints(Status) | {"diagnostics": SEVERITIES, "differences": Changes}
+STATE |= {"sources": [some(LockedSource) | {"problem": str}]}
+STATE |= {"roots": [some(skills.Root) | {"path": str}]}
+STATUS = (STATE, HELD | {"collection": str} | each([str], "models roots"))
 ENTRIES = [some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
+CACHE = {"folder": str, "bytes": int} | each(ENTRIES, "entries removed")
 OUTPUT = some(OutputFile) | {"ref": str}
 RAN = some(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
 RAN["staged_inputs?"] = [some(StagedInput, "name size_bytes mime_type") | {"original_name": str}]
@@ -87,14 +85,18 @@ CUT = "shortened name_only omitted hidden"
 LISTING = some(Listing, without="fates") | each([str], CUT)
 LISTING["counts"] = each(int, f"whole {CUT}")
 BUDGET = each(int, "skills hidden") | {"context": int | None, "levels": {str: costs.Level}}
-BUDGET |= {"search": some(costs.SearchCost) | {"total": costs.Size}, "hosts": [LISTING]}
+BUDGET |= {
+    "search": some(costs.SearchCost) | {"total": costs.Size},
+    "hosts": [LISTING],
+    "diagnostics": [Diagnostic],
+}
 BUDGET |= {"claims": [some(costs.Claim) | {"holds": bool | None}], "counted_by": str}
 FIGURE = float | None  # None if it cannot be computed
 MEANS = {str: {str: FIGURE}}  # system → measure → mean
 PART = {"queries": int, "systems": MEANS, "intervals": {str: {str: [FIGURE]}}}
 COMPARED = PART | {"comparisons": [evaluation.Comparison]}
 STATES = (
-    each(float, "kept false perhaps silent") | {"shown": FIGURE, "kinds": {str: float}},
+    each(float, "recall false perhaps none") | {"shown": FIGURE, "kinds": {str: float}},
     each(float, "false perhaps none") | each(FIGURE, "auroc style"),
 )
 DEFAULT = some(evaluation.States, "threshold lower_bound precision faces")
@@ -111,17 +113,24 @@ MADE = each(str, "made version")
 CHANGE = some(Change, "before after") | each(float, "difference p_value") | {"interval": [float]}
 MEASURED = each(int, "queries documents") | {"dense?": CHANGE, "hybrid": CHANGE}
 TUNED = some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
+TUNED |= {"measured": {str: MEASURED}}
 COUNTED = {"count": int, "generation": str}
+LIST = COUNTED | {"skills": [ENTRY]}
+FAMILIES = COUNTED | {"families": [FIRST | some(answers.Family)]}
 HOST = each(str, "client entries file reason?")
 HOST["state"] = Literal["write", "remove", "plugin", "unchanged", "changed", "refused"]
-DAEMON = each(int, "pid? answered?") | {"version?": str, "seconds?": float}
-INDEXES = [each(str, "index_dir generation") | {"skills": int}]
+SETUP = {"roots": [str], "index_dir": str, "hosts": [HOST], "done": bool}
+DAEMON = each(int, "pid? answered?") | {"version?": str, "seconds?": float, "running": bool}
+DAEMON["indexes?"] = [each(str, "index_dir generation") | {"skills": int}]
 SOURCE = each(str, "source given digest") | {"skills": [str]}
-UPDATED = each(str, "source given reason?") | each([str], "added? changed? removed?")
-UPDATED["state"] = Literal["updated", "changed", "unchanged", "failed"]
+SOURCES = {"sources": [SOURCE], "indexed": int}
+UPDATE = each(str, "source given reason?") | each([str], "added? changed? removed?")
+UPDATE["state"] = Literal["updated", "changed", "unchanged", "failed"]
+UPDATED = {"sources": [UPDATE]}
 CATALOG = each(str, "folder url") | each([str], "written removed") | {"unvetted": int}
 CATALOG |= {"skills": [each(str, "name type url digest")], "not_published": [Diagnostic]}
-OFFERED = {"offers": {str: str}, "unvetted": int}
+PROMPT = {"offers": {str: str}, "unvetted": int, "skills": [str], "fits": int}
+PROMPT |= each(str, "query prompt")
 ENRICHED = {"file": str, "done": bool}
 ENRICH = (
     {"ask": str, "skills": [Wanted], "more": int, "unvetted": int},
@@ -138,6 +147,7 @@ INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"co
 QUERY = some(answers.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
 DOCTOR = each(int, "ok warning error") | {"checks": [Check]}
 WHY = some(Why)
+WATCH = IndexReport
 ENV = each(str, "folder active") | {"environments": [str]}
 ENV |= {"skills?": [each(str, "id name description")]}
 LIBRARY = {"folder": str, "moves": [Move], "done": bool}
@@ -182,8 +192,8 @@ class _Printed(GenerateJsonSchema):
         return made | {"required": required, "additionalProperties": False}
 
 
-def schema_of(command: str, model: Callable[[ModuleType], object]) -> dict[str, Json]:
+def schema_of(command: str, model: object) -> dict[str, Json]:
     """Return the JSON Schema of what a command prints with ``--json``, by a model of these here."""
-    adapter = TypeAdapter(_typed(model(sys.modules[__name__])))
+    adapter = TypeAdapter(_typed(model))
     made = adapter.json_schema(schema_generator=_Printed)
     return {"$schema": DRAFT, "title": f"skillsearch {command} --json", **made}

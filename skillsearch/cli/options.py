@@ -8,8 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
 import click
 from click.core import ParameterSource
@@ -21,11 +20,23 @@ from skillsearch.settings.values import BACKENDS, MAX_N, is_url
 from skillsearch.text.near import near
 from skillsearch.text.safe_text import visible
 
+if TYPE_CHECKING:
+    from skillsearch.cli import models as models
+else:
+
+    class _Models:
+        """Stands for the models, which take long to import, until a schema is printed."""
+
+        def __getattr__(self, name: str) -> object:
+            from skillsearch.cli import models
+
+            return getattr(models, name)
+
+    models = _Models()
+
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
 Function = TypeVar("Function", bound=Callable[..., object])
-Model = Callable[[ModuleType], object]
-"""Makes the model of a JSON object from the module `skillsearch.cli.models`."""
 LOGGER = logging.getLogger("skillsearch")
 EXISTING = click.Path(exists=True, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -202,17 +213,12 @@ header = click.option(
 )
 
 
-def as_json(model: Model) -> Callable[[Function], Function]:
-    """Add ``--json``, and ``--json-schema`` for a model made of those in `skillsearch.cli.models`.
-
-    The models are imported only if the schema is printed.
-    """
+def as_json(model: Callable[[], object]) -> Callable[[Function], Function]:
+    """Add ``--json``, and ``--json-schema``, which prints the schema of one of the `models`."""
 
     def print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
         if on and not context.resilient_parsing:
-            from skillsearch.cli.models import schema_of
-
-            emit_json(schema_of(context.command.name or "", model))
+            emit_json(models.schema_of(context.command.name or "", model()))
             context.exit()
 
     schema = click.option(
@@ -248,7 +254,7 @@ def check_size(root: Path, *, is_agreed: bool, may_agree: bool = True) -> None:
 
     Also before many thousands of skills, on a terminal: that takes minutes, but may be meant.
     """
-    from skillsearch.index.host_roots import count_skills
+    from skillsearch.index.roots.host_roots import count_skills
 
     real, home = Path(os.path.realpath(root)), Path(os.path.realpath(home_dir()))
     is_all = home.is_relative_to(real) or str(real) in _OF_THE_SYSTEM

@@ -3,32 +3,34 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from dataclasses import asdict, replace
-from datetime import UTC, datetime
-from functools import partial
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import build_index, check_settings, held_roots, show_folders
-from skillsearch.cli.options import NamedRoot, check_size, is_interactive, read_settings
-from skillsearch.cli.output import emit_json, say
+from skillsearch.cli.index import build_index, check_settings, show_folders
+from skillsearch.cli.options import check_size, is_interactive, read_settings
+from skillsearch.cli.output import emit_json, progress_bars, say
 from skillsearch.errors import RootError
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import Follows, key_of
-from skillsearch.index.root_change import RootChange
-from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.roots import lock
-from skillsearch.roots.bundles import content_digest, update
-from skillsearch.roots.lock import LockedSource
-from skillsearch.roots.sources import added_source, folder_of, is_bundle, plain_source, shown
-from skillsearch.settings.config import Settings, load_settings, user_index_dir
+from skillsearch.index.roots.held import held_roots
+from skillsearch.index.roots.root_change import RootChange
+from skillsearch.library.added_sources import (
+    SkillChanges,
+    added,
+    adding,
+    compare,
+    named_sources,
+    remove_added,
+    update_added,
+)
+from skillsearch.roots.lock import LockedSource, read_lock
+from skillsearch.roots.sources import added_source, folder_of, is_bundle, shown
+from skillsearch.settings.config import Settings, of_own_index
 from skillsearch.settings.values import is_url
-from skillsearch.text.near import near
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import Json
 
@@ -39,7 +41,7 @@ _SOURCE = options.NamedPath(readable=False)
 @click.command("add")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
+@options.as_json(lambda: options.models.SOURCES)
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Add skills from elsewhere to the index, and pin their content.
 
@@ -51,136 +53,62 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """
     settings = read_settings()
     check_settings(settings)
-    added = {added_source(text): text for text in texts}
-    sources = {source: text if is_url(source) else source for source, text in added.items()}
+    sources = {added_source(text): text for text in texts}
+    sources = {source: text if is_url(source) else source for source, text in sources.items()}
     for source in sources:
         if not is_bundle(source):
             check_size(Path(source), is_agreed=False, may_agree=False)
-    before = lock.read_lock()
-    fetched = [source for source in sources if is_bundle(source)]
-    with ExitStack() as undo:  # what was there before is pinned as its copy is now
-        undo.callback(_unpin, set(fetched) - set(before))
-        for source in fetched:
-            update(source, folder_of(source), agree=partial(_add, source, sources[source]))
-        indexed = _index_added(settings, list(map(_root, sources)), as_json=as_json)
-        undo.pop_all()
+    with added(sources):
+        indexed = _index_added(settings, sources, as_json=as_json)
     _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
-    if fetched:
+    if fetched := list(filter(is_bundle, sources)):
         _say_how_to_vouch(fetched, settings)
 
 
 def _say_how_to_vouch(fetched: Sequence[str], settings: Settings) -> None:
     names = (name if shown(name) == name else str(folder_of(name)) for name in fetched)
     trust = shlex.join(word for name in names for word in ("--trust", f"{name}=vetted"))
-    command = f"skillsearch index {trust}{index_option(_own(settings).index_dir.absolute())}"
+    option = index_option(of_own_index(settings).index_dir.absolute())
+    command = f"skillsearch index {trust}{option}"
     say(f"note: prompt and hook do not offer these skills; to vouch for them: {command}")
-
-
-def _add(source: str, text: str, _old: Path | None, new: Path) -> bool:
-    """Pin what is there before it takes its place, so that no copy is other than it is pinned."""
-    from skillsearch.reports.sources import compare
-
-    if not compare(None, new).added:
-        raise RootError(f"{shown(source)} holds no skill, a folder with a SKILL.md; see its files.")
-    _pin(LockedSource(source, text, content_digest(new), _today()))
-    return True
-
-
-def _unpin(sources: Iterable[str]) -> None:
-    with lock.changed_lock() as entries:
-        for source in sources:
-            entries.pop(source, None)
-
-
-def _pin(entry: LockedSource) -> None:
-    with lock.changed_lock() as entries:
-        entries[entry.source] = entry
 
 
 @click.command("remove")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json(lambda m: {"sources": [m.SOURCE], "indexed": int})
+@options.as_json(lambda: options.models.SOURCES)
 def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Take a source out of the index and the lock file.
 
     It is named as it was added, or by its root.
     """
-    locked, settings = lock.read_lock(), _own(read_settings())
-    held = held_roots(settings)
-    sources = {_named(text, locked, held): text for text in texts}
-    for source, text in sources.items():
-        if source not in locked and is_bundle(source) and key_of(source) not in held:
-            raise _not_added(text, source, locked)
-    held |= held_roots(load_settings(index_dir=user_index_dir()))
-    # What neither index holds any more is left in the lock file alone.
-    roots = [_root(name) for name in sources if name not in locked or key_of(name) in held]
+    from skillsearch.index.indexing.options import IndexOptions
+
+    settings = of_own_index(read_settings())
+    sources = named_sources(texts, read_lock(), held_roots(settings))
     records = [_record(source, text) for source, text in sources.items()]
-    indexed = _remove(settings, roots)
-    _unpin(sources)
+    with progress_bars() as bars:
+        indexed = remove_added(sources, settings, IndexOptions(progress=bars))
     _show(records, indexed, as_json=as_json)
-
-
-def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str] = ()) -> str:
-    """Return the source that a text names: a root by its path or URL, as it was added, or anew."""
-    by_text = {entry.text: entry.source for entry in locked.values()}
-    source = plain_source(text)
-    if source in locked or key_of(source) in held:
-        return source
-    with suppress(RootError):
-        return by_text.get(text) or added_source(text)
-    return source
-
-
-def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
-    names = [entry.text for entry in locked.values()]
-    meant = near(text, [*names, *locked])
-    there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
-    hint = f"Did you mean: {', '.join(meant)}?" if meant else there
-    return RootError(f"{shown(source)} was not added. {hint}")
-
-
-def _remove(settings: Settings, roots: Sequence[NamedRoot]) -> int:
-    """Take roots out of the index, and the index away if that leaves nothing; count its skills."""
-    from skillsearch.index.corpus import last_request, open_current
-
-    gone = set(map(key_of, roots))
-    folder = IndexFolder(settings.index_dir.absolute())
-    if not roots:
-        opened = open_current(folder)
-        return len(opened.corpus.documents) if opened else 0
-    if folder.exists():
-        with folder.lock():
-            held = last_request(folder)
-            is_chosen = held is None or held.follows == "named" or held.left_out
-            is_kept = gone & set(map(key_of, settings.index_roots))
-            if held and set(map(key_of, held.named)) == gone and not is_chosen and not is_kept:
-                folder.clear()
-                return 0
-    return build_index(RootChange(roots, "remove", settings))[1].indexed
 
 
 @click.command("update")
 @click.argument("texts", nargs=-1, metavar="[SOURCE]...", type=_SOURCE)
 @click.option("--yes", is_flag=True, help="Take what has changed without asking.")
 @options.index_dir
-@options.as_json(lambda m: {"sources": [m.UPDATED]})
+@options.as_json(lambda: options.models.UPDATED)
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Fetch added sources again, and take the changes once you agree.
 
     Without SOURCE all of them. Without a terminal nothing is taken unless --yes is given; then it
     exits with 1 if there is something to take.
     """
-    locked = lock.read_lock()
-    sources = {_named(text, locked): text for text in texts}
-    if strange := [source for source in sources if source not in locked]:
-        raise _not_added(sources[strange[0]], strange[0], locked)
-    records = [
-        _updated(locked[source], yes=yes, may_ask=not as_json) for source in sources or locked
-    ]
+    locked = read_lock()
+    sources = named_sources(texts, locked) or locked
+    records = [_updated(locked[source], yes=yes, may_ask=not as_json) for source in sources]
     states = [record["state"] for record in records]
     if "updated" in states:
-        build_index(RootChange(how="keep", settings=_own(read_settings())))
+        build_index(RootChange(how="keep", settings=of_own_index(read_settings())))
     if as_json:
         emit_json({"sources": records})
     elif not locked:
@@ -191,29 +119,20 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
 
 
 def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json]:
-    """Fetch a source beside its copy, and take it if the user agrees."""
-    from skillsearch.reports.sources import compare
-
+    """Fetch a source, show what has changed, and take it if the user agrees."""
     record: dict[str, Json] = {"source": shown(entry.source), "given": entry.text}
     record["state"] = "unchanged"
 
-    def agree(old: Path | None, new: Path) -> bool:
-        digest = content_digest(new)
-        if digest == entry.digest:
-            return True
-        is_pinned = old is not None and content_digest(old) == entry.digest
-        changes = compare(old if is_pinned else None, new)
+    def agree(changes: SkillChanges) -> bool:
         say(f"{entry.text}: {changes}")
         is_asked = may_ask and is_interactive()
         is_taken = yes or (is_asked and click.confirm("Take it?", err=True))
-        if is_taken:
-            _pin(replace(entry, digest=digest, date=_today()))
         record["state"] = "updated" if is_taken else "changed"
         record.update({key: list(names) for key, names in asdict(changes).items()})
         return is_taken
 
     try:
-        update(entry.source, folder_of(entry.source), agree=agree)
+        update_added(entry, agree)
     except RootError as exc:
         say(f"{entry.text}: {exc}")
         return record | {"state": "failed", "reason": str(exc)}
@@ -222,32 +141,15 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json
     return record
 
 
-def _own(settings: Settings) -> Settings:
-    """Return the settings of the user's index, unless another one is named."""
-    return load_settings(index_dir=user_index_dir()) if settings.is_project_index else settings
-
-
-def _index_added(settings: Settings, roots: Sequence[NamedRoot], *, as_json: bool) -> int:
-    """Add roots to the index, and return how many skills it holds then.
-
-    The first index of the user takes up what hosts look for too, as `skillsearch index` does.
-    """
-    from skillsearch.index.corpus import last_request
+def _index_added(settings: Settings, sources: Iterable[str], *, as_json: bool) -> int:
+    """Add sources to the index, and return how many skills it holds then."""
     from skillsearch.reports.host_folders import report_folders
 
-    is_named = settings.roots or settings.sources.get("index_dir") == "flag"
-    settings = _own(settings)
-    folder = IndexFolder(settings.index_dir.absolute())
-    is_first = not is_named and last_request(folder) is None
-    follows: Follows = "hosts" if is_first else "projects"
-    index, report = build_index(RootChange(roots, "add", settings, follows=follows))
-    if is_first and not as_json:
+    change = adding(sources, settings)
+    index, report = build_index(change)
+    if change.follows == "hosts" and not as_json:
         show_folders(report_folders(index, Path.cwd()))
     return report.indexed
-
-
-def _root(source: str) -> NamedRoot:
-    return source if is_bundle(source) else Path(source)
 
 
 class _Record(NamedTuple):
@@ -260,9 +162,7 @@ class _Record(NamedTuple):
 
 
 def _record(source: str, text: str) -> _Record:
-    from skillsearch.reports.sources import compare
-
-    entry, folder = lock.read_lock().get(source), folder_of(source)
+    entry, folder = read_lock().get(source), folder_of(source)
     skills = sorted(compare(None, folder).added) if folder.is_dir() else ()
     return _Record(shown(source), text, entry.digest if entry else "", tuple(skills))
 
@@ -276,7 +176,3 @@ def _show(records: Sequence[_Record], indexed: int, *, as_json: bool) -> None:
         names = f": {listed(record.skills, _MOST_NAMED)}" if record.skills else ""
         say(f"{record.given}: {counted(len(record.skills), 'skill')}{names}", err=False)
     say(f"{counted(indexed, 'skill')} in the index", err=False)
-
-
-def _today() -> str:
-    return datetime.now(UTC).date().isoformat()

@@ -68,11 +68,11 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
     console.print(table)
 
 
-def print_perhaps(result: SearchResult, console: Console | None = None) -> None:
+def print_perhaps(result: SearchResult) -> None:
     """Print what may fit, a line each: score, name and description, cut to the width."""
     if not result.perhaps:
         return
-    console = console or make_console()
+    console = make_console()
     if result:
         console.print()
     console.print(Text(f"{MAY_FIT if result else ONLY_MAY_FIT}:", style="yellow"))

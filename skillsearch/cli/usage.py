@@ -20,7 +20,7 @@ from skillsearch.errors import ConfigError, SkillError, explained
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.private import make_private
 from skillsearch.index.opening import open_fresh
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.settings.config import Settings
 from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
@@ -66,7 +66,7 @@ _COLUMNS = ("what", "count", "skills", "detail")
 @options.all_projects
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.USAGE)
+@options.as_json(lambda: options.models.USAGE)
 def usage_command(
     days: int | None,
     forget: str | None,

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import check_settings, default_follows
+from skillsearch.cli.index import check_settings
 from skillsearch.cli.options import NamedRoot, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say
 from skillsearch.index.absence import forget_report
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.held import request_of
+from skillsearch.index.roots.root_change import RootChange, default_follows
 from skillsearch.library import watcher
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import counted
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 @options.roots()
 @options.index_dir
 @options.trust
-@options.as_json(lambda m: m.IndexReport)
+@options.as_json(lambda: options.models.WATCH)
 def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     """Keep the index up to date until interrupted.
 
@@ -44,7 +45,7 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     from skillsearch.index.skill_index import SkillIndex
 
     settings = read_settings()
-    follows = default_follows(settings, "add", is_named=bool(roots))
+    follows = default_follows(settings, "add", request_of(settings), is_named=bool(roots))
     check_settings(settings)
     change = RootChange(roots, settings=settings, follows=follows, folders=(Path.cwd(),))
     with _until_sigterm() as stop:

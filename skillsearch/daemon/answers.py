@@ -18,13 +18,15 @@ from skillsearch import errors
 from skillsearch._version import __version__
 from skillsearch.agents.offer import Offer
 from skillsearch.agents.prompt import render_offers
+from skillsearch.daemon.client import TO_STOP
 from skillsearch.daemon.questions import Overview, OverviewQuestion, SearchQuestion
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.index.corpus import open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.freshness import Freshness
+from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import answer_query
-from skillsearch.index.scope import folders_of
+from skillsearch.index.roots.scope import folders_of
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
@@ -112,10 +114,14 @@ class WarmIndexes:
         if opened is None and not index_folder.exists():
             raise index_folder.not_found(settings)
         if opened is None:
-            raise errors.DaemonError(f"The index in {folder} has to be rebuilt.")
+            command = f"skillsearch index{index_option(folder, settings)}"
+            raise errors.DaemonError(f"The index in {folder} has to be rebuilt: {command}")
         embedder = self._embedder_of(opened.settings.model)
         if embedder and embedder.fingerprint != opened.settings.model.fingerprint:
-            raise errors.DaemonError(f"The index in {folder} was made with another embedder.")
+            raise errors.DaemonError(
+                f"The index in {folder} was made with another embedder than the daemon has loaded; "
+                f"{TO_STOP}"
+            )
         index = SkillIndex(index_folder, opened, embedder, readers=self._readers)
         library, freshness = SkillLibrary.of_index(index), Freshness(index, self._indexing)
         return WarmIndex(index, library, freshness, embedder)
@@ -168,14 +174,16 @@ class Answers:
         options = cast(OverviewQuestion, _check(arguments, _OVERVIEW))
         theirs, ours = options["variables"], variables()
         if any(theirs.get(name) != ours.get(name) for name in PLACES):
-            raise errors.DaemonError("The daemon runs with another home folder.")
+            raise errors.DaemonError(f"The daemon runs with another home folder; {TO_STOP}")
         settings = load_settings(
             _absolute(options["folder"]),
             variables={str(name): str(value) for name, value in theirs.items()},
             index_dir=options["index_dir"],
         )
         if settings.daemon == "off":
-            raise errors.DaemonError("The settings turn the daemon off.")
+            raise errors.DaemonError(
+                "The settings turn the daemon off; it answers with daemon=auto."
+            )
         notes: list[str] = []
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
@@ -210,7 +218,9 @@ class Answers:
     def _my_turn(self) -> Iterator[None]:
         """Wait for earlier questions, but not for long; count what is answered."""
         if not self._turn.acquire(timeout=self.busy_seconds):
-            raise errors.DaemonError("The daemon is busy.")
+            raise errors.DaemonError(
+                f"The daemon is busy for more than {self.busy_seconds:g} s; ask again."
+            )
         try:
             yield
             self._answered += 1
@@ -229,15 +239,18 @@ class Answers:
 def _check(arguments: Mapping[str, Json], types: _Types) -> dict[str, Any]:
     """Return a copy of arguments; refuse those that are missing, unknown or of the wrong type."""
     for name in types.keys() ^ arguments.keys():
-        raise errors.DaemonError(f"The argument {name[:80]!r} is missing or unknown.")
+        raise errors.DaemonError(
+            f"The argument {name[:80]!r} is missing or unknown; there are: {', '.join(types)}."
+        )
     for name, allowed in types.items():
         if type(arguments[name]) not in allowed:
-            raise errors.DaemonError(f"The argument {name!r} has the wrong type.")
+            names = " or ".join(kind.__name__ for kind in allowed)
+            raise errors.DaemonError(f"The argument {name!r} has the wrong type; it takes {names}.")
     return dict(arguments)
 
 
 def _absolute(path: str) -> Path:
     """Refuse paths relative to a working folder, which is not the client's."""
     if not path.startswith("/") or "\0" in path:
-        raise errors.DaemonError(f"{path[:200]!r} is not an absolute path.")
+        raise errors.DaemonError(f"{path[:200]!r} is not an absolute path; name all of it.")
     return Path(path)

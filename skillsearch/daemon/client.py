@@ -46,6 +46,8 @@ IDLE_SECONDS = 900.0  # the daemon ends after this long without a question
 MAX_REQUEST_BYTES = 1 << 20  # the longest query has 65,536 characters, each up to 12 bytes as JSON
 MAX_RESPONSE_BYTES = 64 << 20  # a thousand explained hits stay far below it
 _BLOCK = 1 << 16
+TO_STOP = "to stop it: skillsearch daemon stop"
+_TURN_OFF = "to do without it: SKILLSEARCH_DAEMON=off"
 
 
 def ask(
@@ -76,8 +78,8 @@ def ask(
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None  # no daemon, or only the remains of one
     except OSError as exc:
-        step = f"; to end it: kill {process}" if process else ""
-        raise DaemonError(f"The daemon does not answer: {exc}{step}") from exc
+        step = f"to end it: kill {process}" if process else _TURN_OFF
+        raise DaemonError(f"The daemon does not answer: {exc}; {step}") from exc
     return result_of(response)
 
 
@@ -109,7 +111,7 @@ def read_search(
         nearest, notes = (tuple(map(str, answer[key])) for key in ("nearest", "notes"))
         return QueryAnswer(result, nearest, notes)
     except (KeyError, TypeError, ValueError, AttributeError) as exc:
-        raise DaemonError(f"The daemon's answer has an unknown form: {exc}") from exc
+        raise DaemonError(f"The daemon's answer has an unknown form: {exc}; {TO_STOP}") from exc
 
 
 def _read_hit(values: Mapping[str, Any]) -> Hit:
@@ -136,7 +138,9 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
     import subprocess
 
     if not SUPPORTED:
-        raise DaemonError("This system has no Unix sockets, so there is no daemon.")
+        raise DaemonError(
+            "This system has no Unix sockets, so no daemon; commands answer by themselves."
+        )
     try:
         # -P and the root folder: nothing in the working folder may be imported instead of us.
         run = subprocess.run(
@@ -149,10 +153,10 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as exc:
-        raise DaemonError(f"The daemon cannot be started: {reason_of(exc)}") from exc
+        raise DaemonError(f"The daemon cannot be started: {reason_of(exc)}; {_TURN_OFF}") from exc
     if run.returncode:
         lines = run.stderr.decode(errors="replace").split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), "no reason given")
+        reason = next((line for line in reversed(lines) if line.strip()), _TURN_OFF)
         raise DaemonError(f"The daemon cannot be started: {reason}")
 
 
@@ -185,7 +189,9 @@ def peer_of(connection: socket) -> int | None:
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     process, user, _ = struct.unpack("3i", credentials)
     if user != os.geteuid():
-        raise DaemonError(f"Process {process} at the daemon's socket belongs to user {user}.")
+        raise DaemonError(
+            f"Process {process} at the daemon's socket belongs to user {user}; {_TURN_OFF}"
+        )
     return int(process)
 
 
@@ -209,16 +215,18 @@ def receive(connection: socket, limit: int, deadline: float) -> JsonObject:
         connection.settimeout(remaining)
         block = connection.recv(_BLOCK)
         if not block:
-            raise DaemonError("The connection ended in the middle of a message.")
+            raise DaemonError("The connection ended in the middle of a message; ask again.")
         data += block
         if len(data) > limit:
-            raise DaemonError(f"A message is longer than {limit:,} bytes.")
+            raise DaemonError(f"A message is longer than {limit:,} bytes; ask for less.")
     try:
         content = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError) as exc:
-        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}") from exc
+        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}; {TO_STOP}") from exc
     if not isinstance(content, dict) or content.get("protocol") != PROTOCOL:
-        raise DaemonError(f"A message is not of protocol {PROTOCOL}.")
+        raise DaemonError(
+            f"A message is not of protocol {PROTOCOL}; a daemon of another release ends when idle."
+        )
     return content
 
 
@@ -229,4 +237,4 @@ def result_of(response: JsonObject) -> JsonObject:
         return result
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         raise DaemonError(error["message"], is_final=error.get("final") is True)
-    raise DaemonError("The daemon's answer cannot be read.")
+    raise DaemonError(f"The daemon's answer cannot be read; {TO_STOP}")

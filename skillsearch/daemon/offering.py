@@ -70,7 +70,7 @@ def offered_texts(
 ) -> dict[str, str]:
     """Return the texts for the model about skills that are new to it, by the key to remember.
 
-    What is of use to the user is told them. A DaemonError or SkillSearchError says why there is no
+    Tells the user what is of use to them. A DaemonError or SkillSearchError says why there is no
     answer.
 
     If no skill fits a prompt that leans on earlier turns, both are searched together instead.

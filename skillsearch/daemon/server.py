@@ -146,7 +146,9 @@ class Daemon:
             request = client.receive(connection, client.MAX_REQUEST_BYTES, deadline)
             response = client.message({"result": self._result(request)})
             if len(response) > self.response_bytes:
-                raise DaemonError(f"The answer is longer than {self.response_bytes:,} bytes.")
+                raise DaemonError(
+                    f"The answer is longer than {self.response_bytes:,} bytes; ask for fewer hits."
+                )
             return response
 
         return answered(answer, _failure)
@@ -159,9 +161,12 @@ class Daemon:
             self.end("it was asked to")
             return {"pid": os.getpid()}
         if request.get("version") != self.answers.version:
-            raise DaemonError(f"The daemon has version {self.answers.version}.")
+            raise DaemonError(f"The daemon has version {self.answers.version}; {client.TO_STOP}")
         if method not in ("search", "overview") or not isinstance(arguments, dict):
-            raise DaemonError("There is no such method.")
+            raise DaemonError(
+                f"There is no method {str(method)[:80]!r} of such arguments; there are search, "
+                "overview, status and stop."
+            )
         self._last_used = time.monotonic()
         answer = self.answers.search if method == "search" else self.answers.overview
         try:

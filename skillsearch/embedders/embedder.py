@@ -18,7 +18,7 @@ from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_
 from skillsearch.embedders.sentence_transformer_embedder import SentenceTransformerEmbedder
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import ConfigError, ModelNotFoundError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.settings import config
 from skillsearch.settings.environ import install_extra
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import EmbedderError, translated
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 
 # Bump if our own steps change vectors, so that saved ones are not mixed with new ones.
 VERSION = 1

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from skillsearch.errors import CacheError, EmbedderError, UnreadableError, explained
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.files.openat import RACY_NS
 from skillsearch.files.private import make_private
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings.environ import install_again
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.types.skills import FileStat

@@ -15,7 +15,7 @@ from skillsearch.embedders import embedding
 from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.errors import EmbedderError
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.settings.environ import forbid_telemetry
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from skillsearch.embedders.model_files import (
 )
 from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
 from skillsearch.errors import EmbedderError, importing
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.settings.environ import forbid_telemetry
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took

@@ -26,7 +26,7 @@ from skillsearch.evaluation.lines import file_name, shown
 from skillsearch.evaluation.types import Collection, JudgedDocument, Ranking, SystemSpec
 from skillsearch.files.private import make_private
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex

@@ -22,10 +22,10 @@ from skillsearch.errors import EvaluationError, SkillError
 from skillsearch.evaluation.collection import copies
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import find_shadowed
 from skillsearch.index.indexing.reading import read_file as read_skill
-from skillsearch.index.names import find_shadowed
-from skillsearch.index.request import resolve_roots
+from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.eval_files import is_eval_file, read_eval_files

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import MappingProxyType
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from skillsearch.settings.values import DEFAULT_READER
 from skillsearch.types.answers import Face, System
@@ -24,8 +23,6 @@ Examples = Literal["none", "given", "packaged", "all"]
 ANSWERABLE = "answerable"
 NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
 """Where unanswerable queries come from; negatives of a kind of their own go by its name."""
-JSON_KEYS: Mapping[str, str] = MappingProxyType({"recall": "kept"})
-"""The keys in results of fields that have another name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,8 +180,6 @@ class QueryExample:
 class OperatingPoint:
     """The effect of a threshold, the lowest accepted score, as shares."""
 
-    KEYS: ClassVar[Mapping[str, str]] = JSON_KEYS
-
     threshold: float
     recall: float  # answerable queries whose answer holds a relevant document
     false_answers: Mapping[str, float]
@@ -197,8 +192,6 @@ class StateShares:
 
     Skills fit, a right one among them (recall) or not (false); none fits but one may; or none does.
     """
-
-    KEYS: ClassVar[Mapping[str, str]] = JSON_KEYS
 
     recall: float
     false: float

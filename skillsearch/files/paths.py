@@ -8,7 +8,7 @@ from pathlib import PurePath, PurePosixPath
 from urllib.parse import unquote
 
 from skillsearch.errors import UnsafePathError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.safe_text import visible
 
 MAX_PATH_CHARS = 1024

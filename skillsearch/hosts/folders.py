@@ -10,9 +10,9 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.hosts.plugins import plugins_of
 from skillsearch.hosts.table import folder_of, library_folder, with_key
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings.user_folders import home_dir
 
 

@@ -14,9 +14,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.openat import read_regular
 from skillsearch.hosts.table import folder_of, hosts
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.settings.user_folders import home_dir
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.types.json_values import Json, JsonObject

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict
 
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.hosts.scan import TEXT
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.settings.environ import host_folders
 from skillsearch.settings.user_folders import data_dir
 

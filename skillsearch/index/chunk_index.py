@@ -10,12 +10,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.arrays import ArrayWriter, save_array
 from skillsearch.index.dense.likeness import LEAST_OF_CHUNK
 from skillsearch.index.lexical.field import LexicalField, TermWeights
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
-from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import term_hash
 
 TermShares = tuple[NDArray[np.uint64], NDArray[np.float64]]

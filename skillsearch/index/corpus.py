@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from skillsearch.errors import CacheError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.arrays import map_array, save_array
 from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseFields, DenseIndex
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import (
     LexicalSegment,
@@ -31,13 +32,12 @@ from skillsearch.index.lexical.postings import (
     TermTally,
     average_idf,
 )
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.storage.cache import Generation, IndexFolder
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import locate
-from skillsearch.lazy.records import dataclass
 from skillsearch.roots.sources import is_bundle, source_behind
 from skillsearch.types.json_values import (
     Json,
@@ -228,14 +228,6 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
     except CacheError as exc:
         logger.info("no usable index in %s: %s", folder.path, exc)
         return None
-
-
-def last_request(folder: IndexFolder) -> IndexRequest | None:
-    """Return the last request for an index, reconstructed from its settings if need be."""
-    request = IndexRequest.load(folder.path)
-    if request is None and (opened := open_current(folder)):
-        return opened.settings.request()
-    return request
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:

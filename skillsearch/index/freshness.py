@@ -12,16 +12,16 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import LockTimeoutError, SkillSearchError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.next_steps import index_option
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings.config import Settings, user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes
     from skillsearch.index.indexing.options import SegmentLimits
-    from skillsearch.index.request import IndexRequest
-    from skillsearch.index.root_change import RootChange
+    from skillsearch.index.roots.request import IndexRequest
+    from skillsearch.index.roots.root_change import RootChange
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_AGE = 1.0
@@ -105,8 +105,13 @@ class Freshness:
 
     @property
     def is_busy(self) -> bool:
-        """Whether the executor works on the index, or has and nobody has looked since."""
+        """Whether the executor works on the index, or has finished since the last look."""
         return self._job is not None
+
+    @property
+    def _option(self) -> str:
+        """The option by which a command names the index, if it has to."""
+        return index_option(self.index.folder, self._settings)
 
     def _end_job(self) -> None:
         """Take up what came of the work of the executor, if it is done."""
@@ -144,7 +149,7 @@ class Freshness:
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
         from skillsearch.index.indexing.changes import ChangeDetector
-        from skillsearch.index.request import IndexRequest
+        from skillsearch.index.roots.request import IndexRequest
         from skillsearch.skills.discovery import make_roots
         from skillsearch.skills.example_requests import ExampleBook
 
@@ -161,9 +166,9 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
         has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            way_on = _way_on(request, index_option(index.folder, self._settings))
+            cure = _cure(request, self._option)
             state = _state_of(str(gone[0].path))
-            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {way_on}"
+            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {cure}"
         if not has_changed_model:
             if len(index) > MAX_CHECKED_SKILLS:
                 return self._begin()
@@ -175,7 +180,7 @@ class Freshness:
 
     def _search_anew(self, report: Changes, *, has_come: bool, has_changed_model: bool) -> str:
         """Index a few changes at once, and return the line that reports them."""
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.root_change import RootChange
 
         index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
@@ -183,8 +188,10 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            way_on = f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
-            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {way_on}"
+            next_step = (
+                f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
+            )
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {next_step}"
             return ""
         if not self._may_write():
             return ""
@@ -199,15 +206,15 @@ class Freshness:
 
         A request that does not say what it follows, of the user's own index, follows projects.
         """
-        from skillsearch.index.host_roots import is_followed
+        from skillsearch.index.roots.host_roots import is_followed
 
         folders = tuple(self._folders)
         is_unsaid = request.follows is None and self.index.folder == user_index_dir().absolute()
         if not is_unsaid and is_followed(request, folders):
             return ""
         from skillsearch.index.indexing.options import SegmentLimits
-        from skillsearch.index.request import key_of
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.request import key_of
+        from skillsearch.index.roots.root_change import RootChange
 
         change = RootChange(how="keep", follows="projects" if is_unsaid else None, folders=folders)
         wanted = change.applied_to(request, unpack=False, missing="leave")
@@ -257,8 +264,7 @@ class Freshness:
         if self._executor:
             self._job = self._job or self._executor.submit(_take_up, folder, change)
         else:
-            option = index_option(folder, self._settings)
-            way = f"are not indexed; to do it, run `skillsearch index{option}`"
+            way = f"are not indexed; to do it, run `skillsearch index{self._option}`"
         self.problem = f"the skills of {listed(map(str, roots), 3)} {way}"
 
     def _split(self, roots: Sequence[Path], wanted: IndexRequest) -> tuple[list[Path], list[Path]]:
@@ -266,8 +272,8 @@ class Freshness:
 
         A question waits for as many of them as have `MAX_FOUND_SKILLS` skills together.
         """
-        from skillsearch.index.host_roots import count_skills
-        from skillsearch.index.request import key_of
+        from skillsearch.index.roots.host_roots import count_skills
+        from skillsearch.index.roots.request import key_of
 
         parts: tuple[list[Path], list[Path]] = ([], [])
         left = MAX_FOUND_SKILLS
@@ -278,8 +284,8 @@ class Freshness:
         return parts
 
     def _finish(self) -> None:
-        """Embed what waits, without an executor that would do it."""
-        from skillsearch.index.root_change import RootChange
+        """Embed the texts that wait for it, unless an executor does."""
+        from skillsearch.index.roots.root_change import RootChange
 
         if not self._executor and _is_waiting(self.index) and is_free(self.index.folder):
             self._apply(RootChange(how="keep"), metadata_first=False)
@@ -341,9 +347,9 @@ def _state_of(root: str) -> str:
     return "cannot be read"
 
 
-def _way_on(request: IndexRequest, option: str) -> str:
+def _cure(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
-    from skillsearch.index.request import replace_command, usable_roots
+    from skillsearch.index.roots.request import replace_command, usable_roots
 
     usable = usable_roots(request.named)
     if len(usable) == len(request.named):  # It was unpacked, and can be again.

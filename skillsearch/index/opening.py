@@ -7,9 +7,9 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import IndexNotFoundError, RootError
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.freshness import MAX_AGE, MAX_CHECKED_SKILLS, Freshness
-from skillsearch.index.scope import folders_of
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.index.roots.scope import folders_of
 from skillsearch.settings.config import Settings
 from skillsearch.usage.recording import learn, record
 
@@ -87,7 +87,7 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
 
     None in a large index.
     """
-    from skillsearch.index.names import nearest_names
+    from skillsearch.index.documents.names import nearest_names
 
     words = query.split()
     doubtful = words if len(words) == 1 else _HYPHENATED.findall(query)[:_MAX_DOUBTFUL]

@@ -17,14 +17,21 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import (
+    find_by_name,
+    handle_of,
+    name_problems,
+    skill_of,
+    with_handles,
+)
+from skillsearch.index.documents.relatives import copies, described, families
+from skillsearch.index.documents.selecting import selected
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
-from skillsearch.index.names import find_by_name, handle_of, name_problems, skill_of, with_handles
-from skillsearch.index.relatives import copies, described, families
-from skillsearch.index.request import IndexConfig, IndexRequest
-from skillsearch.index.root_change import How, RootChange
+from skillsearch.index.roots.request import IndexConfig, IndexRequest
+from skillsearch.index.roots.root_change import How, RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
@@ -32,7 +39,6 @@ from skillsearch.index.search.options import SearchOptions, check_query
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import Position, Search, answer
-from skillsearch.index.selecting import selected
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import skillsearch
 from skillsearch.errors import SkillError
-from skillsearch.index.documents import NAME_WEIGHT
-from skillsearch.index.hubness import hubness
+from skillsearch.index.documents.document import NAME_WEIGHT
+from skillsearch.index.documents.hubness import hubness
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, digest_of_skill
 from skillsearch.skills.parser import read_skill
 from skillsearch.text.instructions import find_commands
@@ -29,7 +29,7 @@ from skillsearch.types.json_values import Json
 from skillsearch.types.skills import SKILL_MD
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.index.skill_index import SkillIndex
 
 BATCH = 8

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skillsearch.errors import ConfigError, ExecutionError, ParseError, SkillError
 from skillsearch.execution.filters import filtered
 from skillsearch.hosts.table import hosts, with_key, writer_of
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.library.enrich import (
     BATCH,
     ExampleEntry,
@@ -25,7 +25,7 @@ from skillsearch.library.user_examples import user_examples
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.index.skill_index import SkillIndex
     from skillsearch.types.answers import Selection
 

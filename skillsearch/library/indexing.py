@@ -16,12 +16,12 @@ from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.corpus import METADATA, Corpus, IndexSettings, OpenedIndex, count_statistics
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseIndex
-from skillsearch.index.documents import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
-from skillsearch.index.families import Likeness, find_families
+from skillsearch.index.documents.document import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
+from skillsearch.index.documents.families import Likeness, find_families
+from skillsearch.index.documents.names import find_shadowed
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.names import find_shadowed
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import Generation, IndexFolder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 
 MAX_CYCLES = 100
 """Cycles that are reported; hostile skills can have one for every two skills."""

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TypeVar, Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
-from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.documents.document import Document, name_hash
+from skillsearch.index.documents.names import Shadowed, find_by_name, find_shadowed, handle_of
+from skillsearch.index.documents.selecting import selected
 from skillsearch.index.freshness import MAX_AGE
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.index.names import Shadowed, find_by_name, find_shadowed, handle_of
-from skillsearch.index.request import IndexConfig, IndexRequest
-from skillsearch.index.scope import folders_of, scope_of
+from skillsearch.index.roots.request import IndexConfig, IndexRequest
+from skillsearch.index.roots.scope import folders_of, scope_of
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import LibrarySearchOptions, SearchOptions, check_query
-from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.load_order import LoadOrder, load_order

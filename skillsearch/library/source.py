@@ -14,13 +14,13 @@ from functools import partial
 from pathlib import Path
 
 from skillsearch.errors import ParseError, SkillError
-from skillsearch.index.documents import Document, about_text, name_hash
+from skillsearch.index.documents.document import Document, about_text, name_hash
 from skillsearch.index.freshness import MAX_REFRESHED_FILES, Freshness, LookTimer, is_free
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import SeenFiles, Snapshot, in_order
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.indexing import Indexer, WordIndex

@@ -49,8 +49,8 @@ def watch(
     with None: it has to find out for itself. Its `SkillSearchError` and `OSError` are logged. A
     missing folder is waited for; changes in `leave_out`, such as the index folder, do not count.
 
-    A change is told after `debounce_ms` of quiet. Every `tick_ms` it is checked whether a root came
-    or went, and every `poll_ms` all files are looked at if the system cannot report changes.
+    A change is reported after `debounce_ms` of quiet. Every `tick_ms` it is checked whether a root
+    came or went, and every `poll_ms` all files are looked at if the system cannot report changes.
 
     Raises MissingDependencyError when watchfiles is not installed, and KeyboardInterrupt.
     """

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from skillsearch.errors import ParseError, SkillError
 from skillsearch.files.openat import RACY_NS, is_racy
 from skillsearch.files.paths import shown
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
 from skillsearch.skills.frontmatter import Finding

@@ -34,7 +34,7 @@ from skillsearch.ard.entries import (
     registry_entry,
 )
 from skillsearch.errors import BUG, IndexingError, QueryError, SkillError, SkillSearchError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import INDEXING_SECONDS, MAX_QUERY_BYTES, PATIENCE
 from skillsearch.mcp_server.listening import Listener

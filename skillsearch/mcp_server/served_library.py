@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
-from skillsearch.index.scope import everywhere, folders_of, from_folders
+from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.roots.sources import folder_of
 from skillsearch.settings.config import Settings, user_index_dir
 from skillsearch.settings.user_folders import index_dir_for
@@ -119,7 +119,7 @@ class ServedLibrary:
         An IndexingError if that takes longer than a call should wait.
         """
         from skillsearch.hosts.folders import has_host_folders
-        from skillsearch.index.root_change import RootChange
+        from skillsearch.index.roots.root_change import RootChange
         from skillsearch.index.skill_index import SkillIndex
         from skillsearch.index.storage.cache import IndexFolder
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.errors import ConfigError
-from skillsearch.index.scope import without_scope
+from skillsearch.index.roots.scope import without_scope
 from skillsearch.usage.recording import log_of
 
 if TYPE_CHECKING:

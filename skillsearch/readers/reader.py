@@ -19,7 +19,7 @@ from skillsearch.embedders.sentence_transformer_embedder import load_cross_encod
 from skillsearch.embedders.unigram import BEGIN, END, UnigramTokenizer
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError, ModelNotFoundError
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.settings import config
 from skillsearch.settings.values import DEFAULT_READER, READING
 
@@ -185,14 +185,14 @@ def reader_spec(choice: str) -> str:
     return PACKAGED_SPEC if choice in READING else choice
 
 
-def load_reader(spec: str, device: str | None = None, *, packaged: Path = PACKAGED_MODEL) -> Reader:
+def load_reader(spec: str, device: str | None = None) -> Reader:
     """Load the reader of a spec, one of `SPECS`.
 
     A `device` is for models of sentence-transformers; None asks the settings. A ModelNotFoundError
     if nothing has that name, an EmbedderError if its files cannot be used.
     """
     if spec == PACKAGED_SPEC:
-        return MappedReader.load(packaged, manifest_sha256=PACKAGED_SHA256)
+        return MappedReader.load(PACKAGED_MODEL, manifest_sha256=PACKAGED_SHA256)
     if spec.startswith("st:") and spec != "st:":
         name = spec.removeprefix("st:")
         device = device or config.load_only("device").device

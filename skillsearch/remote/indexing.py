@@ -17,7 +17,8 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import LockTimeoutError, ParseError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings
-from skillsearch.index.documents import ANALYSIS, Document, field_texts
+from skillsearch.index.documents.document import ANALYSIS, Document, field_texts
+from skillsearch.index.documents.names import find_shadowed
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     empty_roots,
@@ -26,9 +27,8 @@ from skillsearch.index.indexing.reading import (
     parse_file,
     read_file,
 )
-from skillsearch.index.names import find_shadowed
-from skillsearch.index.request import IndexRequest, resolve_roots
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import IndexRequest, resolve_roots
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
 from skillsearch.remote.client import Field, MilvusServer, batches

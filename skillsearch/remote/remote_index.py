@@ -16,12 +16,12 @@ from skillsearch import errors
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
-from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, freely, nearest_names
-from skillsearch.index.relatives import MOST_LISTED, family_of
-from skillsearch.index.request import IndexConfig, IndexRequest
-from skillsearch.index.root_change import RootChange
-from skillsearch.index.scope import without_scope
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import find_by_name, freely, nearest_names
+from skillsearch.index.documents.relatives import MOST_LISTED, family_of
+from skillsearch.index.roots.request import IndexConfig, IndexRequest
+from skillsearch.index.roots.root_change import RootChange
+from skillsearch.index.roots.scope import without_scope
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions, check_query

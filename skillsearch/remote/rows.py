@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.dense.vectors import mean_vector
-from skillsearch.index.documents import Document, FieldTexts, name_hash
+from skillsearch.index.documents.document import Document, FieldTexts, name_hash
 from skillsearch.remote.client import Field, Row
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash

@@ -18,8 +18,8 @@ from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.corpus import Corpus, OpenedIndex
 from skillsearch.index.dense.likeness import copies_from
 from skillsearch.index.dense.vectors import DenseFields, DenseIndex
-from skillsearch.index.documents import ANALYSIS, Document
-from skillsearch.index.families import Likeness, find_families
+from skillsearch.index.documents.document import ANALYSIS, Document
+from skillsearch.index.documents.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
 from skillsearch.index.search.candidates import count_candidates

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from skillsearch.files.openat import LOCK_FLAGS, using
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.roots.sources import indexes_over, read_ready, shown
 from skillsearch.types.json_values import JsonObject, text_of
 from skillsearch.types.skills import LAST_SECOND

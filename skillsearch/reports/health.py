@@ -19,11 +19,11 @@ from skillsearch.embedders.embedder import PACKAGED, load_embedder
 from skillsearch.errors import CacheError, ConfigError, EmbedderError, IndexNotFoundError
 from skillsearch.execution.executors import executor_statuses
 from skillsearch.index.corpus import open_current
-from skillsearch.index.host_roots import usual_folders
+from skillsearch.index.documents.languages import count_languages, in_words
 from skillsearch.index.indexing.reading import count_skipped
-from skillsearch.index.languages import count_languages, in_words
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.host_roots import usual_folders
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Literal
 
 from skillsearch.hosts.folders import HostFolder, project_folders, user_folders
-from skillsearch.index.host_roots import count_skills
-from skillsearch.index.request import IndexRequest, key_of
+from skillsearch.index.roots.host_roots import count_skills
+from skillsearch.index.roots.request import IndexRequest, key_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import Record

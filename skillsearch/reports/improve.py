@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from skillsearch.errors import EditError, ParseError
 from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Self
 
 from skillsearch.errors import EditError, QueryError, SkillError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.skill_index import SkillIndex

@@ -9,7 +9,7 @@ from pathlib import Path
 from skillsearch.errors import SkillError, StorageError, explained
 from skillsearch.files.atomic_files import sync_to_disk, written_beside
 from skillsearch.hosts.folders import project_folders, user_folders
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.provenance import VOUCH

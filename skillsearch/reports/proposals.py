@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, pairwise
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.exclusions import split_description
 from skillsearch.text.instructions import find_commands

@@ -8,14 +8,14 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from skillsearch.index.documents import Document
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.document import Document
 from skillsearch.index.search.candidates import Nominator
 from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, MEANINGS, UNVETTED
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.search import Position
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.reports.health import Check
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, listed, one_line

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from typing import Literal, TypedDict
 
 from skillsearch.embedders.embedder import PACKAGED, PACKAGED_NAME
+from skillsearch.index.documents.languages import count_languages
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.indexing.reading import count_skipped
-from skillsearch.index.languages import count_languages
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.sources import check_sources

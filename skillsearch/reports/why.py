@@ -15,15 +15,15 @@ from skillsearch.errors import ParseError, SelectionError, SkillNotFoundError
 from skillsearch.hosts.files import host_file
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of
-from skillsearch.index.documents import Document, name_hash
+from skillsearch.index.documents.document import Document, name_hash
+from skillsearch.index.documents.names import find_by_name, find_shadowed, freely, nearest_names
+from skillsearch.index.documents.relatives import family_of
+from skillsearch.index.documents.selecting import selected
 from skillsearch.index.indexing.reading import read_file
-from skillsearch.index.names import find_by_name, find_shadowed, freely, nearest_names
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.relatives import family_of
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.scope import View, folders_of, is_in_scope, scope_of, without_scope
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.scope import View, folders_of, is_in_scope, scope_of, without_scope
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.index.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.reports.audit_text import audit_text
@@ -52,7 +52,7 @@ _OUT = {
 }
 """Why an index lacks a folder where hosts look, and what helps, by the folder's state."""
 _FOLDED = "scope settings name copies offer trust file examples hosts listing".split()
-"""Checks that are told in a line together if a request is given and nothing is wrong with them."""
+"""Checks that share one line if a request is given and nothing is wrong with them."""
 
 
 @dataclass(frozen=True, slots=True)

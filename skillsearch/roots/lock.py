@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
 from skillsearch.errors import ConfigError, RootError, explained
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import user_folders
 from skillsearch.types.json_values import Record
 
@@ -93,3 +94,17 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
             listed = [entries[source].to_dict() for source in sorted(entries)]
             text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
             write_atomically(path, f"{text}\n".encode())
+
+
+def pin(source: str, text: str, digest: str) -> None:
+    """Write into the lock file what a source holds from today on; fails as `changed_lock` does."""
+    with changed_lock() as entries:
+        today = datetime.now(UTC).date().isoformat()
+        entries[source] = LockedSource(source, text, digest, today)
+
+
+def unpin(sources: Iterable[str]) -> None:
+    """Take sources out of the lock file; those that it lacks are passed over."""
+    with changed_lock() as entries:
+        for source in sources:
+            entries.pop(source, None)

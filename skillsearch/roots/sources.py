@@ -15,10 +15,10 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
 
 from skillsearch.errors import RootError
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.openat import open_file
 from skillsearch.files.paths import printable
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import user_folders
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line

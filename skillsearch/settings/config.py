@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from skillsearch.errors import ConfigError, explained
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.private import tighten
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import values as values
 from skillsearch.settings.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.settings.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
@@ -309,6 +309,11 @@ def load_only(*keys: Key, index_dir: str | Path | None = None) -> Settings:
 def user_index_dir() -> Path:
     """Return the folder of the user's own index, whatever a project, variable or flag names."""
     return _with_file(Settings(index_dir=default_index_dir()), user_file()).index_dir
+
+
+def of_own_index(settings: Settings) -> Settings:
+    """Return the settings of the user's own index if a project file names another."""
+    return load_settings(index_dir=user_index_dir()) if settings.is_project_index else settings
 
 
 def project_file(folder: Path) -> Path | None:

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from skillsearch.errors import EditError, ParseError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, as_yaml, entries, load_yaml, split_frontmatter
 from skillsearch.skills.metadata import plain_key, regular_metadata
 from skillsearch.skills.parser import read_sections

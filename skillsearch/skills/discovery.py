@@ -11,8 +11,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import NamedTuple
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.paths import is_plain, is_utf8, printable
-from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible

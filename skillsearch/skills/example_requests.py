@@ -24,9 +24,9 @@ from typing import NamedTuple, Self, get_args
 import xxhash
 
 from skillsearch.errors import SkillError, reason_of
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings import user_folders
 from skillsearch.skills.resources import list_files, read_file, without_inner
 from skillsearch.text.safe_text import counted, visible

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.hosts.table import hidden_folders
-from skillsearch.lazy.patterns import lazy_pattern
 
 _OF_COLLECTIONS = frozenset(
     ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "

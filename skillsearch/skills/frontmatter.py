@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeAlias
 import yaml
 
 from skillsearch.errors import ParseError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.skills import Diagnostic, Severity
 

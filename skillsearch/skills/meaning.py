@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Callable
 from itertools import chain
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, entries, usual_type, well_formed
 from skillsearch.skills.metadata import NESTING_KEYS, TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
 from skillsearch.types.json_values import Json

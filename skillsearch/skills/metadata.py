@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 
 from skillsearch.errors import ParseError, VersionConstraintError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, Finding
 from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from skillsearch.errors import ParseError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections

@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from skillsearch.errors import ParseError, SkillError, explained
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.openat import (
     FOLDER_FLAGS,
     READ_FLAGS,
@@ -28,7 +29,6 @@ from skillsearch.files.openat import (
     using,
 )
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
 from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity, is_skill_md

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from skillsearch.errors import SkillError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.resources import list_files, read_with_status, without_inner
 from skillsearch.text.tokenizer import BIGRAM_SCRIPTS
 from skillsearch.types.skills import FileStat

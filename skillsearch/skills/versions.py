@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import VersionConstraintError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from packaging.specifiers import SpecifierSet

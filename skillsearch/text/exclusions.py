@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tables import as_expression, read_tables
 
 _TABLES = read_tables(Path(__file__).with_name("exclusion_words.txt"))

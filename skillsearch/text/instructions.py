@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.safe_text import visible
 from skillsearch.text.tables import as_expression, read_tables

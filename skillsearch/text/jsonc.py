@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.types.json_values import Json, JsonObject
 
 # What is not closed runs to the end of its line, or of the text, so that no search starts anew.

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tables import read_tables
 
 _TABLES = read_tables(Path(__file__).with_name("language_words.txt"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tokenizer import normalized
 
 _ROWS = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").splitlines()

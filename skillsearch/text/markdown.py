@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 
 _OPENING = lazy_pattern(r" {0,3}(?P<mark>`{3,}+(?=[^`]*\Z)|~{3,}+)")
 _CLOSING = lazy_pattern(r" {0,3}(?P<mark>`{3,}+|~{3,}+)[ \t]*\r?\Z")

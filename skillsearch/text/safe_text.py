@@ -12,7 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from skillsearch.types.json_values import Json

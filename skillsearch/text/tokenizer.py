@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import Stemmer
 import xxhash
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.languages import FUNCTION_WORDS, language_name, word_language
 
 if TYPE_CHECKING:

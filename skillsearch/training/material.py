@@ -25,9 +25,9 @@ from skillsearch.errors import SkillError, TrainingError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing.reading import read_file
-from skillsearch.index.request import resolve_roots
+from skillsearch.index.roots.request import resolve_roots
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files

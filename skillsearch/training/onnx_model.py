@@ -188,7 +188,7 @@ class _GraphWriter:
         weights, size = self._weights, self._weights.words.dimensions
         self._constant("sizes", np.full(3, size, np.int64))
         names = self._norm_constants("norm", _FIRST_NORM)
-        rows = self._placed("rows") if weights.is_reader else "rows"
+        rows = self._placed() if weights.is_reader else "rows"
         hidden = self._node("LayerNormalization", rows, *names, axis=-1, epsilon=weights.epsilon)
         for layer in range(weights.layers):
             hidden = self._layer(hidden, layer)
@@ -208,12 +208,12 @@ class _GraphWriter:
         model.ir_version = IR_VERSION
         return model
 
-    def _placed(self, rows: str) -> str:
+    def _placed(self) -> str:
         """Add the positions of the first tokens."""
-        count = self._node("Gather", self._node("Shape", rows), self._integers(1))
+        count = self._node("Gather", self._node("Shape", "rows"), self._integers(1))
         table = self._constant("positions", self._weights.positions)
         zero = self._integers(0)
-        return self._node("Add", rows, self._node("Slice", table, zero, count, zero))
+        return self._node("Add", "rows", self._node("Slice", table, zero, count, zero))
 
     def _vector(self, hidden: str) -> str:
         mean = self._node("ReduceMean", hidden, axes=[1], keepdims=0)

@@ -21,7 +21,7 @@ from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import compare
 from skillsearch.evaluation.types import Collection, JudgedQuery, Ranking, SystemAnswers
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm

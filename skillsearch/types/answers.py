@@ -7,7 +7,7 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias, get_args, overload
 
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Record
 from skillsearch.types.skills import Trust
 

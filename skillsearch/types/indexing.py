@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from typing import TypeAlias
 
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Record
 from skillsearch.types.skills import Diagnostic
 

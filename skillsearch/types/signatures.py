@@ -19,7 +19,7 @@ from typing import (
 )
 
 from skillsearch.errors import QueryError
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     from skillsearch.types.answers import SearchResult

@@ -7,7 +7,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self, get_args
 
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Json, Record
 
 if TYPE_CHECKING:

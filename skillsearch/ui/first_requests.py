@@ -8,10 +8,10 @@ from contextlib import suppress
 import numpy as np
 
 from skillsearch.errors import SelectionError
-from skillsearch.index.documents import Document
-from skillsearch.index.selecting import selected
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.selecting import selected
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.answers import Selection
 

@@ -18,12 +18,12 @@ from skillsearch.budget.tables import levels, listings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.files.openat import UNKNOWN_STAT
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.relatives import MOST_LISTED
 from skillsearch.index.freshness import MAX_AGE, Freshness
 from skillsearch.index.indexing.reading import skipped
 from skillsearch.index.opening import answer_queries, near_names
-from skillsearch.index.relatives import MOST_LISTED
-from skillsearch.index.scope import everywhere, folders_of, from_folders
+from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread

@@ -15,7 +15,7 @@ from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.files.private import make_private
 from skillsearch.index.dense.likeness import confusable_from
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.skills.folders import repository_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from skillsearch.index.scope import folders_of
+from skillsearch.index.roots.scope import folders_of
 
 if TYPE_CHECKING:
     import numpy as np

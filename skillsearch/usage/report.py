@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Record
 from skillsearch.usage.events import Event, unpacked
 from skillsearch.usage.support import ALIKE

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.types.skills import Example
 
 

@@ -99,7 +99,7 @@ def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill):
 
 
 def test_the_packaged_examples_fit_where_they_should():
-    from skillsearch.index.root_change import EXAMPLES
+    from skillsearch.index.roots.root_change import EXAMPLES
 
     skills, problems = costs.measure(costs.sources_of_roots([EXAMPLES])[0], TokenCounter.load())
     report = report_budget(skills, n=5, window=200_000, hosts=["openclaw", "hermes"])

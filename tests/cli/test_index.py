@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.settings.user_folders import cache_dir
 
 NEEDS_ORDINARY_USER = pytest.mark.skipif(

@@ -12,7 +12,7 @@ from skillsearch.cli.models import DRAFT
 from skillsearch.daemon import client
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.training.gains import Change, Measured
 from skillsearch.training.tuning import Tuned

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillsearch.daemon.answers import Answers
-from skillsearch.index.scope import without_scope
+from skillsearch.index.roots.scope import without_scope
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
 from skillsearch.settings.user_folders import user_file

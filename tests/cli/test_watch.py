@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings.environ import install_extra
 

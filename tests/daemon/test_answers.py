@@ -22,7 +22,7 @@ from skillsearch.errors import (
 from skillsearch.files.own_folder import own_folder
 from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.environ import variables

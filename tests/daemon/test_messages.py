@@ -1,10 +1,13 @@
 """Tests of the messages between the daemon and its clients."""
 
+import ast
 import contextlib
 import json
+import re
 import socket
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -112,3 +115,17 @@ def test_a_response_without_a_result_is_an_error(response, message, is_final):
     with pytest.raises(DaemonError, match=message) as caught:
         client.result_of(response)
     assert caught.value.is_final is is_final
+
+
+def test_every_refusal_says_what_to_do():
+    """After a semicolon, as a command, or in the reason that another process gave."""
+    calls = [
+        node.exc
+        for path in Path(client.__file__).parent.glob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Raise) and "DaemonError(" in ast.unparse(node)
+    ]
+    texts = [ast.unparse(call.args[0]) for call in calls]
+    assert len(texts) > 20
+    step = re.compile(r"; |\{(command|reason)\}|error\['message'\]")
+    assert [text for text in texts if not step.search(text)] == []

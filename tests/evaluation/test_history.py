@@ -82,7 +82,7 @@ def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
 def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs):
     (found,) = read_history(saved)
     new, states = found.systems[-1], runs["new"].systems[0].abstention.default
-    expected = {"kept": (states.answerable.recall, QUERIES)}
+    expected = {"recall": (states.answerable.recall, QUERIES)}
     for source, of in states.unanswerable.items():
         expected[f"false answers, {source}"] = (of.false, 150)
     for measure, (share, size) in expected.items():
@@ -95,6 +95,14 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
         assert (one.measure, one.wins, one.losses) == (same.measure, same.wins, same.losses)
         assert one.difference == pytest.approx(same.difference, abs=1e-6)
         assert one.p_holm == pytest.approx(same.p_holm, abs=1e-3)
+
+
+def test_a_result_that_calls_recall_kept_is_read_as_before(saved):
+    (found,) = read_history(saved)
+    for path in saved:
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace('"recall"', '"kept"'), encoding="utf-8")
+    assert read_history(saved) == (found,)
 
 
 def test_another_system_can_be_asked_for(saved):

@@ -199,10 +199,10 @@ def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, coun
 def test_runs_stand_in_their_order_at_the_height_of_their_means():
     means = (0.2, 0.6, None, 0.4)
     runs = [
-        make_system(f"run {at}", {} if mean is None else {"kept": mean}, {})
+        make_system(f"run {at}", {} if mean is None else {"recall": mean}, {})
         for at, mean in enumerate(means)
     ]
-    svg = plot_history(runs, ["kept"], prefix="p")
+    svg = plot_history(runs, ["recall"], prefix="p")
     (first, a), (second, b), (last, c) = dots(svg, "#0072b2")
     assert last - second == pytest.approx(2 * (second - first), abs=0.01)
     assert (a - b) == pytest.approx(2 * (a - c), abs=0.01)
@@ -214,8 +214,8 @@ def test_runs_stand_in_their_order_at_the_height_of_their_means():
 
 @pytest.mark.slow
 def test_of_many_runs_some_are_named():
-    runs = [make_system(f"run {at}", {"kept": at / 40}, {"kept": (0, 1)}) for at in range(33)]
-    svg = plot_history(runs, ["kept"], prefix="p")
+    runs = [make_system(f"run {at}", {"recall": at / 40}, {"recall": (0, 1)}) for at in range(33)]
+    svg = plot_history(runs, ["recall"], prefix="p")
     named = [text for text in texts(svg) if text.startswith("run")]
     assert named == [f"run {at}" for at in range(32, -1, -5)]
     assert len(dots(svg, "#0072b2")) == 33

@@ -144,7 +144,7 @@ def test_the_json_form():
     assert record["states"] == {
         "hybrid": {
             "answerable": {
-                **{"kept": 0.125, "false": 0.125, "perhaps": 0.375, "silent": 0.375},
+                **{"recall": 0.125, "false": 0.125, "perhaps": 0.375, "none": 0.375},
                 **{"shown": 0.5, "kinds": {"short": 0.5, "task": 0.0}},
             },
             "twin": {

@@ -232,11 +232,11 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
         for source, auroc in known.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
         for source, share in known.recall_at_few_false.items():
-            label = f"kept at 5 % false {source}"
+            label = f"recall at 5 % false {source}"
             assert said[system.name, label] == pytest.approx(share, abs=1e-6)
         points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
         for name, point in points.items():
-            shares = {f"threshold ({name})": point.threshold, f"kept ({name})": point.recall}
+            shares = {f"threshold ({name})": point.threshold, f"recall ({name})": point.recall}
             for source, share in point.false_answers.items():
                 shares[f"false answers {source} ({name})"] = share
             for measure, figure in shares.items():
@@ -245,15 +245,15 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
     states = made.systems[2].abstention.default
     expected = {"threshold (default)": 0.3, "lower bound (default)": 0.11, "shown answerable": 0.93}
     expected |= {"shown answerable (page)": 0.97, "perhaps answerable": 0.1}
-    expected |= {"false answerable": 0.05, "kept short": 0.61, "kept task": 0.42}
+    expected |= {"false answerable": 0.05, "recall short": 0.61, "recall task": 0.42}
     expected |= {"precision (default)": states.precision}
-    expected |= {"kept answerable": states.answerable.recall}
+    expected |= {"recall answerable": states.answerable.recall}
     expected |= {"none foreign": states.unanswerable["foreign"].none, "perhaps foreign": 0.1}
     for measure, figure in expected.items():
         assert said["hybrid", measure] == pytest.approx(figure, abs=1e-6)
     assert said["style", "AUROC foreign"] == 0.8765
-    assert ("hybrid", "kept foreign") not in said
-    assert ("bm25", "kept answerable") not in said
+    assert ("hybrid", "recall foreign") not in said
+    assert ("bm25", "recall answerable") not in said
 
 
 def test_an_id_is_shown_by_its_end():

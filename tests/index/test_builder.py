@@ -8,10 +8,10 @@ import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import RootError, StorageError
-from skillsearch.index import documents
+from skillsearch.index.documents import document
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.user_folders import cache_dir
@@ -327,12 +327,12 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     assert run(*before).generation == first.generation
 
 
-@pytest.mark.parametrize("module", [tokenizer, documents])
+@pytest.mark.parametrize("module", [tokenizer, document])
 def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
     first = run(root)
     folder = IndexFolder(tmp_path / "index")
     generation = folder.open()
-    versions = {tokenizer: tokenizer.VERSION, documents: documents.VERSION, module: 99}
+    versions = {tokenizer: tokenizer.VERSION, document: document.VERSION, module: 99}
     settings = {**generation.settings, "analysis": list(versions.values())}
     kept = list(generation.parts)
     other = folder.write(lambda place: None, settings, before=generation, reused=kept)

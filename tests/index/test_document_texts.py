@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.embedding import text_key
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.text.tokenizer import terms
 from skillsearch.types.skills import Skill, SkillMetadata
 

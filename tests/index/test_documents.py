@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
-from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
+from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import document_store
 from skillsearch.index.storage.document_store import (

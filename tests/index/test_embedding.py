@@ -8,7 +8,7 @@ import pytest
 from skillsearch.embedders.embedding import HashingEmbedder, text_key
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import EmbedderError
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing import embedding as building
 from skillsearch.index.indexing.embedding import CachedEmbedder, EmbeddingQueue, NewVectors
 from skillsearch.types.skills import Skill, SkillMetadata

@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.freshness import MAX_REFRESHED_FILES, Freshness
-from skillsearch.index.hubness import TABLE
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills import example_requests

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.index.documents import about_text, field_texts
+from skillsearch.index.documents.document import about_text, field_texts
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.features import FEATURES, features_of
 from skillsearch.index.search.query import split_terms

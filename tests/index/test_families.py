@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.index import families
 from skillsearch.index.dense.vectors import DenseFields, DenseIndex
-from skillsearch.index.documents import SKETCH_SIZE, Document, field_texts
-from skillsearch.index.families import Likeness, group, overlaps, regroup
-from skillsearch.index.relatives import copies, family_of
+from skillsearch.index.documents import families
+from skillsearch.index.documents.document import SKETCH_SIZE, Document, field_texts
+from skillsearch.index.documents.families import Likeness, group, overlaps, regroup
+from skillsearch.index.documents.relatives import copies, family_of
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable

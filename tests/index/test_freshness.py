@@ -20,8 +20,8 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.errors import SkillSearchError
 from skillsearch.index.freshness import MAX_AGE, MAX_REFRESHED_FILES, PAUSE, Freshness, LookTimer
 from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings

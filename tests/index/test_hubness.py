@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.index.hubness import TABLE, hubness
+from skillsearch.index.documents.hubness import TABLE, hubness
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tables import read_tables
 from skillsearch.text.tokenizer import terms

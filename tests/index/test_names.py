@@ -11,9 +11,9 @@ from skillsearch.errors import (
     VersionConstraintError,
     VersionNotFoundError,
 )
-from skillsearch.index import names
-from skillsearch.index.documents import Document
-from skillsearch.index.names import find_by_name, find_shadowed, name_problems, preferred
+from skillsearch.index.documents import names
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import find_by_name, find_shadowed, name_problems, preferred
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.types.skills import Root
 

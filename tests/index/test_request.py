@@ -3,7 +3,7 @@
 import pytest
 
 from skillsearch.files.atomic_files import write_record
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 
 
 def test_a_request_comes_back(tmp_path):

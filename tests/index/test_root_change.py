@@ -1,17 +1,19 @@
 """Tests of what is to become of an index's roots, whatever it holds by then."""
 
 from contextlib import suppress
+from dataclasses import replace
 from itertools import permutations
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import ConfigError, RootError, StorageError
-from skillsearch.index.corpus import last_request
 from skillsearch.index.indexing.builder import Builder
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import EXAMPLES, RootChange
+from skillsearch.index.roots.held import last_request
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import EXAMPLES, RootChange, default_follows
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
@@ -256,20 +258,14 @@ def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
     assert index.refresh().indexed == 3
 
 
-def test_the_report_is_of_what_this_run_wrote(roots, folder, monkeypatch):
+def test_the_report_is_of_what_this_run_wrote(roots, folder):
+    """And so is the index that it opened, whatever another run wrote right after."""
     Builder(folder, change(roots, "a")).run()
-    run = Builder.run
-
-    def overtaken(builder):
-        report = run(builder)
-        monkeypatch.setattr(Builder, "run", run)
-        Builder(folder, change(roots, "c")).run()
-        return report
-
-    monkeypatch.setattr(Builder, "run", overtaken)
-    index, report = SkillIndex.build(change(roots, "b"), folder.path)
-    assert [root.path.name for root in index.opened.settings.roots] == ["a", "b"]
-    assert (report.indexed, len(index)) == (2, 2)
+    overtaken = Builder(folder, change(roots, "b"))
+    report = overtaken.run()
+    Builder(folder, change(roots, "c")).run()
+    assert [root.path.name for root in overtaken.opened.settings.roots] == ["a", "b"]
+    assert (report.indexed, len(overtaken.opened.corpus.documents)) == (2, 2)
     assert names_of(last_request(folder)) == "abc"
 
 
@@ -329,3 +325,49 @@ def test_roots_are_added_and_removed_from_python(roots, folder):
     with pytest.raises(RootError, match="is not a root of this index"):
         index.remove_roots(roots["a"])
     assert index.opened.settings.model.spec == "hashing"
+
+
+@pytest.mark.parametrize(
+    ("how", "is_named", "index_dir", "is_held", "follows"),
+    [
+        ("add", False, "", False, "hosts"),
+        ("add", True, "", False, "projects"),
+        ("add", False, "flag", False, "hosts"),
+        ("add", False, "flag", True, None),
+        ("add", True, "flag", False, None),
+        ("replace", False, "flag", True, "hosts"),
+        ("replace", True, "", True, "named"),
+        ("keep", False, "", True, None),
+        ("remove", True, "", True, None),
+    ],
+)
+def test_an_index_follows_hosts_if_it_is_the_users(how, is_named, index_dir, is_held, follows):
+    """And projects alone if its user names roots; one that a flag names holds what it is to."""
+    held = IndexRequest((Path("/a"),), "hashing", False) if is_held else None
+    settings = Settings(sources={"index_dir": index_dir})
+    assert default_follows(settings, how, held, is_named=is_named) == follows
+    milvus = replace(settings, backend="milvus")
+    assert default_follows(milvus, how, held, is_named=is_named) is None
+
+
+def test_roots_of_the_settings_count_as_named_unless_a_project_adds_them():
+    def follows(source, index_dir="", how="add"):
+        sources = {"roots": source, "index_dir": index_dir}
+        settings = Settings(roots=(Path("/a"),), sources=sources)
+        return default_follows(settings, how, None, is_named=False)
+
+    assert follows("environment") == "projects"
+    assert follows("/project/skillsearch.toml") == "hosts"
+    assert follows("/project/skillsearch.toml", "environment") == "projects"
+    assert follows("/project/skillsearch.toml", "/project/skillsearch.toml") is None
+    assert follows("environment", how="replace") == "named"
+
+
+def test_a_change_is_news_until_its_roots_are_held_and_followed(roots):
+    step = change(roots, "ab")
+    held = step.applied_to(None)
+    assert step.is_news(None)
+    assert step.is_news(held)
+    followed = replace(held, follows="hosts")
+    assert not step.is_news(followed)
+    assert change(roots, "abc").is_news(followed)

@@ -24,7 +24,7 @@ from skillsearch.errors import (
     RootError,
     SkillNotFoundError,
 )
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
 from skillsearch.index.skill_index import SkillIndex

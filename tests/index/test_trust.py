@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.errors import ConfigError
 from skillsearch.index.corpus import IndexSettings
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, trust_by_root
+from skillsearch.index.roots.request import REQUEST_FILE, IndexRequest, trust_by_root
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary

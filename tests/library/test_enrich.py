@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skillsearch.index.hubness import TABLE
+from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.enrich import Review, Wanted, WrittenExamples, ask_for, read_answers
 from skillsearch.skills.example_requests import MAX_CHARS, PACKAGED, digest_of_skill, read_examples

@@ -5,7 +5,7 @@ from graphlib import CycleError, TopologicalSorter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.library.load_order import MAX_CYCLES, load_order
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.indexing import WordIndex

@@ -5,7 +5,7 @@ import pytest
 
 from skillsearch.evaluation.assess import auroc
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
-from skillsearch.index.root_change import EXAMPLES
+from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.evidence import READER
 from skillsearch.index.search.passages import PASSAGE_CHARS, passage_text
 from skillsearch.index.search.reading import READ_MOST

@@ -18,7 +18,7 @@ import pytest
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import CollectionMissingError
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.remote.client import batches
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex

@@ -12,7 +12,7 @@ from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import CacheError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings
-from skillsearch.index.documents import field_texts
+from skillsearch.index.documents.document import field_texts
 from skillsearch.index.storage.numbering import NOTHING
 from skillsearch.remote.generations import FieldTotals, Head
 from skillsearch.remote.row_writer import Histograms, TermTallies

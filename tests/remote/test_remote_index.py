@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import ConfigError, EmbedderError, IndexNotFoundError, VersionNotFoundError
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import RemoteIndex

@@ -9,7 +9,7 @@ import pytest
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import IndexNotFoundError
 from skillsearch.index.lexical.postings import average_idf
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import find_current

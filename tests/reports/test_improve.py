@@ -1,5 +1,6 @@
 """A description is proposed only if it helps on other requests, at no cost of a rival."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -138,14 +139,14 @@ def test_only_plain_folders_of_the_user_are_edited(index, drinks, tmp_path):
     assert "nobody vouches" in why_not_own(index, index.find("steep-tea"), tmp_path)
 
 
-def test_a_skill_of_an_archive_and_a_link_out_of_the_root_are_refused(index, monkeypatch, tmp_path):
+def test_a_skill_of_an_archive_and_a_link_out_of_the_root_are_refused(index, drinks, tmp_path):
     document = index.find("steep-tea")
-    root = replace(index.root_of(document), origin="https://example.org/drinks.zip")
-    monkeypatch.setattr(SkillIndex, "root_of", lambda self, _: root)
-    assert "came from https://example.org/drinks.zip" in why_not_own(index, document, tmp_path)
-    elsewhere = replace(root, origin="", path=tmp_path / "other")
-    monkeypatch.setattr(SkillIndex, "root_of", lambda self, _: elsewhere)
+    shutil.move(drinks / "steep-tea", tmp_path / "elsewhere")
+    (drinks / "steep-tea").symlink_to(tmp_path / "elsewhere")
     assert "a link out of its root" in why_not_own(index, document, tmp_path)
+    archive = shutil.make_archive(tmp_path / "tea", "zip", tmp_path, "elsewhere")
+    index = SkillIndex.from_roots(archive, index_dir=tmp_path / "other", model="hashing")
+    assert f"came from {archive}" in why_not_own(index, index.find("steep-tea"), tmp_path)
 
 
 def test_a_file_is_replaced_with_its_mode_and_not_if_it_has_changed(drinks):

@@ -9,9 +9,9 @@ from skillsearch.errors import AmbiguousNameError
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
-from skillsearch.index.scope import from_folders
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import RootChange
+from skillsearch.index.roots.scope import from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.why import check_absent, check_skill, explain_skill

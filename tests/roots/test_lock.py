@@ -10,8 +10,7 @@ import sys
 
 import pytest
 
-from skillsearch.errors import RootError, SkillSearchError
-from skillsearch.index.skill_index import SkillIndex
+from skillsearch.errors import SkillSearchError
 from skillsearch.roots import lock
 from skillsearch.roots.bundles import content_digest, local_root
 from skillsearch.roots.sources import added_source, folder_of
@@ -170,14 +169,12 @@ def test_a_broken_lock_file_is_in_the_way_of_changes_alone(cli, host, make_skill
     assert path.read_text() == "[]"
 
 
-def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, monkeypatch):
+def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, tmp_path):
     url = host({"good": "x"})
-
-    def fail(*_args, **_options):
-        raise RootError("no room")
-
-    monkeypatch.setattr(SkillIndex, "build", fail)
-    assert cli("add", url).exit_code == 2
+    (tmp_path / "file").touch()
+    result = cli("add", url, "--index-dir", tmp_path / "file" / "index")
+    assert (result.exit_code, "Not a directory" in result.stderr) == (1, True)
+    assert folder_of(added_source(url)).is_dir()
     assert lock.read_lock() == {}
 
 

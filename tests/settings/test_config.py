@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.errors import ConfigError, QueryError
 from skillsearch.files.own_folder import own_folder
-from skillsearch.index.scope import without_scope
+from skillsearch.index.roots.scope import without_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings import config, environ, user_folders
 from skillsearch.settings.config import SETTINGS, Settings, load_settings

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.index.documents import name_hash
+from skillsearch.index.documents.document import name_hash
 from skillsearch.text.lookalikes import _LATIN, look, lookalikes
 
 NAMES = st.text(string.ascii_lowercase + "-", min_size=1, max_size=20)

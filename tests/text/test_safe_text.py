@@ -128,7 +128,7 @@ TWO_OR_MORE = {
     "errors.py": "a name is ambiguous",
     "evaluation/reporting/page.py": "a title for more collections than are named",
     "index/indexing/reading.py": "two numbers that differ, for a developer",
-    "index/names.py": "a name stands twice",
+    "index/documents/names.py": "a name stands twice",
     "reports/audit.py": "a skill that heads many",
     "training/material.py": "so few that they are refused",
     "training/reader_tuning.py": "numbers of thousands, or so few that they are refused",

@@ -129,6 +129,8 @@ def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> N
 
 
 @click.command("some")
+@of_commands.as_json(lambda: of_commands.models.STATUS)
+@of_commands.as_json(lambda: of_commands.models.STATSU)
 @click.option("--samples", is_flag=True)
 @of_commands.threshold
 def some_command(samples: bool) -> None:
@@ -150,5 +152,5 @@ def test_a_misspelt_option_does_not_pass_mypy_in_any_layer(tmp_path):
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     lines = enumerate(MISSPELT.splitlines(), start=1)
-    misspelt = re.compile("tresholt|langauges|verfiy|smaples|index_dri")
+    misspelt = re.compile("tresholt|langauges|verfiy|smaples|index_dri|STATSU")
     assert wrong == {number for number, line in lines if misspelt.search(line)}

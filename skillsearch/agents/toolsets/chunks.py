@@ -18,8 +18,8 @@ from skillsearch.agents.failures import problem_in
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
-from skillsearch.index.documents import Document
-from skillsearch.index.names import skill_of
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import skill_of
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.chunks import Chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible

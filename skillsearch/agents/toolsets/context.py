@@ -15,7 +15,7 @@ from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of, problem_i
 from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS

@@ -22,7 +22,7 @@ from skillsearch.agents.prompt import fit_lines
 from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
 from skillsearch.errors import ParseError
 from skillsearch.files.paths import printable
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import read_sections, read_skill_text

@@ -27,7 +27,7 @@ from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
 from skillsearch.execution.types import RunResult
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.settings.values import MAX_N

@@ -53,7 +53,7 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 @options.yes
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.ENRICH)
+@options.as_json(lambda: options.models.ENRICH)
 def enrich_command(
     names: tuple[str, ...],
     pending: bool,

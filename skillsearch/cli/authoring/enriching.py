@@ -40,7 +40,7 @@ from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, visible
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.index.skill_index import SkillIndex
 
 MAX_ANSWER_BYTES = 4 << 20

@@ -15,7 +15,7 @@ from skillsearch.cli.app import refuse
 from skillsearch.cli.index import request_for
 from skillsearch.cli.options import read_settings
 from skillsearch.errors import require_installed
-from skillsearch.index.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest
 from skillsearch.settings.config import Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.types.json_values import Json
@@ -114,7 +114,7 @@ _COMPARING = (
     help="Write what --self made as a collection.",
 )
 @options.header
-@options.as_json(lambda m: m.EVAL)
+@options.as_json(lambda: options.models.EVAL)
 def eval_command(
     collections: tuple[str, ...],
     systems: tuple[str, ...],

@@ -21,7 +21,7 @@ from skillsearch.cli.output import (
 )
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_index
-from skillsearch.index.scope import scope_of
+from skillsearch.index.roots.scope import scope_of
 from skillsearch.rendering.blocks import plain, shown
 from skillsearch.settings.config import Settings
 from skillsearch.text.safe_text import counted, listed
@@ -52,7 +52,7 @@ _SHOWN = 20
     "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
 )
 @options.all_projects
-@options.as_json(lambda m: m.BUDGET | {"diagnostics": [m.Diagnostic]})
+@options.as_json(lambda: options.models.BUDGET)
 def budget_command(
     roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
 ) -> None:

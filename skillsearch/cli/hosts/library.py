@@ -29,13 +29,13 @@ from skillsearch.hosts.library_moves import (
 )
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
-from skillsearch.index.request import IndexRequest
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.settings.config import load_settings, user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
-    from skillsearch.index.documents import Document
+    from skillsearch.index.documents.document import Document
     from skillsearch.index.skill_index import SkillIndex
 
 _SHOWN = 10
@@ -55,7 +55,7 @@ _SWITCHES = tuple(with_key("switch"))
     f"{', '.join(_SWITCHES)}.",
 )
 @options.yes
-@options.as_json(lambda m: m.LIBRARY)
+@options.as_json(lambda: options.models.LIBRARY)
 def library_command(
     action: str,
     names: tuple[str, ...],

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @click.option("--prune", is_flag=True, help="Remove what nothing needs, unused for 30 days.")
 @click.option("--clear", is_flag=True, help="Remove everything that nothing needs.")
 @options.header
-@options.as_json(lambda m: {"folder": str, "bytes": int} | m.each(m.ENTRIES, "entries removed"))
+@options.as_json(lambda: options.models.CACHE)
 def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     """Show what is in the user's cache folder, and empty it.
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json(lambda m: (m.STATUS, m.HELD | {"collection": str} | m.each([str], "models roots")))
+@options.as_json(lambda: options.models.STATUS)
 def status_command(as_json: bool) -> int:
     """Check that the index matches the files on disk.
 
@@ -67,7 +67,7 @@ def _describe_milvus(settings: Settings) -> JsonObject:
 
 
 def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]:
-    from skillsearch.index.languages import in_words
+    from skillsearch.index.documents.languages import in_words
     from skillsearch.reports.status import describe_root
     from skillsearch.skills.example_requests import exampled_in_words
 
@@ -96,7 +96,7 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
 @click.command("doctor")
 @options.index_dir
 @options.header
-@options.as_json(lambda m: m.DOCTOR)
+@options.as_json(lambda: options.models.DOCTOR)
 def doctor_command(as_json: bool) -> int:
     """Check the installation, the settings and the index.
 

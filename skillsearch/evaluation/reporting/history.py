@@ -9,12 +9,12 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
+from pydantic import AliasChoices, AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.lines import numbered_lines, shown
-from skillsearch.evaluation.reporting.report import FALSE_ANSWERS, KEPT
+from skillsearch.evaluation.reporting.report import FALSE_ANSWERS, RECALL
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
 from skillsearch.text.safe_text import counted, one_line
 
@@ -26,7 +26,7 @@ _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Told(BaseModel):
-    kept: _Share = 0.0
+    recall: _Share = Field(0.0, validation_alias=AliasChoices("recall", "kept"))  # of old files
     false: _Share
 
 
@@ -49,9 +49,9 @@ class _Result(BaseModel):
         means, intervals = dict(self.systems[name]), dict(self.intervals[name])
         sizes = {ANSWERABLE: self.queries, **self.unanswerable}
         for source, shares in self.states.get(name, {}).items():
-            is_kept = source == ANSWERABLE
-            measure = KEPT if is_kept else FALSE_ANSWERS.format(source)
-            means[measure] = shares.kept if is_kept else shares.false
+            is_answerable = source == ANSWERABLE
+            measure = RECALL if is_answerable else FALSE_ANSWERS.format(source)
+            means[measure] = shares.recall if is_answerable else shares.false
             intervals[measure] = share_interval(means[measure], sizes[source])
         settings = f"{version}{self.settings[name]}"
         values = self.per_query.get(name, {})

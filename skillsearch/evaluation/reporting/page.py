@@ -123,7 +123,7 @@ def _overview(report: Report, number: int) -> Iterator[Plot]:
 
 def _history(report: Report, number: int) -> Iterator[Plot]:
     false = tuple(map(words.FALSE_ANSWERS.format, report.unanswerable))
-    for row, measures in enumerate(((MAIN_MEASURE,), (words.KEPT,), false)):
+    for row, measures in enumerate(((MAIN_MEASURE,), (words.RECALL,), false)):
         svg = plots.plot_history(report.systems, measures, prefix=f"c{number}-history{row}")
         yield svg, _SAID["history"]
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import importing
-from skillsearch.evaluation.reporting.report import measure_title, score_digits
+from skillsearch.evaluation.reporting.report import score_digits
 from skillsearch.evaluation.types import ANSWERABLE, Abstention, Comparison, SystemReport
 from skillsearch.settings.environ import Variables
 from skillsearch.settings.user_folders import cache_dir
@@ -111,7 +111,7 @@ def plot_history(
         look = {"rotation": 30, "rotation_mode": "anchor", "ha": "right"}
         axes.set_xticks(shown, [_name(runs[number].name) for number in shown], **look)
         axes.set(xlim=(-0.5, len(runs) - 0.5), ylabel="percent")
-        names = [one_line(measure_title(measure), _LINE_CHARS) for measure in measures]
+        names = [one_line(measure, _LINE_CHARS) for measure in measures]
         _legend(figure, handles, names)
         return _svg(figure, prefix, f"{', '.join(names)}, run by run with intervals")
 

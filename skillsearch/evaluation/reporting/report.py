@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from statistics import fmean
 
@@ -11,7 +11,6 @@ from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.confusables import Confusion
 from skillsearch.evaluation.types import (
     ANSWERABLE,
-    JSON_KEYS,
     Abstention,
     Comparison,
     OperatingPoint,
@@ -26,7 +25,7 @@ from skillsearch.types.skills import Diagnostic
 MAIN_MEASURE = "nDCG@10"  # the measure by which a query, or a system, is good or bad
 SIGNIFICANT = 0.05  # a difference counts below this corrected p-value
 MISSING = "-"  # placeholder for a value that was not measured
-KEPT, FALSE_ANSWERS = "kept", "false answers, {}"
+RECALL, FALSE_ANSWERS = "recall", "false answers, {}"
 """Measures of what answers say, the second for each source of unanswerable requests."""
 VERDICTS = {
     "better": "better, beyond chance",
@@ -72,7 +71,7 @@ class Outcome:
 
 def report_dict(report: Report) -> JsonObject:
     """Return the JSON form of a report, its numbers rounded, None for a missing one."""
-    systems = {system.name: asdict(system, dict_factory=_with_keys) for system in report.systems}
+    systems = {system.name: asdict(system) for system in report.systems}
     for system in systems.values():
         abstention = object_of(system["abstention"])
         del abstention["top_scores"]
@@ -109,15 +108,8 @@ def report_dict(report: Report) -> JsonObject:
     return {key: _plain(value) for key, value in record.items()}
 
 
-def _with_keys(fields: Iterable[tuple[str, Json]]) -> JsonObject:
-    """Return the fields of a dataclass by their JSON keys."""
-    return {JSON_KEYS.get(name, name): value for name, value in fields}
-
-
 def _states_dict(states: States, system: SystemReport, style: Mapping[str, float]) -> JsonObject:
-    shares = asdict(states.answerable, dict_factory=_with_keys)
-    shares["silent"] = shares.pop("none")
-    answerable = {**shares, "shown": states.shown, "kinds": dict(states.kinds)}
+    answerable = {**asdict(states.answerable), "shown": states.shown, "kinds": dict(states.kinds)}
     record: JsonObject = {ANSWERABLE: answerable}
     for source, of in states.unanswerable.items():
         control = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
@@ -179,11 +171,6 @@ def measure_names(report: Report) -> list[str]:
 def operating_points(abstention: Abstention) -> dict[str, OperatingPoint]:
     """Return the points at the thresholds to ``keep 90 %``, and more."""
     return {f"keep {100 * share:g} %": at for share, at in sorted(abstention.keeping.items())}
-
-
-def measure_title(measure: str) -> str:
-    """Return the title of a measure; what JSON calls kept is a recall."""
-    return "recall" if measure == KEPT else measure
 
 
 def percent(share: float | None) -> str:

@@ -9,7 +9,6 @@ from skillsearch.evaluation.reporting import report as words
 from skillsearch.evaluation.reporting.report import MAIN_MEASURE, percent, score_digits
 from skillsearch.evaluation.types import (
     ANSWERABLE,
-    JSON_KEYS,
     Abstention,
     OperatingPoint,
     QueryExample,
@@ -95,7 +94,7 @@ def means(report: Report) -> Table:
     """Return the means of all measures, and the time of a query if it is known."""
     names = words.measure_names(report)
     rows = _mean_rows(report, names)
-    heads = [report.unit, *map(words.measure_title, names)]
+    heads = [report.unit, *names]
     if any(system.milliseconds is not None for system in report.systems):
         heads.append("ms")
         for row, system in zip(rows, report.systems, strict=True):
@@ -246,7 +245,7 @@ def _abstention_figures(
     for name in names:
         yield from _point_figures(name, points.get(name), sources)
     for source in sources:
-        label, share = f"kept at 5 % false {source}", abstention.recall_at_few_false.get(source)
+        label, share = f"recall at 5 % false {source}", abstention.recall_at_few_false.get(source)
         yield _Figure("recall at 5 % false answers to", source, label, share)
     for kind in (ANSWERABLE, "all"):
         label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
@@ -259,7 +258,7 @@ def _point_figures(
     group, label = f"to {name} of its right answers", "{} (" + name + ")" if sources else ""
     threshold, recall = (point.threshold, point.recall) if point else (None, None)
     yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
-    yield _Figure(group, "recall", label.format("kept"), recall)
+    yield _Figure(group, "recall", label.format("recall"), recall)
     for source in sources:
         share = point.false_answers.get(source) if point else None
         head, said = words.FALSE_ANSWERS.format(source), f"false answers {source}"
@@ -389,7 +388,7 @@ def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
 def _state_figures(states: States) -> Iterator[tuple[str, float]]:
     for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
         for name in _SHARES[source != ANSWERABLE :]:
-            yield f"{JSON_KEYS.get(name, name)} {source}", getattr(shares, name)
+            yield f"{name} {source}", getattr(shares, name)
     if states.shown is not None:
         yield f"shown {ANSWERABLE}", states.shown
     for face, of_face in states.faces.items():
@@ -397,7 +396,7 @@ def _state_figures(states: States) -> Iterator[tuple[str, float]]:
             yield f"shown {ANSWERABLE} ({face})", of_face.shown
         for source, shares in of_face.unanswerable.items():
             yield f"none {source} ({face})", shares.none
-    yield from ((f"kept {kind}", share) for kind, share in states.kinds.items())
+    yield from ((f"recall {kind}", share) for kind, share in states.kinds.items())
 
 
 def _confusion_row(collection: str, pair: Confusion) -> tuple[object, ...]:

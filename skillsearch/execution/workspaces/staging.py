@@ -181,7 +181,7 @@ class _Listing:
         self._notes: list[str] = []
 
     def tree(self) -> Tree:
-        """Return what was listed."""
+        """Return the files and folders that were listed."""
         by_bytes = {parts: self._files[parts] for parts in sorted(self._files, key=_on_disk)}
         return Tree(
             self._root,

@@ -116,7 +116,7 @@ class Workspace:
             return open_folder(top, parts, make=make)
 
     def has_folder(self, *parts: str) -> bool:
-        """Return whether `open` finds a folder."""
+        """Return whether a folder is there, as `open` would open it."""
         with suppress(OSError):
             os.close(self.open(*parts))
             return True

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import EmbedderError
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Json, JsonObject, checked
 
 

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
-from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from faiss import Index, IndexPQFastScan

@@ -22,19 +22,25 @@ from skillsearch.errors import CacheError, writing_index
 from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
-    last_request,
     open_current,
     save_diagnostics,
 )
 from skillsearch.index.dense.query_embedder import ModelSettings
-from skillsearch.index.documents import ANALYSIS
+from skillsearch.index.documents.document import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
 from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
-from skillsearch.index.request import REQUEST_FILE, IndexRequest, Missing, key_of, resolve_roots
-from skillsearch.index.root_change import RootChange
+from skillsearch.index.roots.held import last_request
+from skillsearch.index.roots.request import (
+    REQUEST_FILE,
+    IndexRequest,
+    Missing,
+    key_of,
+    resolve_roots,
+)
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import different_parts
 from skillsearch.skills.discovery import make_roots

@@ -14,10 +14,11 @@ from functools import cached_property
 from itertools import chain, compress, islice
 from pathlib import Path
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.corpus import OpenedIndex
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     FileReader,
@@ -27,7 +28,6 @@ from skillsearch.index.indexing.reading import (
     is_same,
 )
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import (
     MAX_DEPTH,
     Discovery,

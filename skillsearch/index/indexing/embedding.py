@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.embedders.embedding_cache import EmbeddingCache
-from skillsearch.index.documents import FieldTexts
+from skillsearch.index.documents.document import FieldTexts
 from skillsearch.types.indexing import Progress
 
 BATCH = 2_048

@@ -7,10 +7,10 @@ from dataclasses import field
 from pathlib import Path
 
 from skillsearch.embedders.embedding import Embedder
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense.vectors import FLAT_LIMIT
-from skillsearch.index.request import Missing
-from skillsearch.lazy.records import dataclass
+from skillsearch.index.roots.request import Missing
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types.indexing import Progress
 

@@ -22,9 +22,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from skillsearch.errors import ParseError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import read_with_digest, write_atomically
 from skillsearch.files.openat import UNKNOWN_STAT, is_racy
-from skillsearch.lazy.records import dataclass
 from skillsearch.skills.discovery import Scope, inside
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook, beside_hash
 from skillsearch.skills.resources import content_hash, read_skill_md

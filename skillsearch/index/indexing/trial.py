@@ -17,7 +17,7 @@ from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.errors import CacheError
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.index.corpus import OpenedIndex, open_current
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder

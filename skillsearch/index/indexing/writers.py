@@ -26,7 +26,7 @@ from skillsearch.index.corpus import (
     save_tombstones,
 )
 from skillsearch.index.dense.vectors import DenseIndex, DenseWriter, mean_vector
-from skillsearch.index.documents import Document, FieldTexts, field_texts
+from skillsearch.index.documents.document import Document, FieldTexts, field_texts
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder, EmbeddingQueue
 from skillsearch.index.indexing.options import SegmentLimits

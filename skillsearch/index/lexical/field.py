@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.lexical.postings import (
     K1,
     LexicalSegment,
@@ -25,7 +26,6 @@ from skillsearch.index.lexical.postings import (
     saturation,
 )
 from skillsearch.index.storage.numbering import NOTHING, Numbers, locate, numbered, within
-from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted
-from skillsearch.lazy.records import dataclass
 
 # BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
 K1, B, EPSILON = 1.5, 0.75, 0.25

@@ -16,10 +16,10 @@ from types import MappingProxyType
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.storage.numbering import Values
-from skillsearch.lazy.records import dataclass
 from skillsearch.types.json_values import Json, JsonObject, object_of
 
 # What an unvetted root takes from the sum that ranks, and from the log-odds of a hit. Where half of

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.features import FEATURES, Measured
 from skillsearch.index.search.query import QueryForm
@@ -20,7 +21,6 @@ from skillsearch.index.storage.numbering import (
     union,
     without,
 )
-from skillsearch.lazy.records import dataclass
 
 # Candidates by words and by vectors each; with twice as many, no measure of any collection changes.
 _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4

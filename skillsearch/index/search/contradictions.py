@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tables import read_tables
 
 _MAX_CHARS = 4_000
@@ -122,7 +122,7 @@ def _is_same(pair: tuple[_Side, _Side], other: tuple[_Side, _Side]) -> bool:
 
 
 def _agree(version: str, other: str) -> bool:
-    """Return whether two versions are the same, as far as both are told."""
+    """Return whether two versions are the same, as far as both say."""
     parts = [part.split(".") if part else [] for part in (version, other)]
     size = min(map(len, parts))
     return parts[0][:size] == parts[1][:size]

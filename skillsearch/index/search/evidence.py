@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.candidates import Ranked
 from skillsearch.index.search.features import FEATURES, Sign
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.lazy.records import dataclass
 from skillsearch.text.tokenizer import term_hash
 
 # The log-odds of a reader: evidence of hits that it has read, and a ranking feature among these.

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 from skillsearch.index.search.contradictions import claims, contradiction, speaks_of, without
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values

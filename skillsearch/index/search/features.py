@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.search.exclusion import contradiction_shares, exclusion_shares
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, Values
-from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

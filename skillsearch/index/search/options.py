@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import QueryError
-from skillsearch.index.scope import from_folders
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.index.roots.scope import from_folders
 from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
 from skillsearch.settings.values import MAX_N, parse_reader
 from skillsearch.text.states import BOUNDS, count_shown

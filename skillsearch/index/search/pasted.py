@@ -14,7 +14,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text import markdown
 from skillsearch.text.tables import as_expression, read_tables
 

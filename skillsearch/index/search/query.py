@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.field import TermWeights
 from skillsearch.index.lexical.postings import LEAST_PREFIX
-from skillsearch.lazy.records import dataclass
 from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import is_bigram, terms
 

@@ -145,7 +145,7 @@ def best_section(body: str, idf: Mapping[str, float], language: str = "") -> tup
     return heading, shorten(" ".join(text.split()), _SNIPPET_CHARS)
 
 
-def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Values:
+def reciprocal_rank_fusion(channels: Sequence[Values]) -> Values:
     """Fuse the scores of channels over the same candidates to shares of the best rank in all.
 
     A candidate that a channel scores 0 or less is not in its ranking; equal scores share the better
@@ -156,8 +156,8 @@ def reciprocal_rank_fusion(channels: Sequence[Values], rrf_k: int = RRF_K) -> Va
     for scores in channels:
         ascending = np.sort(scores)
         ranks = len(scores) - np.searchsorted(ascending, scores, side="right") + 1
-        total += np.where(scores > 0, 1.0 / (rrf_k + ranks), 0.0)
-    return total * (rrf_k + 1) / len(channels)
+        total += np.where(scores > 0, 1.0 / (RRF_K + ranks), 0.0)
+    return total * (RRF_K + 1) / len(channels)
 
 
 def best_first(scores: Values, order: Numbers) -> Numbers:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from skillsearch.errors import ParseError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.documents import Document, body_hash
-from skillsearch.index.names import skill_of
+from skillsearch.index.documents.document import Document, body_hash
+from skillsearch.index.documents.names import skill_of
 from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.passages import best_passage, heaviest, passage_text
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import best_first
-from skillsearch.lazy.records import dataclass
 from skillsearch.readers.reader import Readers, reader_spec
 from skillsearch.settings.values import READING
 from skillsearch.skills.resources import read_skill_md

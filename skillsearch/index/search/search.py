@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.chunk_index import term_shares
 from skillsearch.index.corpus import Corpus, OpenedIndex
-from skillsearch.index.names import other_handle, with_handles
-from skillsearch.index.relatives import family_of
+from skillsearch.index.documents.names import other_handle, with_handles
+from skillsearch.index.documents.relatives import family_of
+from skillsearch.index.documents.selecting import selected
 from skillsearch.index.search.calibration import Calibration, probability
 from skillsearch.index.search.candidates import (
     Candidates,
@@ -26,10 +28,8 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
-from skillsearch.index.selecting import selected
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING
-from skillsearch.lazy.records import dataclass
 from skillsearch.types.answers import Hit, SearchResult, State
 from skillsearch.types.skills import Root
 

@@ -26,6 +26,7 @@ from typing import TypeVar
 import xxhash
 
 from skillsearch import errors
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
@@ -33,7 +34,6 @@ from skillsearch.files.private import make_private
 from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
-from skillsearch.lazy.records import dataclass
 from skillsearch.settings.config import Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.safe_text import listed

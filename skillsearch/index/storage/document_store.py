@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.arrays import ArrayWriter, save_array
-from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
+from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
@@ -31,7 +32,6 @@ from skillsearch.index.storage.numbering import (
     within,
     without,
 )
-from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types.answers import Selection

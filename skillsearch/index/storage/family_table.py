@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
-from skillsearch.lazy.records import dataclass
 
 
 @dataclass(frozen=True)
@@ -33,16 +33,16 @@ class FamilyTable:
         return are_inside and len(self.members) == len(self.leaders) == len(self.peers)
 
     def leaders_of(self, numbers: Numbers) -> Numbers:
-        """Return what stands for each document: itself if nothing else does."""
+        """Return the leader of each document: itself if it is in no other's family."""
         places = find_sorted(self.members, numbers)
         return np.where(places >= 0, np.append(self.leaders, 0)[places], numbers)
 
     def leader_of(self, number: int) -> int:
-        """Return what stands for one document."""
+        """Return the leader of a document."""
         return int(self.leaders_of(np.array([number]))[0])
 
     def waiting(self, left_out: Numbers) -> Numbers:
-        """Return the members whose leader speaks for them, since it is not left out."""
+        """Return the members whose leader is not left out, so that it is shown for them."""
         return self.members[find_sorted(left_out, self.leaders) < 0]
 
     def are_leading(self, numbers: Numbers) -> Flags:

@@ -21,9 +21,9 @@ from typing import BinaryIO, NamedTuple
 import xxhash
 
 from skillsearch.errors import CacheError, SkillSearchError, UnreadableError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import read_record, reading, sync_handle, write_record
 from skillsearch.files.openat import is_racy
-from skillsearch.lazy.records import dataclass
 from skillsearch.types.json_values import JsonObject, object_of
 from skillsearch.types.skills import FileStat
 

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skillsearch.index.documents import SKETCH_SIZE
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.index.documents.document import SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
-from skillsearch.lazy.records import dataclass
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,14 +17,14 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from skillsearch.errors import SelectionError
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.paths import printable
-from skillsearch.index.documents import Document
-from skillsearch.index.names import shadowed_without
-from skillsearch.index.request import key_of
-from skillsearch.index.scope import View, folders_of, is_bounded, is_in_scope, without_scope
+from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.names import shadowed_without
+from skillsearch.index.roots.request import key_of
+from skillsearch.index.roots.scope import View, folders_of, is_bounded, is_in_scope, without_scope
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line, visible
 from skillsearch.text.tokenizer import normalized
 from skillsearch.types.answers import SCOPE, SELECTING, Selection

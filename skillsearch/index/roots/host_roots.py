@@ -19,7 +19,7 @@ from skillsearch.hosts.folders import (
     up_to_project,
     user_folders,
 )
-from skillsearch.index.request import Follows, IndexRequest, SeenBy, key_of
+from skillsearch.index.roots.request import Follows, IndexRequest, SeenBy, key_of
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.text.safe_text import visible
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from skillsearch.embedders.embedding import text_key
-from skillsearch.index.hubness import hubness
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.hubness import hubness
 from skillsearch.skills.stubs import digest_of
 from skillsearch.text import tokenizer
 from skillsearch.text.exclusions import split_description

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from skillsearch.index.documents import SKETCH_SIZE, Document, name_hash
-from skillsearch.index.families import share_most
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
+from skillsearch.index.documents.families import share_most
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, without
-from skillsearch.lazy.patterns import lazy_pattern
 from skillsearch.skills.folders import in_checkout
 from skillsearch.types.answers import Family, Relative
 

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Literal
 
 from skillsearch.errors import ConfigError, RootError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.hosts.folders import project_of
 from skillsearch.index import next_steps
-from skillsearch.index.host_roots import (
+from skillsearch.index.roots.host_roots import (
     Followed,
     followed_folders,
     in_order,
@@ -22,7 +23,7 @@ from skillsearch.index.host_roots import (
     usual_folders,
     with_projects,
 )
-from skillsearch.index.request import (
+from skillsearch.index.roots.request import (
     FOLLOWS,
     Follows,
     IndexRequest,
@@ -34,7 +35,6 @@ from skillsearch.index.request import (
     trust_by_root,
     trusting,
 )
-from skillsearch.lazy.records import dataclass
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
 from skillsearch.settings.config import Settings
@@ -46,7 +46,7 @@ Roots = Sequence[Path | str]
 How = Literal["add", "replace", "remove", "keep"]
 Scope = Literal["user", "project"]
 
-EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN_ROOTS = 10
 _NOTHING = IndexRequest((), model="", with_body=False)
 _MADE_WITH = {"model": "model", "fields": "with_body"}
@@ -134,6 +134,13 @@ class RootChange:
         follows = self._follows(held)
         held = with_projects(held) if held and follows else held
         return self._named(held, follows, self._places(held, follows))
+
+    def is_news(self, held: IndexRequest | None) -> bool:
+        """Return whether an index that holds this would hold more roots, or follow more hosts."""
+        named = set(map(key_of, self.named(held)))
+        if held and held.follows in ("hosts", "named"):
+            named -= set(map(key_of, held.roots))
+        return bool(named)
 
     def _made_as(self, held: IndexRequest | None) -> IndexRequest:
         """Return how the index is to be made, as a request without roots."""
@@ -326,6 +333,29 @@ class RootChange:
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
         return "".join(f" --{key} {values[key]}" for key in flags)
+
+
+def default_follows(
+    settings: Settings, how: How, held: IndexRequest | None, *, is_named: bool
+) -> Follows | None:
+    """Return which folders an index is to take up by itself: none if it is not the user's.
+
+    Args:
+        settings: The settings that name the index.
+        how: What becomes of its roots.
+        held: What it holds.
+        is_named: Whether the user names some roots.
+    """
+    if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
+        return None
+    has_roots = is_named or settings.roots
+    if how == "replace" and has_roots:
+        return "named"
+    is_filled = has_roots or (how == "add" and bool(held and held.roots))
+    if is_filled and settings.sources.get("index_dir") == "flag":
+        return None
+    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
+    return "projects" if is_named or (settings.roots and is_users) else "hosts"
 
 
 def _project_of(root: Path | str) -> str:

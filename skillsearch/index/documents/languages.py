@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from skillsearch.index.documents import Document
+from skillsearch.index.documents.document import Document
 
 UNKNOWN = "unknown"
 """Stands for languages that could not be detected."""

@@ -8,7 +8,7 @@ from dataclasses import field
 
 import pytest
 
-from skillsearch.lazy import records
+from skillsearch.fast_start import dataclasses as late
 
 OPTIONS = [
     {"frozen": frozen, "slots": slots, "eq": eq, "kw_only": kw_only}
@@ -47,7 +47,7 @@ def outcome(call):
 
 @pytest.mark.parametrize("options", OPTIONS)
 def test_they_behave_as_those_of_the_standard_library(options):
-    ours, theirs = make(records.dataclass, **options), make(dataclasses.dataclass, **options)
+    ours, theirs = make(late.dataclass, **options), make(dataclasses.dataclass, **options)
     calls = (
         lambda cls: str(inspect.signature(cls)),
         lambda cls: repr(cls(x=1)),
@@ -74,7 +74,7 @@ def test_they_behave_as_those_of_the_standard_library(options):
         assert outcome(lambda: call(ours)) == outcome(lambda: call(theirs)), number  # noqa: B023
 
 
-@records.dataclass(frozen=True, slots=True)
+@late.dataclass(frozen=True, slots=True)
 class Pair:
     """Two values."""
 
@@ -95,7 +95,7 @@ def test_a_record_of_the_standard_library_derives_from_ours():
 
 
 def test_a_method_is_compiled_when_it_is_first_called():
-    cls = make(records.dataclass, frozen=True)
+    cls = make(late.dataclass, frozen=True)
     deferred = cls.__repr__
     assert deferred.__name__ == "method"
     repr(cls(x=1))

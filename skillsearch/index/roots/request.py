@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Literal, TypedDict, cast, get_args
 
 from skillsearch.errors import CacheError, ConfigError, RootError
+from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
-from skillsearch.lazy.records import dataclass
 from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
 from skillsearch.settings.config import Key, Settings, load_only
 from skillsearch.settings.user_folders import cache_dir

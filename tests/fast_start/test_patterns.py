@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from skillsearch.lazy.patterns import lazy_pattern
+from skillsearch.fast_start.patterns import lazy_pattern
 
 
 def test_it_does_what_the_compiled_expression_does():

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
-from skillsearch.index.documents import Document, name_hash
-from skillsearch.index.relatives import are_alike, are_kin
+from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.index.documents.document import Document, name_hash
+from skillsearch.index.documents.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
-from skillsearch.lazy.patterns import lazy_pattern
-from skillsearch.lazy.records import dataclass
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.near import near

@@ -1,0 +1,1 @@
+"""Regular expressions and dataclasses that are compiled at their first use, to start fast."""

@@ -1,0 +1,1 @@
+"""What an index knows of a skill: its document, names, near-copies, and who selects it."""

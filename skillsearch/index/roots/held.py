@@ -1,0 +1,28 @@
+"""What an index holds by its last request."""
+
+from __future__ import annotations
+
+from skillsearch.index.roots.request import IndexRequest, key_of
+from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.settings.config import Settings
+
+
+def last_request(folder: IndexFolder) -> IndexRequest | None:
+    """Return the last request for an index, reconstructed from its settings if need be."""
+    if request := IndexRequest.load(folder.path):
+        return request
+    from skillsearch.index.corpus import open_current
+
+    opened = open_current(folder)
+    return opened.settings.request() if opened else None
+
+
+def request_of(settings: Settings) -> IndexRequest | None:
+    """Return the last request for the index that settings name."""
+    return last_request(IndexFolder(settings.index_dir.absolute()))
+
+
+def held_roots(settings: Settings) -> frozenset[str]:
+    """Return the keys of the roots that the index of some settings holds."""
+    held = request_of(settings)
+    return frozenset(map(key_of, held.roots)) if held else frozenset()

@@ -1,1 +1,0 @@
-"""Regular expressions and dataclasses that are compiled at their first use."""
