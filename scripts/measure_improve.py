@@ -2,11 +2,12 @@
 
 Usage: python scripts/measure_improve.py FOLDER COLLECTION... [--skills N] [--examples FILE]
 
-Of each collection skills are drawn that have two judged requests or more, until N of them have room
-to improve: they are not the first hit for all that is measured. Proposals are made
-from the skill's example requests in FILE if it has some there, else from every second of its judged
-requests, and measured on the other judged ones and on those of its rivals. ``chosen`` is what the
-command does: the best proposal by the requests that it is measured on. ``blind`` is stricter: the
+Of each collection skills are drawn that have two judged requests or more for which no other skill
+is as right, until N of them have room to improve: they are not the first hit for all that is
+measured. Proposals are made from the skill's example requests in FILE if it has some there, else
+from every second of its judged requests, and measured on the other judged ones and on those of its
+rivals. ``chosen`` is what the command does: the best proposal by the requests that it is measured
+on. ``fixed`` is what one kind of proposal does, without a choice. ``blind`` is the strictest: the
 best is chosen by a part of the requests that it is made from, and the rest has no say.
 """
 
@@ -16,7 +17,10 @@ import argparse
 import gzip
 import hashlib
 import json
+import math
+import statistics
 import tempfile
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -37,6 +41,9 @@ from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.example_requests import ExampleBook
 
 READERS = Readers()
+FIXED = ("requests", "words")
+MODES = ("chosen", "fixed", "blind")
+CHANGES = ("proposed", "any", "lowered")
 
 
 @dataclass(frozen=True)
@@ -63,20 +70,27 @@ class Judged:
         trial = replace(trial, embedder=RememberingEmbedder(trial.embedder))
         return cls(collection, trial, index, folders.ids, examples, reader)
 
-    def requests(self, least: int) -> dict[str, list[str]]:
-        """Return the requests of each skill that is judged at least so right for them."""
+    def requests(self, least: int, *, alone: bool = False) -> dict[str, list[str]]:
+        """Return the requests of each skill that is judged at least so right for them.
+
+        Of some it may have to be `alone` in this.
+        """
         texts = {query.query_id: query.text for query in self.collection.queries}
         held: defaultdict[str, list[str]] = defaultdict(list)
         for query_id, judgments in self.collection.qrels.items():
-            most = max(judgments.values())
-            for doc_id, grade in judgments.items():
-                if grade >= min(least, most):
-                    held[doc_id].append(texts[query_id])
+            cut = min(least, max(judgments.values()))
+            right = [doc_id for doc_id, grade in judgments.items() if grade >= cut]
+            for doc_id in right if not alone or len(right) == 1 else ():
+                held[doc_id].append(texts[query_id])
         return held
 
     def drawn(self) -> Iterator[tuple[Document, list[str], list[str]]]:
         """Yield skills, the same each time, with what to make of and what to measure on."""
-        held, rank = self.requests(2), lambda doc_id: hashlib.sha256(doc_id.encode()).hexdigest()
+        held = self.requests(2, alone=True)
+
+        def rank(doc_id: str) -> str:
+            return hashlib.sha256(doc_id.encode()).hexdigest()
+
         enough = sorted((doc_id for doc_id, texts in held.items() if len(texts) > 1), key=rank)
         indexed = {self.ids[document.doc_id]: document for document in self.index.documents()}
         for doc_id in filter(indexed.__contains__, enough):
@@ -120,7 +134,12 @@ def measure(judged: Judged, count: int) -> Iterator[dict[str, object]]:
 def _tried(
     improver: Improver, made_from: Sequence[str], measured: Sequence[str]
 ) -> dict[str, object]:
+    began = time.perf_counter()
     row: dict[str, object] = {"chosen": _row(improver.improve(made_from, measured))}
+    row["seconds"] = round(time.perf_counter() - began, 1)
+    fixed = improver.material(made_from).made(FIXED)
+    for attempt in improver.attempts([fixed], measured):
+        row["fixed"] = {"kinds": FIXED, "after": attempt.after.counts}
     half, other, is_split = split(made_from)
     if is_split:
         blind = improver.improve(half, other)
@@ -145,28 +164,53 @@ def _row(improvement: Improvement) -> dict[str, object]:
 
 def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the table of the rows, a line for each collection and one for all."""
-    figures = ["first", "five", "fits", "any", "blind: raised, lowered"]
-    yield from markdown_tables.table(["collection", "skills", "with room", *figures])
+    figures = ["first", "five", "fits", "any", "95 %", "fixed: raised, lowered"]
+    more = ["blind: proposed, raised, lowered", "seconds"]
+    yield from markdown_tables.table(["collection", "skills", "with room", *figures, *more])
     names = list(dict.fromkeys(str(row["collection"]) for row in rows))
     for name in (*names, "all"):
         some = [row for row in rows if name in (row["collection"], "all")]
         room = [row for row in some if row["room"]]
-        counts: Counter[str] = Counter()
-        for row in room:
-            for mode in ("chosen", "blind"):
-                result = row.get(mode)
-                if isinstance(result, dict) and result["kinds"]:
-                    before, after = row["before"], result["after"]
-                    pairs = list(zip(before, after, strict=True))  # type: ignore[call-overload]
-                    for figure, (was, now) in zip(("first", "five", "fits"), pairs, strict=True):
-                        counts[f"{mode} {figure}"] += now > was
-                    lower = any(now < was for was, now in pairs)
-                    counts[f"{mode} lowered"] += lower
-                    counts[f"{mode} any"] += not lower and any(now > was for was, now in pairs)
+        counts: Counter[str] = sum((Counter(_changes(row)) for row in room), Counter())
         shown = [counts[f"chosen {figure}"] for figure in ("first", "five", "fits", "any")]
-        blind = f"{counts['blind any']}, {counts['blind lowered']}"
-        cells = (name, len(some), len(room), *shown, blind)
+        low, high = wilson(counts["chosen any"], len(room))
+        fixed, blind = (
+            ", ".join(str(counts[f"{mode} {what}"]) for what in names)
+            for mode, names in (("fixed", CHANGES[1:]), ("blind", CHANGES))
+        )
+        seconds = [float(str(row["seconds"])) for row in room if "seconds" in row]
+        median = f"{statistics.median(seconds):.0f}, {max(seconds):.0f}" if seconds else ""
+        interval = f"{low:.0%} to {high:.0%}"
+        cells = (name, len(some), len(room), *shown, interval, fixed, blind, median)
         yield markdown_tables.line(map(str, cells))
+
+
+def _changes(row: Mapping[str, object]) -> Iterator[str]:
+    """Yield what each mode did to a skill."""
+    for mode in MODES:
+        result = row.get(mode)
+        if isinstance(result, dict) and result["kinds"]:
+            before, after = row["before"], result["after"]
+            pairs = list(zip(before, after, strict=True))  # type: ignore[call-overload]
+            yield f"{mode} proposed"
+            for figure, (was, now) in zip(("first", "five", "fits"), pairs, strict=True):
+                if now > was:
+                    yield f"{mode} {figure}"
+            if any(now < was for was, now in pairs):
+                yield f"{mode} lowered"
+            elif any(now > was for was, now in pairs):
+                yield f"{mode} any"
+
+
+def wilson(count: int, of: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share, by Wilson's formula."""
+    if not of:
+        return 0.0, 1.0
+    z = 1.96
+    share, size = count / of, 1 + z * z / of
+    middle = share + z * z / (2 * of)
+    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
+    return max((middle - half) / size, 0.0), min((middle + half) / size, 1.0)
 
 
 def main() -> None:

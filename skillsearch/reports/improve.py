@@ -23,7 +23,7 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
-from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
+from skillsearch.reports.proposals import KINDS, Material, Proposal, language_for
 from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -189,7 +189,7 @@ class Improver:
         """Return the best proposal that costs no rival anything."""
         before, _ = self.measure(self.base, self.document, measured)
         rivals = self._rivals([*made_from, *measured])
-        tried = self._proposals(self._material(made_from, rivals), measured)
+        tried = self._proposals(self.material(made_from), measured)
         helpful = [attempt for attempt in tried if attempt.after.is_better(before)]
         nothing = Improvement(
             name=self.document.name,
@@ -216,12 +216,14 @@ class Improver:
         return nothing
 
     def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
-        """Try all kinds of proposals; then the best one, and none, with an exclusion."""
+        """Try all kinds of proposals; then the kinds of the best one, of fewer requests."""
         tried = self.attempts(map(material.made, KINDS), measured)
-        best = min(tried, key=Attempt.rank).proposal.kinds if tried else ()
-        added = tuple(kind for kind in best if kind in _ADDED)
-        more = (material.made(kinds, with_exclusion=True) for kinds in dict.fromkeys((added, ())))
-        return tried + self.attempts(more, measured)
+        if not tried:
+            return tried
+        best = min(tried, key=Attempt.rank).proposal
+        kinds = tuple(kind for kind in best.kinds if kind in _ADDED)
+        others = dict.fromkeys(some.made(kinds) for some in material.fewer())
+        return tried + self.attempts((made for made in others if made != best), measured)
 
     def attempts(self, proposals: Iterable[Proposal | None], texts: Sequence[str]) -> list[Attempt]:
         """Measure each proposal that the file can hold on some requests."""
@@ -274,14 +276,13 @@ class Improver:
         documents = self.trial.opened.corpus.documents
         return documents[documents.number_of(doc_id) or 0]
 
-    def _material(self, made_from: Sequence[str], rivals: Sequence[Effect]) -> Material:
-        document, rival = self.document, None
-        if rivals and rivals[0].taken:
-            rival = Rival(rivals[0].name, self._document(rivals[0].doc_id).description)
+    def material(self, made_from: Sequence[str]) -> Material:
+        """Return what descriptions are made of."""
+        document = self.document
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
-        return Material(*texts, rival, language)
+        return Material(*texts, language)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""
