@@ -22,7 +22,7 @@ import statistics
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -35,14 +35,14 @@ from skillsearch.evaluation.types import Collection
 from skillsearch.index.documents import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.reader import RememberingReaders
 from skillsearch.reports.improve import Improvement, Improver, split
 from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.example_requests import ExampleBook
 
-READERS = Readers()
+READERS = RememberingReaders()
 FIXED = ("requests", "words")
-MODES = ("chosen", "fixed", "blind")
+Row = dict[str, object]
 CHANGES = ("proposed", "any", "lowered")
 
 
@@ -112,7 +112,7 @@ class Judged:
         return Improver(self.trial, document, data, requests_of, self.reader, READERS)
 
 
-def measure(judged: Judged, count: int) -> Iterator[dict[str, object]]:
+def measure(judged: Judged, count: int, modes: Container[str]) -> Iterator[dict[str, object]]:
     """Yield a row for each skill that is drawn, until so many of them had room to improve."""
     for document, made_from, measured in judged.drawn():
         improver = judged.improver(document, measured)
@@ -121,34 +121,45 @@ def measure(judged: Judged, count: int) -> Iterator[dict[str, object]]:
         row |= {"from": len(made_from), "on": len(measured), "before": before.counts}
         row["room"] = before.first < len(measured)
         if row["room"]:
+            began = time.perf_counter()
             try:
-                row |= _tried(improver, made_from, measured)
+                row |= {
+                    mode: how(improver, made_from, measured)
+                    for mode, how in MODES.items()
+                    if mode in modes
+                }
             except SkillSearchError as exc:
                 row["refused"] = str(exc)
+            row["seconds"] = round(time.perf_counter() - began, 1)
         yield row
         count -= bool(row["room"])
         if not count:
             return
 
 
-def _tried(
-    improver: Improver, made_from: Sequence[str], measured: Sequence[str]
-) -> dict[str, object]:
-    began = time.perf_counter()
-    row: dict[str, object] = {"chosen": _row(improver.improve(made_from, measured))}
-    row["seconds"] = round(time.perf_counter() - began, 1)
-    fixed = improver.material(made_from).made(FIXED)
-    for attempt in improver.attempts([fixed], measured):
-        row["fixed"] = {"kinds": FIXED, "after": attempt.after.counts}
+def _chosen(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
+    return _row(improver.improve(made_from, measured))
+
+
+def _fixed(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
+    proposal = improver.material(made_from).made(FIXED)
+    attempts = improver.attempts([proposal], measured)
+    return {"kinds": FIXED, "after": attempts[0].after.counts} if attempts else {"kinds": ()}
+
+
+def _blind(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
     half, other, is_split = split(made_from)
-    if is_split:
-        blind = improver.improve(half, other)
-        (tried,) = improver.attempts([Proposal((), blind.description)], measured)
-        row["blind"] = _row(blind) | {"after": tried.after.counts}
-    return row
+    if not is_split:
+        return {"kinds": ()}
+    blind = improver.improve(half, other)
+    (tried,) = improver.attempts([Proposal((), blind.description)], measured)
+    return _row(blind) | {"after": tried.after.counts}
 
 
-def _row(improvement: Improvement) -> dict[str, object]:
+MODES = {"chosen": _chosen, "fixed": _fixed, "blind": _blind}
+
+
+def _row(improvement: Improvement) -> Row:
     costs = [[*of.before.counts, *of.after.counts] for of in improvement.rivals]
     keys = {
         "kinds": improvement.kinds,
@@ -221,6 +232,7 @@ def main() -> None:
     parser.add_argument("--skills", type=int, default=10, help="with room, of each collection")
     parser.add_argument("--examples", type=Path)
     parser.add_argument("--results", type=Path)
+    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES])
     parser.add_argument("--reader", default="auto", help="auto or off")
     options = parser.parse_args()
     data = gzip.decompress(options.examples.read_bytes()) if options.examples else b""
@@ -230,7 +242,7 @@ def main() -> None:
         for name in options.collections:
             mine = {r["_id"]: r["examples"] for r in records if r["collection"] == name}
             judged = Judged.open(options.folder / name, Path(work), mine, options.reader)
-            for row in measure(judged, options.skills):
+            for row in measure(judged, options.skills, options.modes):
                 rows.append(row)
                 if options.results:
                     options.results.write_text("\n".join(map(json.dumps, rows)) + "\n")
