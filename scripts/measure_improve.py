@@ -18,9 +18,7 @@ import gzip
 import hashlib
 import json
 import math
-import statistics
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -100,13 +98,18 @@ class Judged:
             yield indexed[doc_id], examples or texts[::2], measured[:8]
 
     def improver(self, document: Document, measured: Sequence[str]) -> Improver:
-        """Return what tries descriptions; a rival's requests are those that are not ours too."""
+        """Return what tries descriptions.
+
+        A rival's requests are the judged ones that are not ours too, and its examples.
+        """
         helped = self.requests(1)
         ours = {*helped[self.ids[document.doc_id]], *measured}
         held = self.requests(2)
 
         def requests_of(rival: Document) -> list[str]:
-            return [text for text in held[self.ids[rival.doc_id]] if text not in ours]
+            doc_id = self.ids[rival.doc_id]
+            judged = [text for text in held[doc_id] if text not in ours]
+            return [*judged, *self.examples.get(doc_id, ())]
 
         data = Path(document.path).read_bytes()
         return Improver(self.trial, document, data, requests_of, self.reader, READERS)
@@ -121,7 +124,6 @@ def measure(judged: Judged, count: int, modes: Container[str]) -> Iterator[dict[
         row |= {"from": len(made_from), "on": len(measured), "before": before.counts}
         row["room"] = before.first < len(measured)
         if row["room"]:
-            began = time.perf_counter()
             try:
                 row |= {
                     mode: how(improver, made_from, measured)
@@ -130,7 +132,6 @@ def measure(judged: Judged, count: int, modes: Container[str]) -> Iterator[dict[
                 }
             except SkillSearchError as exc:
                 row["refused"] = str(exc)
-            row["seconds"] = round(time.perf_counter() - began, 1)
         yield row
         count -= bool(row["room"])
         if not count:
@@ -176,8 +177,8 @@ def _row(improvement: Improvement) -> Row:
 def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
     """Yield the table of the rows, a line for each collection and one for all."""
     figures = ["first", "five", "fits", "any", "95 %", "fixed: raised, lowered"]
-    more = ["blind: proposed, raised, lowered", "seconds"]
-    yield from markdown_tables.table(["collection", "skills", "with room", *figures, *more])
+    figures.append("blind: proposed, raised, lowered")
+    yield from markdown_tables.table(["collection", "skills", "with room", *figures])
     names = list(dict.fromkeys(str(row["collection"]) for row in rows))
     for name in (*names, "all"):
         some = [row for row in rows if name in (row["collection"], "all")]
@@ -186,13 +187,11 @@ def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
         shown = [counts[f"chosen {figure}"] for figure in ("first", "five", "fits", "any")]
         low, high = wilson(counts["chosen any"], len(room))
         fixed, blind = (
-            ", ".join(str(counts[f"{mode} {what}"]) for what in names)
-            for mode, names in (("fixed", CHANGES[1:]), ("blind", CHANGES))
+            ", ".join(str(counts[f"{mode} {what}"]) for what in changes)
+            for mode, changes in (("fixed", CHANGES[1:]), ("blind", CHANGES))
         )
-        seconds = [float(str(row["seconds"])) for row in room if "seconds" in row]
-        median = f"{statistics.median(seconds):.0f}, {max(seconds):.0f}" if seconds else ""
         interval = f"{low:.0%} to {high:.0%}"
-        cells = (name, len(some), len(room), *shown, interval, fixed, blind, median)
+        cells = (name, len(some), len(room), *shown, interval, fixed, blind)
         yield markdown_tables.line(map(str, cells))
 
 

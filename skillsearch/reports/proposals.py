@@ -217,9 +217,11 @@ def _runs(text: str, language: str) -> Iterator[list[str]]:
 
 def _parted(text: str) -> tuple[str, str]:
     """Return the first sentence and the others; all is the first if no end is sure."""
-    for end in _SENTENCE_START.finditer(text):
-        if not text[end.end()].islower():
-            return text[: end.start()], text[end.end() :]
+    for between in _SENTENCE_START.finditer(text):
+        first, rest = text[: between.start()], text[between.end() :]
+        is_open = first.count('"') % 2 or first.count("(") != first.count(")")
+        if not is_open and not rest[0].islower():
+            return first, rest
     return text, ""
 
 

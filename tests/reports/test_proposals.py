@@ -53,13 +53,15 @@ def test_the_same_texts_give_the_same_proposals():
         ("Steep tea, e.g. Sencha, at 80 C. Use for guests.", "Steep tea, e.g. Sencha, at 80 C."),
         ("Steep tea at approx. eighty degrees", "Steep tea at approx. eighty degrees"),
         ("Steeps: green tea\n- Sencha\n- Gyokuro", "Steeps: green tea\n- Sencha\n- Gyokuro"),
+        ('Answer "What now? Tea?" at once. Pour.', 'Answer "What now? Tea?" at once.'),
+        ("Steep tea (green. Or black.) well. Pour.", "Steep tea (green. Or black.) well."),
         ("泡绿茶。用于客人。", "泡绿茶。"),
     ],
 )
 def test_what_is_added_follows_the_first_sentence_and_nothing_else_changes(description, first):
     made = material(description=description).made(("requests",)).description
     assert made.startswith(first)
-    added = re.search(r" Use for requests such as: .*?\"\.", made)
+    added = re.search(r" Use for requests such as: .*?bitter\"\.", made)
     assert made[len(first) :].removeprefix(".").startswith(added[0])
     others = made.replace(added[0], "", 1).split()
     assert " ".join(others).removesuffix(".") == " ".join(
