@@ -20,9 +20,11 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
+from skillsearch.reports import improve, proposals
 from skillsearch.reports.cache import KEPT_SECONDS
 from skillsearch.roots.unpacking import LIMITS as ARCHIVES
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
+from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
 
@@ -71,6 +73,13 @@ SAID = {
         f"{requests.MIN_CHARS} to {MAX_CHARS} characters",
         f"{ARCHIVES.file_bytes >> 20} MiB per download and file, {ARCHIVES.total_bytes >> 20} MiB",
         f'"threshold": {CUT}',
+    ],
+    "skillsearch/reports/README.md": [
+        f"up to {WORDS[proposals._MOST_REQUESTS]} requests as they are",
+        f"up to {WORDS[proposals._MOST_PHRASES]} phrases of the requests",
+        f"up to {WORDS[proposals._MOST_OF_BODY]} phrases that the body repeats",
+        f"fits the {MAX_DESCRIPTION_CHARS:,} characters of the specification",
+        f"the requests of up to {WORDS[improve.MOST_RIVALS]} rivals",
     ],
     "skillsearch/daemon/README.md": [
         f"prints up to {WORDS[offering.N]} skills",

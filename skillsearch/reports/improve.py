@@ -22,8 +22,8 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.readers.reader import Readers
-from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
+from skillsearch.readers.reader import Readers, RememberingReaders
+from skillsearch.reports.proposals import KINDS, Material, Proposal, language_for
 from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -38,6 +38,7 @@ _NOT_SPLIT = f"measured on the same, since there are fewer than {LEAST_REQUESTS}
 MOST_REQUESTS, MOST_RIVALS, _MOST_OF_RIVAL = 40, 8, 8
 _MOST_CHARS, _LEAST_WORDS = 500, 3
 _CUTOFF = 5
+_OF_REQUESTS = frozenset(("requests", "words"))
 _ADDED = frozenset(kind for kinds in KINDS for kind in kinds)
 
 
@@ -178,7 +179,7 @@ class Improver:
     data: bytes
     requests_of: Callable[[Document], Sequence[str]]
     reader: str | None = None
-    readers: Readers = field(default_factory=Readers)
+    readers: Readers = field(default_factory=RememberingReaders)
 
     @cached_property
     def base(self) -> SkillIndex:
@@ -189,7 +190,7 @@ class Improver:
         """Return the best proposal that costs no rival anything."""
         before, _ = self.measure(self.base, self.document, measured)
         rivals = self._rivals([*made_from, *measured])
-        tried = self._proposals(self._material(made_from, rivals), measured)
+        tried = self._proposals(self.material(made_from), measured)
         helpful = [attempt for attempt in tried if attempt.after.is_better(before)]
         nothing = Improvement(
             name=self.document.name,
@@ -205,23 +206,32 @@ class Improver:
             costly=len(helpful),
         )
         for costly, attempt in enumerate(sorted(helpful, key=Attempt.rank)):
-            effects = tuple(
-                replace(rival, after=self._of_rival(rival.doc_id, attempt.searched))
-                for rival in rivals
-            )
-            if not any(effect.after.is_worse(effect.before) for effect in effects):
+            if (effects := self._without_loss(rivals, attempt.searched)) is not None:
                 proposal, own = attempt.proposal, replace(nothing.own, after=attempt.after)
                 made = replace(nothing, description=proposal.description, kinds=proposal.kinds)
-                return replace(made, own=own, rivals=effects, costly=costly)
+                return replace(made, own=own, rivals=tuple(effects), costly=costly)
         return nothing
 
+    def _without_loss(self, rivals: Sequence[Effect], index: SkillIndex) -> list[Effect] | None:
+        """Return what an index does to rivals; None if one of them loses a request."""
+        effects = list[Effect]()
+        for rival in rivals:
+            after = self._of_rival(rival.doc_id, index)
+            if after.is_worse(rival.before):
+                return None
+            effects.append(replace(rival, after=after))
+        return effects
+
     def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
-        """Try all kinds of proposals; then the best one, and none, with an exclusion."""
+        """Try all kinds of proposals; then the kinds of the best one, of fewer requests."""
         tried = self.attempts(map(material.made, KINDS), measured)
-        best = min(tried, key=Attempt.rank).proposal.kinds if tried else ()
-        added = tuple(kind for kind in best if kind in _ADDED)
-        more = (material.made(kinds, with_exclusion=True) for kinds in dict.fromkeys((added, ())))
-        return tried + self.attempts(more, measured)
+        ranked = (attempt.proposal for attempt in sorted(tried, key=Attempt.rank))
+        best = next((proposal for proposal in ranked if _OF_REQUESTS & {*proposal.kinds}), None)
+        if best is None:
+            return tried
+        kinds = tuple(kind for kind in best.kinds if kind in _ADDED)
+        others = dict.fromkeys(some.made(kinds) for some in material.fewer())
+        return tried + self.attempts((made for made in others if made != best), measured)
 
     def attempts(self, proposals: Iterable[Proposal | None], texts: Sequence[str]) -> list[Attempt]:
         """Measure each proposal that the file can hold on some requests."""
@@ -274,14 +284,13 @@ class Improver:
         documents = self.trial.opened.corpus.documents
         return documents[documents.number_of(doc_id) or 0]
 
-    def _material(self, made_from: Sequence[str], rivals: Sequence[Effect]) -> Material:
-        document, rival = self.document, None
-        if rivals and rivals[0].taken:
-            rival = Rival(rivals[0].name, self._document(rivals[0].doc_id).description)
+    def material(self, made_from: Sequence[str]) -> Material:
+        """Return what descriptions are made of."""
+        document = self.document
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
-        return Material(*texts, rival, language)
+        return Material(*texts, language)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""

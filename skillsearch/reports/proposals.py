@@ -1,8 +1,7 @@
 """New descriptions for a skill: the old one, and words from texts that exist already; pure.
 
-Nothing is invented. Additions come from requests for the skill or from its body; a "not for" clause
-comes from the description of a rival. Text that commands an agent is never taken, nor code,
-addresses, or anything that a reader would not see.
+Nothing is invented. Additions come from requests for the skill or from its body. Text that commands
+an agent is never taken, nor code, addresses, or anything that a reader would not see.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice, pairwise
 
@@ -20,14 +19,16 @@ from skillsearch.text.exclusions import split_description
 from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import FUNCTION_WORDS, language_of
 from skillsearch.text.requests import blocks, plain
-from skillsearch.text.safe_text import one_line, visible
+from skillsearch.text.safe_text import visible
 from skillsearch.text.tokenizer import document_terms
 
 Weigh = Callable[[Collection[str]], Mapping[str, float]]
 """Terms → their weights in the index."""
 
 _REQUEST_CHARS = 160
-_MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY, _MOST_OF_RIVAL = 6, 10, 8, 4
+_MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY = 6, 10, 8
+_MOST_CHARS = MAX_DESCRIPTION_CHARS // 2
+"""Of all that is added."""
 _MOST_WORDS = 4
 _BODY_BLOCKS = 400
 _LEAST_TIMES = 2
@@ -35,9 +36,18 @@ _LEAST_TIMES = 2
 _WORD = lazy_pattern(r"[^\W_](?:[\w+#'\u2019-]{0,40}[\w+#])?")
 _SENTENCE_END = lazy_pattern(r"(?<=[.!?;])\s+|(?<=[。\uff01\uff1f])|\n+")
 _CLOSED = (".", "!", "?", "。", "\uff01", "\uff1f")
+_SENTENCE_START = lazy_pattern(
+    r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)\s+(?=\S)|(?<=[。\uff01\uff1f])\s*(?=\S)"
+)
 _NO_PROSE = lazy_pattern(r"\w+://|\bwww\.|[`{}<>|\\]|\$\(|=>|\w\(\)|&&")
-_SLUG = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+){0,7}")
-KINDS = ((), ("requests",), ("words",), ("body",), ("requests", "body"))
+KINDS = (
+    (),
+    ("requests",),
+    ("words",),
+    ("body",),
+    ("requests", "words"),
+    ("requests", "body"),
+)
 """What is added: requests as they are, phrases of them, phrases of the body; nothing if the
 description is only to be shorter."""
 _LEADS = {
@@ -56,14 +66,6 @@ _LEADS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
-    """A skill that takes requests of another: its name and its description."""
-
-    name: str
-    description: str
-
-
-@dataclass(frozen=True, slots=True)
 class Proposal:
     """A new description, and the kinds of changes in it."""
 
@@ -73,14 +75,13 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Material:
-    """The material of a new description: the skill's texts, requests for it, and a rival."""
+    """The material of a new description: the skill's texts, and requests for it."""
 
     name: str
     description: str
     body: str
     requests: Sequence[str]
     weigh: Weigh
-    rival: Rival | None = None
     language: str = "en"
 
     @cached_property
@@ -91,29 +92,37 @@ class Material:
             "body": self._of_body(),
         }
 
-    def made(self, kinds: Sequence[str], *, with_exclusion: bool = False) -> Proposal | None:
+    def made(self, kinds: Sequence[str]) -> Proposal | None:
         """Return the description with kinds of additions; None if there is nothing to add.
 
-        It has no more than `MAX_DESCRIPTION_CHARS`: what was added last makes room first.
+        They follow the first sentence, since a reader reads the head. It has no more than
+        `MAX_DESCRIPTION_CHARS`: what was added last makes room first.
         """
-        clause = self._exclusion if with_exclusion else ""
-        lacks = with_exclusion > bool(clause) or not all(map(self._additions.get, kinds))
-        if lacks or not (kinds or clause or len(self.description) > MAX_DESCRIPTION_CHARS):
+        is_long = len(self.description) > MAX_DESCRIPTION_CHARS
+        if not all(map(self._additions.get, kinds)) or not (kinds or is_long):
             return None
-        room, added = (MAX_DESCRIPTION_CHARS - len(clause)) // 2, list[str]()
+        added = list[str]()
         for kind in kinds:
             items = list(self._additions[kind])
-            while items and len(" ".join((*added, self._listed(kind, items)))) > room:
+            while items and len(" ".join((*added, self._listed(kind, items)))) > _MOST_CHARS:
                 items.pop()
             if items:
                 added.append(self._listed(kind, items))
-        more = " ".join(filter(None, (*added, clause)))
-        head, named = self.description.strip(), [*kinds, *(["not for"] if clause else ())]
-        if len(head) + len(more) + 2 > MAX_DESCRIPTION_CHARS:
-            head = _shortened(head, MAX_DESCRIPTION_CHARS - len(more) - 2)
-            named.append("shorter")
-        end = "" if head.endswith(_CLOSED) or not more else "."
-        return Proposal(tuple(named), f"{head}{end} {more}".strip())
+        head, most = self.description.strip(), MAX_DESCRIPTION_CHARS
+        most -= sum(len(text) + 2 for text in added)
+        if is_shorter := len(head) > most:
+            head = _shortened(head, most)
+        first, rest = _parted(head) if added else (head, "")
+        named = (*kinds, *(["shorter"] if is_shorter else ()))
+        return Proposal(named, _joined((first, *added, rest)))
+
+    def fewer(self) -> Iterator[Material]:
+        """Yield the same with all of the first requests but one, then with each of them alone."""
+        first = self.requests[:_MOST_REQUESTS]
+        for is_left_out in (True, False):
+            for text in first:
+                requests = [other for other in first if (other != text) is is_left_out]
+                yield replace(self, requests=requests)
 
     def _listed(self, kind: str, items: Sequence[str]) -> str:
         requests, subjects = _LEADS[self.language]
@@ -140,20 +149,18 @@ class Material:
     def _said(self) -> set[str]:
         return {*document_terms(f"{self.name} {self.description}", self.language)}
 
-    def _phrases(self, texts: Iterable[str], most: int, said: Collection[str] = ()) -> list[str]:
+    def _phrases(self, texts: Iterable[str], most: int) -> list[str]:
         """Return the phrases whose new terms weigh most, in the order of the texts."""
         usable = filter(_is_usable, texts)
         runs = [run for text in usable for run in _runs(text, self.language)]
         cut = [run[at : at + _MOST_WORDS] for run in runs for at in range(0, len(run), _MOST_WORDS)]
-        return self._heaviest(Counter(" ".join(words) for words in cut), most, said)
+        return self._heaviest(Counter(" ".join(words) for words in cut), most)
 
-    def _heaviest(
-        self, phrases: Mapping[str, int], most: int, said: Collection[str] = ()
-    ) -> list[str]:
+    def _heaviest(self, phrases: Mapping[str, int], most: int) -> list[str]:
         """Return phrases by the weight of their new terms, times the root of how often they are."""
         terms = {phrase: {*document_terms(phrase, self.language)} for phrase in phrases}
         weights = self.weigh({term for some in terms.values() for term in some})
-        there, chosen = self._said.union(said), list[str]()
+        there, chosen = set(self._said), list[str]()
         while len(chosen) < most and terms:
             gains = {
                 phrase: sum(weights.get(term, 0.0) for term in sorted(some - there))
@@ -177,20 +184,6 @@ class Material:
                 counts.update([*dict.fromkeys(pairs)])
         often = {phrase: count for phrase, count in counts.items() if count >= _LEAST_TIMES}
         return self._heaviest(often, _MOST_OF_BODY)
-
-    @cached_property
-    def _exclusion(self) -> str:
-        """Return a clause that sends the rival's own subjects to it; empty if none is safe."""
-        rival = self.rival
-        if rival is None or self.language != "en" or not _SLUG.fullmatch(rival.name):
-            return ""
-        own = {*document_terms(" ".join((self.body, *self.requests)), self.language)}
-        meant = split_description(one_line(rival.description))[0]
-        phrases = self._phrases(_SENTENCE_END.split(meant), _MOST_OF_RIVAL, own)
-        own |= self._said
-        foreign = [p for p in phrases if own.isdisjoint(document_terms(p, self.language))]
-        clause = f"Not for {', '.join(foreign)}: use {rival.name}."
-        return clause if foreign and split_description(f"It is. {clause}")[0] == "It is." else ""
 
 
 def language_for(description: str, fallback: str) -> str:
@@ -222,6 +215,23 @@ def _runs(text: str, language: str) -> Iterator[list[str]]:
         yield run
 
 
+def _parted(text: str) -> tuple[str, str]:
+    """Return the first sentence and the others; all is the first if no end is sure."""
+    for between in _SENTENCE_START.finditer(text):
+        first, rest = text[: between.start()], text[between.end() :]
+        is_open = first.count('"') % 2 or first.count("(") != first.count(")")
+        if not is_open and not rest[0].islower():
+            return first, rest
+    return text, ""
+
+
+def _joined(texts: Iterable[str]) -> str:
+    """Return texts as sentences, each but the last with an end."""
+    *before, last = filter(None, texts)
+    closed = (text if text.endswith(_CLOSED) else f"{text}." for text in before)
+    return " ".join((*closed, last))
+
+
 def _shortened(text: str, limit: int) -> str:
     """Return the first sentences that fit a limit, none twice; else the first words."""
     sentences, size = dict[str, None](), 0
@@ -230,4 +240,5 @@ def _shortened(text: str, limit: int) -> str:
         if size > limit:
             break
         sentences[sentence] = None
-    return " ".join(sentences) or text[: max(limit, 0)].rpartition(" ")[0]
+    cut = text[: max(limit, 0)]
+    return " ".join(sentences) or cut.rpartition(" ")[0] or cut

@@ -21,7 +21,7 @@ from skillsearch.reports.improve import (
 )
 from skillsearch.reports.improving import Improving, read_requests
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
-from skillsearch.reports.proposals import Proposal
+from skillsearch.reports.proposals import KINDS, Proposal
 from skillsearch.skills.parser import read_skill
 
 MADE_FROM = ["brew sencha in a kettle", "brew gyokuro leaves"]
@@ -75,6 +75,25 @@ def test_what_would_cost_a_rival_its_request_is_not_proposed(improver):
     assert (found.is_proposed, found.description) == (False, found.before)
     assert found.costly > 0
     assert "at the cost of a rival" in found.summary
+    assert rival.after == rival.before
+
+
+def test_a_request_that_costs_a_rival_is_left_out(improver):
+    """All kinds of proposals cost it, as long as they are made of all requests."""
+    milk, made_from = "warm milk for guests", [*MADE_FROM, "warm milk for guests"]
+    held = {"brew-coffee": [f"filter {milk}"]}
+    strict = replace(improver, requests_of=lambda document: held.get(document.name, []))
+    found = strict.improve(made_from, MEASURED)
+    rival = next(rival for rival in found.rivals if rival.name == "brew-coffee")
+    documents = improver.trial.opened.corpus.documents
+    document = documents[documents.number_of(rival.doc_id)]
+    material = strict.material(made_from)
+    made = filter(None, (material.made(kinds) for kinds in KINDS))
+    for attempt in strict.attempts(made, MEASURED):
+        after, _ = strict.measure(attempt.searched, document, held["brew-coffee"])
+        assert after.is_worse(rival.before)
+    assert found.is_proposed
+    assert "milk" not in found.description
     assert rival.after == rival.before
 
 
