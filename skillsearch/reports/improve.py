@@ -23,7 +23,7 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers, RememberingReaders
-from skillsearch.reports.proposals import KINDS, Material, Proposal, language_for
+from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
 from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -190,7 +190,7 @@ class Improver:
         """Return the best proposal that costs no rival anything."""
         before, _ = self.measure(self.base, self.document, measured)
         rivals = self._rivals([*made_from, *measured])
-        tried = self._proposals(self.material(made_from), measured)
+        tried = self._proposals(self.material(made_from, rivals), measured)
         helpful = [attempt for attempt in tried if attempt.after.is_better(before)]
         nothing = Improvement(
             name=self.document.name,
@@ -223,15 +223,19 @@ class Improver:
         return effects
 
     def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
-        """Try all kinds of proposals; then the kinds of the best one, of fewer requests."""
+        """Try all kinds of proposals; then those of the best, of fewer requests or with "not for".
+
+        The exclusion is tried alone too.
+        """
         tried = self.attempts(map(material.made, KINDS), measured)
-        ranked = (attempt.proposal for attempt in sorted(tried, key=Attempt.rank))
+        ranked = [attempt.proposal for attempt in sorted(tried, key=Attempt.rank)]
         best = next((proposal for proposal in ranked if _OF_REQUESTS & {*proposal.kinds}), None)
-        if best is None:
-            return tried
-        kinds = tuple(kind for kind in best.kinds if kind in _ADDED)
-        others = dict.fromkeys(some.made(kinds) for some in material.fewer())
-        return tried + self.attempts((made for made in others if made != best), measured)
+        kinds = dict.fromkeys((*map(_additions, ranked[:1]), ()))
+        others = [material.made(each, with_exclusion=True) for each in kinds]
+        if best is not None:
+            others += [fewer.made(_additions(best)) for fewer in material.fewer()]
+        distinct = dict.fromkeys(others)
+        return tried + self.attempts((made for made in distinct if made != best), measured)
 
     def attempts(self, proposals: Iterable[Proposal | None], texts: Sequence[str]) -> list[Attempt]:
         """Measure each proposal that the file can hold on some requests."""
@@ -284,19 +288,26 @@ class Improver:
         documents = self.trial.opened.corpus.documents
         return documents[documents.number_of(doc_id) or 0]
 
-    def material(self, made_from: Sequence[str]) -> Material:
-        """Return what descriptions are made of."""
-        document = self.document
+    def material(self, made_from: Sequence[str], rivals: Sequence[Effect] = ()) -> Material:
+        """Return what descriptions are made of; the first rival counts if it takes requests."""
+        document, rival = self.document, None
+        if rivals and rivals[0].taken:
+            rival = Rival(rivals[0].name, self._document(rivals[0].doc_id).description)
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
-        return Material(*texts, language)
+        return Material(*texts, rival, language)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""
         lexical, ordered = self.trial.opened.corpus.lexical[-1], sorted(terms)
         known = lexical.weigh(dict.fromkeys(ordered, 1.0)).known_idf()
         return {term: known.get(term, lexical.rarest_idf) for term in ordered}
+
+
+def _additions(proposal: Proposal) -> tuple[str, ...]:
+    """Return the kinds of additions in a proposal."""
+    return tuple(kind for kind in proposal.kinds if kind in _ADDED)
 
 
 def _hit_of(document: Document, answer: SearchResult) -> Hit | None:

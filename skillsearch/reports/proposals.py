@@ -1,7 +1,8 @@
 """New descriptions for a skill: the old one, and words from texts that exist already; pure.
 
-Nothing is invented. Additions come from requests for the skill or from its body. Text that commands
-an agent is never taken, nor code, addresses, or anything that a reader would not see.
+Nothing is invented. Additions come from requests for the skill or from its body; a "not for" clause
+comes from the description of a rival. Text that commands an agent is never taken, nor code,
+addresses, or anything that a reader would not see.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from skillsearch.text.exclusions import split_description
 from skillsearch.text.instructions import find_commands
 from skillsearch.text.languages import FUNCTION_WORDS, language_of
 from skillsearch.text.requests import blocks, plain
-from skillsearch.text.safe_text import visible
+from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.tokenizer import document_terms
 
 Weigh = Callable[[Collection[str]], Mapping[str, float]]
 """Terms → their weights in the index."""
 
 _REQUEST_CHARS = 160
-_MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY = 6, 10, 8
+_MOST_REQUESTS, _MOST_PHRASES, _MOST_OF_BODY, _MOST_OF_RIVAL = 6, 10, 8, 4
 _MOST_CHARS = MAX_DESCRIPTION_CHARS // 2
 """Of all that is added."""
 _MOST_WORDS = 4
@@ -40,6 +41,7 @@ _SENTENCE_START = lazy_pattern(
     r"(?<=[.!?])(?<!\b[eE]\.g\.)(?<!\b[iI]\.e\.)\s+(?=\S)|(?<=[。\uff01\uff1f])\s*(?=\S)"
 )
 _NO_PROSE = lazy_pattern(r"\w+://|\bwww\.|[`{}<>|\\]|\$\(|=>|\w\(\)|&&")
+_SLUG = lazy_pattern(r"[a-z0-9]+(?:-[a-z0-9]+){0,7}")
 KINDS = (
     (),
     ("requests",),
@@ -66,6 +68,14 @@ _LEADS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Rival:
+    """A skill that takes requests of another: its name and its description."""
+
+    name: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
 class Proposal:
     """A new description, and the kinds of changes in it."""
 
@@ -75,13 +85,14 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Material:
-    """The material of a new description: the skill's texts, and requests for it."""
+    """The material of a new description: the skill's texts, requests for it, and a rival."""
 
     name: str
     description: str
     body: str
     requests: Sequence[str]
     weigh: Weigh
+    rival: Rival | None = None
     language: str = "en"
 
     @cached_property
@@ -92,29 +103,36 @@ class Material:
             "body": self._of_body(),
         }
 
-    def made(self, kinds: Sequence[str]) -> Proposal | None:
+    def made(self, kinds: Sequence[str], *, with_exclusion: bool = False) -> Proposal | None:
         """Return the description with kinds of additions; None if there is nothing to add.
 
-        They follow the first sentence, since a reader reads the head. It has no more than
-        `MAX_DESCRIPTION_CHARS`: what was added last makes room first.
+        They follow the first sentence, since a reader reads the head; the exclusion of the rival's
+        subjects comes last. It has no more than `MAX_DESCRIPTION_CHARS`: the description is cut
+        for what is added, and that has half of the room.
         """
-        is_long = len(self.description) > MAX_DESCRIPTION_CHARS
-        if not all(map(self._additions.get, kinds)) or not (kinds or is_long):
+        clause = self._exclusion if with_exclusion else ""
+        is_empty = not (kinds or clause) and len(self.description) <= MAX_DESCRIPTION_CHARS
+        if is_empty or with_exclusion > bool(clause) or not all(map(self._additions.get, kinds)):
             return None
-        added = list[str]()
+        added = self._fitting(kinds, _MOST_CHARS - len(clause))
+        head, room = self.description.strip(), MAX_DESCRIPTION_CHARS
+        room -= sum(len(text) + 2 for text in (*added, clause) if text)
+        if is_shorter := len(head) > room:
+            head = _shortened(head, room)
+        first, rest = _parted(head) if added else (head, "")
+        named = (*kinds, *(["not for"] if clause else ()), *(["shorter"] if is_shorter else ()))
+        return Proposal(named, _joined((first, *added, rest, clause)))
+
+    def _fitting(self, kinds: Sequence[str], room: int) -> list[str]:
+        """Return a sentence for each kind of additions; what comes last is left out for room."""
+        sentences = list[str]()
         for kind in kinds:
             items = list(self._additions[kind])
-            while items and len(" ".join((*added, self._listed(kind, items)))) > _MOST_CHARS:
+            while items and len(" ".join((*sentences, self._listed(kind, items)))) > room:
                 items.pop()
             if items:
-                added.append(self._listed(kind, items))
-        head, most = self.description.strip(), MAX_DESCRIPTION_CHARS
-        most -= sum(len(text) + 2 for text in added)
-        if is_shorter := len(head) > most:
-            head = _shortened(head, most)
-        first, rest = _parted(head) if added else (head, "")
-        named = (*kinds, *(["shorter"] if is_shorter else ()))
-        return Proposal(named, _joined((first, *added, rest)))
+                sentences.append(self._listed(kind, items))
+        return sentences
 
     def fewer(self) -> Iterator[Material]:
         """Yield the same with all of the first requests but one, then with each of them alone."""
@@ -149,18 +167,20 @@ class Material:
     def _said(self) -> set[str]:
         return {*document_terms(f"{self.name} {self.description}", self.language)}
 
-    def _phrases(self, texts: Iterable[str], most: int) -> list[str]:
+    def _phrases(self, texts: Iterable[str], most: int, said: Collection[str] = ()) -> list[str]:
         """Return the phrases whose new terms weigh most, in the order of the texts."""
         usable = filter(_is_usable, texts)
         runs = [run for text in usable for run in _runs(text, self.language)]
         cut = [run[at : at + _MOST_WORDS] for run in runs for at in range(0, len(run), _MOST_WORDS)]
-        return self._heaviest(Counter(" ".join(words) for words in cut), most)
+        return self._heaviest(Counter(" ".join(words) for words in cut), most, said)
 
-    def _heaviest(self, phrases: Mapping[str, int], most: int) -> list[str]:
+    def _heaviest(
+        self, phrases: Mapping[str, int], most: int, said: Collection[str] = ()
+    ) -> list[str]:
         """Return phrases by the weight of their new terms, times the root of how often they are."""
         terms = {phrase: {*document_terms(phrase, self.language)} for phrase in phrases}
         weights = self.weigh({term for some in terms.values() for term in some})
-        there, chosen = set(self._said), list[str]()
+        there, chosen = self._said.union(said), list[str]()
         while len(chosen) < most and terms:
             gains = {
                 phrase: sum(weights.get(term, 0.0) for term in sorted(some - there))
@@ -184,6 +204,20 @@ class Material:
                 counts.update([*dict.fromkeys(pairs)])
         often = {phrase: count for phrase, count in counts.items() if count >= _LEAST_TIMES}
         return self._heaviest(often, _MOST_OF_BODY)
+
+    @cached_property
+    def _exclusion(self) -> str:
+        """Return a clause that sends the rival's own subjects to it; empty if none is safe."""
+        rival = self.rival
+        if rival is None or self.language != "en" or not _SLUG.fullmatch(rival.name):
+            return ""
+        own = {*document_terms(" ".join((self.body, *self.requests)), self.language)}
+        meant = split_description(one_line(rival.description))[0]
+        phrases = self._phrases(_SENTENCE_END.split(meant), _MOST_OF_RIVAL, own)
+        own |= self._said
+        foreign = [p for p in phrases if own.isdisjoint(document_terms(p, self.language))]
+        clause = f"Not for {', '.join(foreign)}: use {rival.name}."
+        return clause if foreign and split_description(f"It is. {clause}")[0] == "It is." else ""
 
 
 def language_for(description: str, fallback: str) -> str:
