@@ -328,22 +328,23 @@ def test_roots_are_added_and_removed_from_python(roots, folder):
 
 
 @pytest.mark.parametrize(
-    ("how", "is_named", "index_dir", "is_held", "follows"),
+    ("how", "is_named", "index_dir", "roots", "follows"),
     [
-        ("add", False, "", False, "hosts"),
-        ("add", True, "", False, "projects"),
-        ("add", False, "flag", False, "hosts"),
-        ("add", False, "flag", True, None),
-        ("add", True, "flag", False, None),
-        ("replace", False, "flag", True, "hosts"),
-        ("replace", True, "", True, "named"),
-        ("keep", False, "", True, None),
-        ("remove", True, "", True, None),
+        ("add", False, "", None, "hosts"),
+        ("add", True, "", None, "projects"),
+        ("add", False, "flag", None, "hosts"),
+        ("add", False, "flag", (), "hosts"),
+        ("add", False, "flag", (Path("/a"),), None),
+        ("add", True, "flag", None, None),
+        ("replace", False, "flag", (Path("/a"),), "hosts"),
+        ("replace", True, "", (Path("/a"),), "named"),
+        ("keep", False, "", (Path("/a"),), None),
+        ("remove", True, "", (Path("/a"),), None),
     ],
 )
-def test_an_index_follows_hosts_if_it_is_the_users(how, is_named, index_dir, is_held, follows):
-    """And projects alone if its user names roots; one that a flag names holds what it is to."""
-    held = IndexRequest((Path("/a"),), "hashing", False) if is_held else None
+def test_an_index_follows_hosts_if_it_is_the_users(how, is_named, index_dir, roots, follows):
+    """It follows projects alone if its user names roots; a flag's index holds only named ones."""
+    held = IndexRequest(roots, "hashing", False) if roots is not None else None
     settings = Settings(sources={"index_dir": index_dir})
     assert default_follows(settings, how, held, is_named=is_named) == follows
     milvus = replace(settings, backend="milvus")
