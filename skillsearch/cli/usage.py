@@ -164,7 +164,8 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
     events = [event for event in log.of_index(origin) if event.at >= since]
     documents = list(index.documents(scope_of(settings.selection)))
     names = {document.doc_id: index.handle(document) for document in documents}
-    report = UsageReport.of(events, names, partial(nearest_names, index), origin.alike)
+    nearest = partial(nearest_names, index)
+    report = UsageReport.of(events, names, nearest, origin, index.model.dimensions)
     size = log.file.stat().st_size if log.file.is_file() else 0
     if as_json:
         head = {"usage": settings.usage, "file": str(log.file), "bytes": size, "days": days}

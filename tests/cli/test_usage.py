@@ -44,6 +44,12 @@ def test_json_has_all_of_it(used):
     assert (old["requests"], old["days"]) == (3, 1)
 
 
+def test_gaps_of_the_model_before_do_not_stop_the_report(used, drinks):
+    """Requests count still; their vectors say nothing of an index of another model."""
+    used("index", "--model", "onnx", "--replace", drinks)
+    assert json.loads(used("usage", "--json").stdout)["requests"] == 3
+
+
 def test_without_usage_it_says_so_and_makes_nothing(indexed):
     told = indexed("usage")
     assert "Usage is off: nothing is kept." in told.stderr
