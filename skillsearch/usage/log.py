@@ -341,7 +341,7 @@ def _is_pin(event: Event, pinned: Event) -> bool:
 
 def _without(event: Event, skills: frozenset[str]) -> Event | None:
     """Return an event without some skills; None if it was about one of them alone."""
-    if event.skill in skills:
+    if event.skill and event.skill in skills:
         return None
     offered = tuple(offer for offer in event.offered if offer.skill not in skills)
     return event._replace(offered=offered)
