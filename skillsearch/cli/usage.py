@@ -21,6 +21,7 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.private import make_private
 from skillsearch.index.opening import open_fresh
 from skillsearch.index.roots.scope import scope_of
+from skillsearch.index.search.options import check_query
 from skillsearch.settings.config import Settings
 from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
@@ -97,6 +98,7 @@ def usage_command(
         return _emit_change(count, log, "forgotten", as_json)
     if pin:
         refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_TURN_ON}.")
+        check_query(pin[0])
         index, skill = _named(settings, pin[1])
         log.pin(origin_of(index, settings.selection), pin[0], index.analyse(pin[0]).vector, skill)
         return _emit_change(1, log, "pinned", as_json)
@@ -135,7 +137,7 @@ def _forget(log: UsageLog, settings: Settings, name: str, *, is_agreed: bool) ->
             skills.add(_named(settings, name)[1])
         ids = {event.skill for event in log.events()}
         ids |= {offer.skill for event in log.events() for offer in event.offered}
-        refuse(not skills & ids, f"Nothing is kept of {one_line(name, 80)!r}.")
+        refuse(not skills & ids - {""}, f"Nothing is kept of {one_line(name, 80)!r}.")
     what = f"all of {visible(str(log.file))}" if skills is None else f"what is kept of {name}"
     say(f"This removes {what}.")
     if not agrees(is_agreed, "Nothing was removed. To do it: --yes"):
@@ -164,7 +166,8 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
     events = [event for event in log.of_index(origin) if event.at >= since]
     documents = list(index.documents(scope_of(settings.selection)))
     names = {document.doc_id: index.handle(document) for document in documents}
-    report = UsageReport.of(events, names, partial(nearest_names, index), origin.alike)
+    nearest = partial(nearest_names, index)
+    report = UsageReport.of(events, names, nearest, origin, index.model.dimensions)
     size = log.file.stat().st_size if log.file.is_file() else 0
     if as_json:
         head = {"usage": settings.usage, "file": str(log.file), "bytes": size, "days": days}

@@ -74,13 +74,17 @@ def ask(
             connection.connect(path)
             process = peer_of(connection)
             connection.sendall(message({"method": method, "arguments": question}))
-            response = receive(connection, MAX_RESPONSE_BYTES, deadline)
+            response = receive(connection, MAX_RESPONSE_BYTES, deadline, _to_end(process))
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError):
         return None  # no daemon, or only the remains of one
     except OSError as exc:
-        step = f"to end it: kill {process}" if process else _TURN_OFF
-        raise DaemonError(f"The daemon does not answer: {exc}; {step}") from exc
-    return result_of(response)
+        raise DaemonError(f"The daemon does not answer: {exc}; {_to_end(process)}") from exc
+    return result_of(response, _to_end(process))
+
+
+def _to_end(process: int | None) -> str:
+    """Say how to do without a daemon that does not understand us, not even when told to stop."""
+    return f"to end it: kill {process}" if process else _TURN_OFF
 
 
 def search_question(
@@ -201,11 +205,12 @@ def message(content: Mapping[str, object]) -> bytes:
     return json.dumps(record).encode("ascii") + b"\n"
 
 
-def receive(connection: socket, limit: int, deadline: float) -> JsonObject:
+def receive(connection: socket, limit: int, deadline: float, step: str = _TURN_OFF) -> JsonObject:
     """Read one message of at most `limit` bytes; its content is not checked.
 
     The deadline is a time of the monotonic clock. An `OSError` means that the connection broke or
-    the deadline passed, a `DaemonError` that the message is too long or not one of ours.
+    the deadline passed, a `DaemonError` that the message is too long or not one of ours; `step` is
+    what to do about that.
     """
     data = bytearray()
     while b"\n" not in data[-_BLOCK:]:
@@ -222,19 +227,22 @@ def receive(connection: socket, limit: int, deadline: float) -> JsonObject:
     try:
         content = json.loads(data.partition(b"\n")[0])
     except (ValueError, RecursionError) as exc:
-        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}; {TO_STOP}") from exc
+        raise DaemonError(f"A message is not JSON: {str(exc)[:200]}; {step}") from exc
     if not isinstance(content, dict) or content.get("protocol") != PROTOCOL:
         raise DaemonError(
-            f"A message is not of protocol {PROTOCOL}; a daemon of another release ends when idle."
+            f"A message is not of protocol {PROTOCOL}, but of another release; {step}"
         )
     return content
 
 
-def result_of(response: JsonObject) -> JsonObject:
-    """Return the result in a response; raise the `DaemonError` that it holds instead."""
+def result_of(response: JsonObject, step: str = _TURN_OFF) -> JsonObject:
+    """Return the result in a response; raise the `DaemonError` that it holds instead.
+
+    If it holds neither, `step` is what to do about that.
+    """
     result, error = response.get("result"), response.get("error")
     if isinstance(result, dict):
         return result
     if isinstance(error, dict) and isinstance(error.get("message"), str):
         raise DaemonError(error["message"], is_final=error.get("final") is True)
-    raise DaemonError(f"The daemon's answer cannot be read; {TO_STOP}")
+    raise DaemonError(f"The daemon's answer cannot be read; {step}")

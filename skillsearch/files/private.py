@@ -9,16 +9,21 @@ import stat
 def make_private(folder: str | os.PathLike[str]) -> None:
     """Make a folder and those above it that are missing, for the user alone whatever the umask."""
     try:
-        os.mkdir(folder, 0o700)  # noqa: PTH102  # pathlib is slow to import
-    except FileExistsError:
-        if not os.path.isdir(folder):  # noqa: PTH112
-            raise
+        _make(folder)
     except FileNotFoundError:
         above = os.path.dirname(folder)  # noqa: PTH120
         if above in ("", folder):
             raise
         make_private(above)
-        make_private(folder)
+        _make(folder)  # it fails again in a folder that takes nothing, such as /proc
+
+
+def _make(folder: str | os.PathLike[str]) -> None:
+    try:
+        os.mkdir(folder, 0o700)  # noqa: PTH102  # pathlib is slow to import
+    except FileExistsError:
+        if not os.path.isdir(folder):  # noqa: PTH112
+            raise
 
 
 def tighten(folder: str | os.PathLike[str]) -> None:

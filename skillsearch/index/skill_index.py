@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -182,8 +183,8 @@ class SkillIndex:
 
     @property
     def address(self) -> str:
-        """What tells it from other indexes: its folder."""
-        return str(self.folder)
+        """What tells it from other indexes: its folder, however it is spelt."""
+        return os.path.realpath(self.folder)
 
     @property
     def model(self) -> ModelSettings:

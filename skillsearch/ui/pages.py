@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -50,6 +51,7 @@ HITS, RIVALS = 10, 6
 ALL_PROJECTS = "*"
 MOST_CHARS = 2_000  # of a query that is typed into a page
 MOST_ROWS = 500  # of a table
+MOST_ANSWERED = 100  # requests after which a page that is loaded again counts as a new one
 MOST_BYTES = 100_000  # of a body or a file, shown at once
 WINDOWS = (32_000, 128_000, 200_000, 1_000_000)
 """Context windows to choose from, in tokens."""
@@ -75,6 +77,9 @@ class Pages:
     _first: tuple[object, tuple[str, ...]] = field(default=(None, ()), init=False)
     _standing: tuple[SearchResult, Selection] | None = field(default=None, init=False)
     _recorded: tuple[str, Selection] = field(default=("", ()), init=False)
+    _answered: deque[tuple[str, Selection]] = field(
+        default_factory=lambda: deque(maxlen=MOST_ANSWERED), init=False
+    )
 
     def index(self, max_age: float = 0, selection: Selection = ()) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
@@ -103,7 +108,8 @@ class Pages:
 
         With `read`, the reader of the settings looks at the hits, and names are looked for that the
         query may misspell; both take too long for every key. A query that is `submitted` is
-        recorded as usage.
+        recorded as usage; not so a page, which looks at the disk (`refresh`), that the browser
+        loads again: of a query that was answered before, typed or submitted.
         """
         selection = self._seen_from(project)
         index = self.index(0 if refresh else MAX_AGE, selection)
@@ -128,8 +134,11 @@ class Pages:
             self._standing = result, selection
             is_lost = read and not result
             shown["near"] = near_names(index, query, selection) if is_lost else ()
-        if query and submitted:
+        request = query, selection
+        if query and submitted and not (refresh and request in self._answered):
             self._record_request(index)
+        if read and request not in self._answered:
+            self._answered.append(request)
         if not query:
             shown["requests"] = self._first_requests(index, selection)
         if refresh and not query:  # whoever opens the page is about to type

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -120,7 +120,7 @@ class UsageLog:
         """
         with _never_failing():
             now = int(time.time())
-            index, project = self._hashed(origin.index_dir), self._project(origin)
+            index, project = self._hashed(origin.index_dir, _project(origin))
             load = Event("loaded", now, index, project, self._interface, skill=skill)
             if (led := self._led_to(load)) is not None:
                 self._append([led])
@@ -166,7 +166,7 @@ class UsageLog:
         with self._explained:
             if not self.file.exists():
                 return 0
-            index, hashed = self._hashed(origin.index_dir), self._hashed(_plain(request))
+            index, hashed = self._hashed(origin.index_dir, _plain(request))
             pinned = Event("pin", 0, index, request_id=hashed, skill=skill)
             return self._rewrite(lambda old: old if not _is_pin(old, pinned) else None)
 
@@ -196,7 +196,7 @@ class UsageLog:
         """Return the events of one index, the oldest first."""
         events = self.events()  # before the key, which is made if it is missing
         with _never_failing():
-            index_id = self._hashed(origin.index_dir) if events else ""
+            (index_id,) = self._hashed(origin.index_dir) if events else ("",)
             return [event for event in events if event.index_id == index_id]
         return []
 
@@ -207,7 +207,8 @@ class UsageLog:
         """
         with _never_failing():
             if self.file.exists():
-                of = (str(self.file), self._hashed(origin.index_dir), origin.model)
+                (index_id,) = self._hashed(origin.index_dir)
+                of = (str(self.file), index_id, origin.model)
                 known = before if before and before.read.of == of else Usage(read=LogRead(of))
                 read, today = self._read(known.read), int(time.time()) // DAY
                 if read.events is known.read.events and today == known.today:
@@ -250,12 +251,13 @@ class UsageLog:
             return file.read(min(count, 2 * MAX_BYTES))
 
     def _request(self, kind: str, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
+        index, project, hashed = self._hashed(origin.index_dir, _project(origin), _plain(text))
         return Event(
             "pin" if kind == "pin" else "asked",
             int(time.time()),
-            self._hashed(origin.index_dir),
-            self._project(origin),
-            request_id=self._hashed(_plain(text)),
+            index,
+            project,
+            request_id=hashed,
             model=origin.model,
             vector=packed(vector),
             text=text[:MAX_TEXT_CHARS] if self._has_text else "",
@@ -266,18 +268,19 @@ class UsageLog:
         cure = "Check who may write there, and the space on its disk"
         return explained(StorageError, f"{self.file} cannot be changed: %s. {cure}")
 
-    def _project(self, origin: Origin) -> str:
-        folder = Path(os.path.realpath(origin.folder))
-        return self._hashed(str(project_of(folder) or folder)) if origin.folder else ""
+    def _hashed(self, *texts: str) -> list[str]:
+        """Return hashes that nobody can make without the key, so that no text can be guessed.
 
-    def _hashed(self, text: str) -> str:
-        """Return a hash that nobody can make without the key, so that no text can be guessed."""
-        data = text.encode("utf-8", "surrogatepass")
-        return hashlib.blake2b(data, key=self._key, digest_size=_HASH_BYTES).hexdigest()
+        An empty text stays empty. The key is read anew: another process may have removed it with
+        all the rest, and made a new one.
+        """
+        hashing = partial(hashlib.blake2b, key=self._key(), digest_size=_HASH_BYTES)
+        return [
+            hashing(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
+            for text in texts
+        ]
 
-    @cached_property
     def _key(self) -> bytes:
-        make_private(self.folder)
         if (key := user_key(self.folder / KEY)) is None:
             raise OSError(f"{self.folder / KEY} is damaged or not for you alone; remove it")
         return key
@@ -317,6 +320,14 @@ class UsageLog:
         write_atomically(self.file, b"".join(event.line() for event in events), sync=False)
 
 
+def _project(origin: Origin) -> str:
+    """Return the project or folder that a request comes from; empty if that is not known."""
+    if not origin.folder:
+        return ""
+    folder = Path(os.path.realpath(origin.folder))
+    return str(project_of(folder) or folder)
+
+
 def _plain(text: str) -> str:
     """Return a request in lower case with single blanks, so that it is recognised again."""
     return " ".join(text.casefold().split())
@@ -330,7 +341,7 @@ def _is_pin(event: Event, pinned: Event) -> bool:
 
 def _without(event: Event, skills: frozenset[str]) -> Event | None:
     """Return an event without some skills; None if it was about one of them alone."""
-    if event.skill in skills:
+    if event.skill and event.skill in skills:
         return None
     offered = tuple(offer for offer in event.offered if offer.skill not in skills)
     return event._replace(offered=offered)

@@ -12,10 +12,11 @@ import numpy as np
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Record
 from skillsearch.usage.events import Event, unpacked
-from skillsearch.usage.support import ALIKE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from skillsearch.usage.log import Origin
 
 FEW = 3
 """A skill offered less often does not count as passed over, nor a pair as a collision."""
@@ -84,12 +85,13 @@ class UsageReport(Record):
         events: Sequence[Event],
         skills: Mapping[str, str],
         nearest: Callable[[NDArray[np.float32]], Sequence[str]],
-        alike: float = ALIKE,
+        origin: Origin,
+        dimensions: int,
     ) -> UsageReport:
         """Read events of one index, given the names of its skills by their ids.
 
-        The names of the skills nearest to the vectors of gaps are asked for together; requests of a
-        cosine from `alike` on are one gap.
+        The names of the skills nearest to the vectors of gaps are asked for together. Gaps are made
+        of vectors of the model and the dimensions of that index; those of another say nothing here.
         """
         requests = [event for event in events if event.kind == "asked"]
         loads = [event for event in events if event.kind == "loaded"]
@@ -109,7 +111,7 @@ class UsageReport(Record):
                 PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
             ),
             collisions=tuple(_collisions(shown, loads, names)),
-            gaps=tuple(_gaps(requests, nearest, alike)),
+            gaps=tuple(_gaps(requests, nearest, origin, dimensions)),
             shadow=tuple(_shadow(requests, loads, names)),
         )
 
@@ -168,7 +170,9 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
     groups: list[list[int]] = []
     for row in range(len(rows)):
         if is_left[row]:
-            members = np.flatnonzero(is_left & (rows @ rows[row] >= alike))
+            is_near = rows @ rows[row] >= alike
+            is_near[row] = True  # a damaged vector may be far from itself
+            members = np.flatnonzero(is_left & is_near)
             is_left[members] = False
             groups.append(members.tolist())
     return groups
@@ -177,19 +181,21 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
 def _gaps(
     requests: Sequence[Event],
     nearest: Callable[[NDArray[np.float32]], Sequence[str]],
-    alike: float,
+    origin: Origin,
+    dimensions: int,
 ) -> list[Gap]:
     """Group similar unanswered requests, each group around its most frequent one."""
-    unanswered = [event for event in requests if event.state == "none" and event.vector]
-    size = len(unanswered[-1].vector) if unanswered else 0
-    usable = [event for event in unanswered if len(event.vector) == size][-MOST_REQUESTS:]
+    form = origin.model, dimensions
+    unanswered = (event for event in requests if event.state == "none")
+    usable = [event for event in unanswered if (event.model, len(event.vector)) == form]
+    usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)
     by_id = {event.request_id: event for event in usable}
     left = sorted(by_id.values(), key=lambda event: (-times[event.request_id], -event.at))
     if not left:
         return []
     rows = unpacked([event.vector for event in left])
-    groups = _grouped(rows, alike)
+    groups = _grouped(rows, origin.alike)
     near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
     pairs = zip(groups, near, strict=True)
     gaps = (_gap([left[row] for row in group], times, name) for group, name in pairs)

@@ -44,6 +44,12 @@ def test_json_has_all_of_it(used):
     assert (old["requests"], old["days"]) == (3, 1)
 
 
+def test_gaps_of_the_model_before_do_not_stop_the_report(used, drinks):
+    """Requests count still; their vectors say nothing of an index of another model."""
+    used("index", "--model", "onnx", "--replace", drinks)
+    assert json.loads(used("usage", "--json").stdout)["requests"] == 3
+
+
 def test_without_usage_it_says_so_and_makes_nothing(indexed):
     told = indexed("usage")
     assert "Usage is off: nothing is kept." in told.stderr
@@ -66,6 +72,23 @@ def test_what_is_forgotten_has_to_be_agreed_to(used):
     assert (unknown.exit_code, "Nothing is kept of 'nobody'" in unknown.stderr) == (2, True)
     used("usage", "--forget", "all", "--yes")
     assert {path.name for path in (data_dir() / "usage").iterdir()} == {"lock"}
+
+
+@pytest.mark.parametrize("name", ["", " "])
+def test_an_empty_name_is_no_skill_and_forgets_nothing(used, name):
+    """Such as a variable of a script that is not set: requests are about no skill."""
+    before = UsageLog.own().events()
+    refused = used("usage", "--forget", name, "--yes")
+    assert (refused.exit_code, "Nothing is kept of" in refused.stderr) == (2, True)
+    UsageLog.own().forget([name])
+    assert UsageLog.own().events() == before
+
+
+@pytest.mark.parametrize("request_text", ["", " ", "x" * 100_000])
+def test_what_cannot_be_searched_for_cannot_be_pinned(used, request_text):
+    before = UsageLog.own().events()
+    assert used("usage", "--pin", request_text, "steep-tea").exit_code == 2
+    assert UsageLog.own().events() == before
 
 
 def test_a_pin_speaks_for_its_skill_until_it_is_taken_back(used):

@@ -187,22 +187,31 @@ def test_another_version_is_turned_away_but_can_stop_the_daemon(serve, raw, ques
     assert reason() == "it was asked to"
 
 
-def test_a_daemon_of_another_protocol_is_not_understood(runtime):
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        ('{"protocol": 0, "result": {}}', f"is not of protocol {client.PROTOCOL}"),
+        (f'{{"protocol": {client.PROTOCOL}, "result": []}}', "cannot be read"),
+        ("{", "is not JSON"),
+    ],
+    ids=["protocol", "answer", "message"],
+)
+def test_a_daemon_that_is_not_understood_is_named_so_that_it_can_be_ended(runtime, answer, reason):
+    """It would not understand that it is to stop."""
     listener, lock = server.listen(runtime)
 
-    def answer():
+    def respond():
         connection, _ = listener.accept()
         with connection:
             connection.recv(1 << 16)
-            other = {"protocol": client.PROTOCOL + 1, "result": {}}
-            connection.sendall(json.dumps(other).encode() + b"\n")
+            connection.sendall(answer.encode() + b"\n")
 
     listener.settimeout(120)
-    thread = threading.Thread(target=answer)
+    thread = threading.Thread(target=respond)
     with listener:
         thread.start()
-        with pytest.raises(DaemonError, match=f"is not of protocol {client.PROTOCOL}"):
-            client.ask("status", seconds=120)
+        with pytest.raises(DaemonError, match=rf"({reason}).*; to end it: kill {os.getpid()}$"):
+            client.ask("stop", seconds=120)
         thread.join(timeout=120)
     os.close(lock)
 

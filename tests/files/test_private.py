@@ -2,6 +2,7 @@
 
 import os
 import stat
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,14 @@ def test_a_folder_is_private_with_all_that_had_to_be_made_above(tmp_path):
     for name in ("file", "file/below"):
         with pytest.raises(OSError, match="file"):
             make_private(tmp_path / name)
+
+
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no such folder here")
+@pytest.mark.parametrize("name", ["usage", "skillsearch/usage"])
+def test_a_folder_that_takes_no_other_is_an_error_of_the_disk(name):
+    """It says that the new one is not there, as if something above it were missing."""
+    with pytest.raises(FileNotFoundError):
+        make_private(f"/proc/{name}")
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,14 @@ def test_typing_is_no_request_until_it_is_submitted_or_opens_a_skill(
     assert kinds() == opened
     site.get("results?q=brew+coffee&submitted=1")
     site.get("?q=brew+coffee")
-    assert kinds() == [*opened, ("asked", "", 1)]
+    submitted = [*opened, ("asked", "", 1)]
+    assert kinds() == submitted
+    site.get("results?q=squeeze+lemons&read=1")
+    for query in ("squeeze+lemons", "brew+coffee", "steep+green+tea"):  # reloaded, and Back
+        site.get(f"?q={query}")
+    assert kinds() == submitted
+    site.get("results?q=squeeze+lemons&read=1&submitted=1")
+    assert kinds() == [*submitted, ("asked", "", 1)]
 
 
 def test_the_page_says_why_as_explain_does(site, index_dir):

@@ -212,6 +212,17 @@ def test_what_is_forgotten_is_gone(log, origin, answer, vector):
     assert log.events() == []
 
 
+def test_a_log_that_is_open_goes_on_after_another_process_forgot_all(log, origin, answer, vector):
+    """With the key that is there then, so that both know each other's requests."""
+    other = UsageLog(log.folder)
+    log.note_request(origin, answer(steep=0.9), vector())
+    other.forget(None)
+    for each in (other, log):
+        each.note_request(origin, answer(steep=0.9), vector())
+    assert len({event.request_id for event in log.events()}) == 1
+    assert len(log.of_index(origin)) == len(other.of_index(origin)) == 2
+
+
 def test_usage_is_read_once_and_then_what_is_new(log, origin, answer, vector, monkeypatch):
     parsed = []
     read_line = logs.read_line

@@ -389,6 +389,14 @@ def test_a_file_of_requests_keeps_and_learns_nothing(on, cli, events):
     assert len(events()) == 2
 
 
+def test_an_index_is_the_same_however_its_folder_is_spelt(on, cli, drinks_index, events):
+    link, above = drinks_index.with_name("link"), drinks_index.parent
+    link.symlink_to(drinks_index.name)
+    for folder in (drinks_index, above / ".." / above.name / drinks_index.name, link):
+        cli("query", REQUEST, "--index-dir", folder)
+    assert [len(events()), len({event.index_id for event in events()})] == [3, 1]
+
+
 def test_settings_name_the_log(monkeypatch):
     assert log_of(load_settings(), "query") is None
     monkeypatch.setenv("SKILLSEARCH_USAGE", "hashes")

@@ -4,19 +4,18 @@ import numpy as np
 import pytest
 
 from skillsearch.usage.events import Event, OfferedSkill, packed
+from skillsearch.usage.log import Origin
 from skillsearch.usage.report import Collision, Gap, PassedOver, Shadow, UsageReport
 
 SKILLS = {"r:tea": "tea", "r:coffee": "coffee", "r:lemon": "lemon"}
 AXES = np.eye(4, dtype=np.float32)
 
 
-def asked(request, *skills, vector=AXES[0], state="fits", **more):
+def asked(request, *skills, vector=AXES[0], state="fits", model="m", **more):
     """Make a request that was offered skills."""
     offered = tuple(OfferedSkill(f"r:{skill}", 0.9) for skill in skills)
-    vector = packed(np.asarray(vector, np.float32))
-    return Event(
-        "asked", 1, "", request_id=request, state=state, vector=vector, offered=offered, **more
-    )
+    shown = Event("asked", 1, "", request_id=request, state=state, offered=offered, **more)
+    return shown._replace(vector=packed(np.asarray(vector, np.float32)), model=model)
 
 
 def loaded(skill, request=""):
@@ -29,9 +28,10 @@ def report():
     """Report events; the skill nearest to a gap is the axis that its vector is along."""
 
     def make(*events):
-        return UsageReport.of(
-            events, SKILLS, lambda vectors: [f"near {row.argmax()}" for row in vectors]
-        )
+        def nearest(vectors):
+            return [f"near {row.argmax()}" for row in vectors]
+
+        return UsageReport.of(events, SKILLS, nearest, Origin("", "/i", "m"), len(AXES))
 
     return make
 
@@ -88,7 +88,15 @@ def test_nothing_says_nothing(report):
 
 
 def test_requests_of_another_model_are_left_out_of_gaps(report):
-    said = report(
-        asked("a", state="none", vector=np.ones(3)), asked("b", state="none", vector=AXES[1])
-    )
-    assert [gap.nearest for gap in said.gaps] == ["near 1"]
+    """Whichever was asked last."""
+    mine = asked("b", state="none", vector=AXES[1])
+    wider = asked("a", state="none", vector=np.ones(5), model="other")
+    alike = asked("c", state="none", vector=AXES[1], model="other")
+    damaged = asked("d", state="none", vector=np.ones(5))
+    said = report(mine, wider, alike, damaged)
+    assert [(gap.nearest, gap.times) for gap in said.gaps] == [("near 1", 1)]
+
+
+def test_a_damaged_vector_is_a_gap_of_its_own(report):
+    zeros = asked("a", state="none")._replace(vector=bytes(len(AXES)))
+    assert [gap.requests for gap in report(zeros).gaps] == [1]
