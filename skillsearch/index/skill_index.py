@@ -352,8 +352,7 @@ class SkillIndex:
         for query in queries:
             check_query(query)
         forms = self.analyse_many(queries) if len(self) else []
-        if usage := self.usage:
-            forms = [replace(form, usage=usage.support(form.vector)) for form in forms]
+        forms = [form.learned(self.usage) for form in forms]
         reading = Reading.of(options.reader, self._readers)
         with self.opened.guard:
             results = answer(queries, options, self.opened, forms, self._calibration, reading)
@@ -368,7 +367,8 @@ class SkillIndex:
         check_query(query)
         threshold = self.threshold if options.threshold is None else options.threshold
         options = replace(options, threshold=threshold, system="hybrid", explain=True)
-        form, reading = self.analyse(query), Reading.of(options.reader, self._readers)
+        form = self.analyse(query).learned(self.usage)
+        reading = Reading.of(options.reader, self._readers)
         with self.opened.guard:
             search = Search.of(options, self.opened, self._calibration, reading)
             number = search.corpus.documents.number_of(document.doc_id)

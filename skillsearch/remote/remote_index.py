@@ -294,12 +294,11 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     def _answer(self, query: str, options: SearchOptions, view: View) -> SearchResult:
         if not view.head.searched:
             return answer([query], options, view.index_of([]), [], self._calibration)[0]
-        form = self._analyse(query, view)
+        form = self._analyse(query, view).learned(self.usage)
         condition = "" if options.include_hidden else "hidden == false"
         rows = view.candidates(form, options.n + len(options.exclude), condition)
         index = view.index_of(rows)
-        usage = self.usage.support(form.vector) if self.usage else {}
-        form = replace(form, weights=weigh_terms(index.corpus, form.counts), usage=usage)
+        form = replace(form, weights=weigh_terms(index.corpus, form.counts))
         reading = Reading.of(options.reader, self._readers)
         (result,) = answer([query], options, index, [form], self._calibration, reading)
         count = len(result.hits)

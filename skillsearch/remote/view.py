@@ -6,7 +6,7 @@ documents, `index.search` gives them the scores of the whole index.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from skillsearch.index.documents.document import ANALYSIS, Document
 from skillsearch.index.documents.families import Likeness, find_families
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
-from skillsearch.index.search.candidates import count_candidates
+from skillsearch.index.search.candidates import count_candidates, most_used
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation as LocalGeneration
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
@@ -124,8 +124,10 @@ class View:
         documents = self.generation.documents
         if self.head.searched <= k:
             return self.server.query(documents, visible, self.fields, k)
-        named = f"name_key == {packed.name_key(form.text)} and {visible}"
-        rows = self.server.query(documents, named, self.fields, k)
+        named = f"name_key == {packed.name_key(form.text)}"
+        if used := most_used(form.usage):
+            named = f"({named} or key in [{_keys(used)}])"
+        rows = self.server.query(documents, f"{named} and {visible}", self.fields, k)
         if queries := self._queries(form):
             rows += self.server.nearest(documents, queries, visible, k, self.fields)
         return list({row["id"]: row for row in rows}.values())
@@ -138,9 +140,10 @@ class View:
         limit: int = _NAMED,
     ) -> list[Row]:
         """Read documents with certain names or ids."""
-        keys = ", ".join(f'"{packed.key_of(doc_id)}"' for doc_id in doc_ids)
         numbers = ", ".join(str(packed.name_key(name)) for name in names)
-        return self._matching(f"(name_key in [{numbers}] or key in [{keys}])", fields, limit)
+        return self._matching(
+            f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])", fields, limit
+        )
 
     def content(self, doc_id: str) -> bytes | None:
         """Return the SKILL.md of a document as it was indexed; None if it is gone."""
@@ -217,6 +220,11 @@ class _CandidateStore(DocumentStore):
     def counted_size(self) -> int:
         """Number of all documents that searches can find, copies included."""
         return self._head.searched
+
+
+def _keys(doc_ids: Iterable[str]) -> str:
+    """Return the keys of documents as the elements of a list in a condition."""
+    return ", ".join(f'"{packed.key_of(doc_id)}"' for doc_id in doc_ids)
 
 
 def _matrix(rows: Sequence[Row], field: Field, dimensions: int) -> NDArray[np.float32]:

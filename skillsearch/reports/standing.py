@@ -28,7 +28,8 @@ _WORD = lazy_pattern(r"\w[\w'-]*", re.UNICODE)
 _NOMINATORS: Mapping[Nominator, str] = {
     "words": "its words",
     "vectors": "its meaning",
-    "name": "its name",
+    "name": "its name, or a pin",
+    "usage": "earlier requests like this one",
     "all": "the small number of skills",
 }
 _OF_WORDS = ("bm25_full", "bm25_metadata_alone", "rarest_term")

@@ -21,6 +21,8 @@ PRIOR = 2.0
 """Weight of doubt: as if so many similar requests had led to no skill."""
 PIN_WEIGHT = 4.0
 """How many loads of today a pin weighs as much as."""
+SAME = 0.98
+"""From this cosine on, a request is the one that was pinned, in the same words or nearly."""
 MOST_EVENTS = 4096
 DAY = 86_400
 
@@ -55,6 +57,7 @@ class Usage:
     vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     skills: Sequence[str] = ()
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    are_pins: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     alike: float = ALIKE
     today: int = 0
     read: LogRead = _NOT_READ
@@ -73,17 +76,22 @@ class Usage:
         usable = usable[-MOST_EVENTS:]
         if not usable:
             return cls(today=today, read=read)
-        ages = [max(today - event.at // DAY, 0) for event in usable]
-        weights = [
-            PIN_WEIGHT if event.kind == "pin" else 0.5 ** (age / HALF_LIFE_DAYS)
-            for event, age in zip(usable, ages, strict=True)
-        ]
+        ages = np.array([max(today - event.at // DAY, 0) for event in usable])
+        are_pins = np.array([event.kind == "pin" for event in usable])
+        weights = np.where(are_pins, PIN_WEIGHT, 0.5 ** (ages / HALF_LIFE_DAYS))
         vectors = unpacked([event.vector for event in usable])
         skills = [event.skill for event in usable]
-        return cls(vectors, skills, np.array(weights), alike, today, read)
+        return cls(vectors, skills, weights, are_pins, alike, today, read)
 
     def __len__(self) -> int:
         return len(self.skills)
+
+    def pinned(self, vector: NDArray[np.float32]) -> tuple[str, ...]:
+        """Return the skills that the request of a unit vector is pinned to, each once."""
+        if not self.are_pins.any() or len(vector) != self.vectors.shape[1]:
+            return ()
+        rows = np.flatnonzero(self.are_pins & (self.vectors @ vector >= SAME))
+        return tuple(dict.fromkeys(self.skills[row] for row in rows.tolist()))
 
     def support(self, vector: NDArray[np.float32]) -> Mapping[str, float]:
         """Return how far requests like the one of a unit vector led to each skill, from 0 to 1.

@@ -8,7 +8,7 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.settings.user_folders import data_dir
 from skillsearch.usage.log import UsageLog
-from skillsearch.usage.recording import learn, record, record_load
+from skillsearch.usage.recording import learn, origin_of, record, record_load
 
 REQUEST = "steep tea"
 OPTIONS = SearchOptions(reader="off", explain=True)
@@ -122,3 +122,21 @@ def test_a_skill_of_another_machine_is_shown_without_its_files(in_memory, root, 
     assert "80 degrees" in in_memory("show", "steep-tea", "--body").stdout
     record = json.loads(in_memory("show", "steep-tea", "--json").stdout)
     assert (record["root"], record["files"]) == (str(root), [])
+
+
+def test_a_pinned_request_finds_its_skill_first(index_in, make_skill, tmp_path):
+    """Even if neither its words nor its meaning bring it in."""
+    request = "something hot in the afternoon"
+    for number in range(120):
+        make_skill(tmp_path / "crowd", f"tea-{number}", description=f"Makes {request} {number}.")
+    make_skill(tmp_path / "crowd", "bake-cakes", description="Bakes sponge with lemon icing.")
+    remote = index_in(tmp_path / "crowd")[0]
+    options = SearchOptions(n=5, reader="off")
+    assert "bake-cakes" not in {hit.name for hit in remote.answer([request], options)[0].shown}
+    log = UsageLog(tmp_path / "usage", "query")
+    skill = remote.find("bake-cakes").doc_id
+    log.pin(origin_of(remote), request, remote.analyse(request).vector, skill)
+    learn(remote, log)
+    first, *others = remote.answer([request], options)[0].shown
+    assert first.name == "bake-cakes"
+    assert others

@@ -6,6 +6,7 @@ import pytest
 
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import MOST_USAGE
+from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.usage.events import Event, packed
 from skillsearch.usage.log import UsageLog
@@ -93,3 +94,63 @@ def test_without_loads_answers_are_the_same_byte_for_byte(cli, drinks_index, mon
     assert answers() != off
     monkeypatch.setenv("SKILLSEARCH_USAGE", "off")
     assert answers() == off
+
+
+@pytest.fixture
+def crowd(make_skill, tmp_path):
+    """Index a skill for cakes behind a hundred that have the words of the request for it."""
+    for number in range(100):
+        description = f"Makes something hot in the afternoon, tea number {number}."
+        make_skill(tmp_path / "crowd", f"tea-{number}", description=description)
+    make_skill(tmp_path / "crowd", "bake-cakes", description="Bakes sponge with lemon icing.")
+    return SkillIndex.from_roots(tmp_path / "crowd", index_dir=tmp_path / "index")
+
+
+def learn(index, kind, request=REQUEST, skill="crowd:bake-cakes"):
+    """Let an index learn that a request led to a skill, or is pinned to it."""
+    vector = packed(index.analyse(request).vector)
+    index.usage = Usage.of([Event(kind, 0, "", vector=vector, skill=skill)], len(vector), 0)
+
+
+def position(index, request=REQUEST):
+    """Return how the skill for cakes stands for a request."""
+    return index.position(request, index.find("bake-cakes"), SearchOptions())
+
+
+def test_a_load_brings_in_its_skill_and_leaves_the_others_as_they_were(crowd):
+    """Neither its words nor its meaning do."""
+    before = crowd.search(REQUEST, 5, 0.0).shown
+    assert (position(crowd).nominators, position(crowd).is_judged) == ((), False)
+    learn(crowd, "loaded")
+    after = position(crowd)
+    assert (after.nominators, after.is_judged) == (("usage",), True)
+    assert after.hit.explain.log_odds["usage"] == ONE_LOAD
+    assert crowd.search(REQUEST, 5, 0.0).shown == before
+
+
+def test_a_pinned_request_finds_its_skill_first_and_a_request_like_it_does_not(crowd):
+    learn(crowd, "pin")
+    assert next(iter(crowd.search(REQUEST, 5))).name == "bake-cakes"
+    assert crowd.search(f"{REQUEST}!", 5).state == "fits"
+    assert (position(crowd).nominators, position(crowd).hit.rank) == (("name", "usage"), 1)
+    other = "something warm to drink"
+    assert "name" not in position(crowd, other).nominators
+    assert "bake-cakes" not in {hit.name for hit in crowd.search(other, 5)}
+
+
+def test_a_pin_to_a_skill_that_is_gone_changes_nothing(crowd):
+    before = crowd.search(REQUEST, 5, 0.0).shown
+    learn(crowd, "pin", skill="crowd:gone")
+    assert crowd.search(REQUEST, 5, 0.0).shown == before
+
+
+def test_a_skill_that_usage_brings_in_stands_where_its_score_puts_it(crowd):
+    """Among hits that do not fit as well, and no score above it is cut down."""
+    other = "polish my old brass lamp"
+    scores = {hit.name: hit.score for hit in crowd.search(other, 10, 0.0)}
+    learn(crowd, "loaded", other)
+    hits = crowd.search(other, 10, 0.0, explain=True)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert {hit.name: hit.score for hit in hits if hit.name in scores} == {
+        name: score for name, score in scores.items() if name in {hit.name for hit in hits}
+    }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import Literal, NamedTuple
 
@@ -26,10 +26,12 @@ from skillsearch.index.storage.numbering import (
 _LEAST_CANDIDATES, _CANDIDATES_PER_HIT = 50, 4
 # Members of a family that are ranked besides its leader.
 _MOST_MEMBERS = 50
+MOST_USED = 10
+"""Of the skills that requests like a query led to, at most this many become candidates by that."""
 
-Nominator = Literal["words", "vectors", "name", "all"]
-"""What makes a document a candidate. words: its BM25 score; name: the query is its name; all: the
-corpus is so small that each is one."""
+Nominator = Literal["words", "vectors", "name", "usage", "all"]
+"""What makes a document a candidate. words: its BM25 score; name: the query is its name, or pinned
+to it; usage: requests like the query led to it; all: the corpus is so small that each is one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +125,17 @@ def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) 
     return union(*candidates)
 
 
+def most_used(usage: Mapping[str, float]) -> list[str]:
+    """Return the ids of the `MOST_USED` skills that requests like a query led to most."""
+    return sorted(usage, key=lambda doc_id: (-usage[doc_id], doc_id))[:MOST_USED]
+
+
+def numbers_of(store: DocumentStore, doc_ids: Iterable[str]) -> Numbers:
+    """Return the numbers of the documents that are there, ascending."""
+    numbers = map(store.number_of, doc_ids)
+    return np.array(sorted(number for number in numbers if number is not None), np.int64)
+
+
 def _candidates(
     corpus: Corpus,
     query: QueryForm,
@@ -136,12 +149,15 @@ def _candidates(
     store = corpus.documents
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, unseen) for field, weights in weighed]
-    named = np.array(store.named(query.text), np.int64)
+    by_name = np.array(store.named(query.text), np.int64)
+    named = union(by_name, numbers_of(store, query.pinned))
     pools: dict[Nominator, Numbers] = {
         "words": union(*(match.documents for match in matches)),
         "vectors": nearest,
         "name": named,
     }
+    if query.usage:
+        pools["usage"] = numbers_of(store, most_used(query.usage))
     if store.counted_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools["all"] = store.counted

@@ -162,7 +162,7 @@ _TABLE = (
         1,
         held=3.277,
     ),
-    Evidence("name", "its name in the request", 1),
+    Evidence("name", "its name in the request, or a pin of it", 1),
     Evidence("cosine_metadata", "likeness of name and description in meaning", 1),
     # Of a long task less is said by a skill that fits, and chance says more.
     Evidence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -18,6 +18,8 @@ from skillsearch.text.tokenizer import is_bigram, terms
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from skillsearch.usage.support import Usage
 
 # What a query says about a text that is pasted into it: how often its terms count beside those of
 # the whole, and its share of the vector.
@@ -35,7 +37,8 @@ class QueryForm:
     `instruction` is what the text says about a text that is pasted into it, empty without one.
     The vector is that of what is `wanted`, the text without what it excludes, and for
     `INSTRUCTION_SHARE` that of the instruction; zero if nothing could be embedded. `usage` is how
-    far requests like it led to skills, by their ids (`skillsearch.usage.support`).
+    far requests like it led to skills, by their ids (`skillsearch.usage.support`), and `pinned` the
+    ids of those that it is pinned to.
     """
 
     text: str
@@ -47,11 +50,18 @@ class QueryForm:
     instruction: str = ""
     wanted: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
+    pinned: tuple[str, ...] = ()
 
     @property
     def embedded(self) -> tuple[str, str]:
         """The texts that its vector is made of, each maybe empty."""
         return self.wanted, self.instruction
+
+    def learned(self, usage: Usage | None) -> QueryForm:
+        """Return it with what was learned from use; the same if that is nothing."""
+        if not usage:
+            return self
+        return replace(self, usage=usage.support(self.vector), pinned=usage.pinned(self.vector))
 
     @property
     def has_vector(self) -> bool:

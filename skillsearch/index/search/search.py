@@ -22,6 +22,8 @@ from skillsearch.index.search.candidates import (
     Nominator,
     Ranked,
     find_candidates,
+    most_used,
+    numbers_of,
 )
 from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
 from skillsearch.index.search.options import SearchOptions
@@ -218,15 +220,34 @@ class Search:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
         return rows[: max(self.options.n, _LEAST_JUDGED)]
 
+    def _used_rows(self, form: QueryForm, ranked: Ranked) -> list[int]:
+        """Return the rows of the skills that requests like this one led to, best first."""
+        if not form.usage:
+            return []
+        leaders_of = self.corpus.documents.families.leaders_of
+        used = leaders_of(numbers_of(self.corpus.documents, most_used(form.usage)))
+        rows: list[int] = ranked.best[
+            np.isin(leaders_of(ranked.documents[ranked.best]), used)
+        ].tolist()
+        return rows
+
     def _judged(self, form: QueryForm, ranked: Ranked) -> list[Judged]:
-        """Judge the first hits of a ranking, the very first read if that may decide."""
+        """Judge the first hits of a ranking, the very first read if that may decide.
+
+        What usage alone brings in stands where its own score puts it.
+        """
         calibration, rows = self.calibration, self._first_rows(ranked)
-        evidence = self._evidence(form, ranked, rows)
-        judged = judge(list(evidence.values()), rows, calibration)
+        used = [row for row in self._used_rows(form, ranked) if row not in rows]
+        evidence = self._evidence(form, ranked, [*rows, *used])
+        judged = judge(list(evidence.values()), [*rows, *used], calibration)
         read = self.reading.read(self.corpus, form, ranked, judged, self.roots)
         for row, logit in read.items():
             evidence[row][READER] = logit
         rows = reordered(ranked, rows, read, calibration.reader)
+        log_odds = {row: calibration.log_odds(values) for row, values in evidence.items()}
+        for row in used:
+            less_likely = (at for at, other in enumerate(rows) if log_odds[other] < log_odds[row])
+            rows.insert(next(less_likely, len(rows)), row)
         return judge([evidence[row] for row in rows], rows, calibration)
 
     def _evidence(
