@@ -1,4 +1,4 @@
-"""Arguments of a call as hosts and models send them → what the tool's model checks.
+"""Arguments of a call as hosts and models send them → a checked model of the tool's arguments.
 
 A value that the model refuses is read again as the one thing that it can mean, if it can.
 """
@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 
 
 def checked(model: type[_Model], arguments: Arguments) -> _Model:
-    """Return the arguments of a call as a model, or raise a `ValueError` that says what is wrong.
+    """Return the arguments of a call as a model; a `ValueError` names each problem.
 
     Null or nothing in the place of what is optional is left out; so are arguments that hosts add,
     unless one may be misspelt. Numbers, truth values, lists and objects may be text, a text a
@@ -65,7 +65,8 @@ def checked(model: type[_Model], arguments: Arguments) -> _Model:
 def parsed(arguments: Arguments) -> JsonObject:
     """Return arguments as a mapping; what a host passes may be anything, else a `ValueError`."""
     if isinstance(arguments, str | bytes) and len(arguments) > MAX_ARGUMENTS_CHARS:
-        raise ValueError(f"the arguments have more than {MAX_ARGUMENTS_CHARS:,} characters")
+        most = f"{MAX_ARGUMENTS_CHARS:,} characters"
+        raise ValueError(f"the arguments have more than {most}; shorten the longest one")
     value: object = arguments
     for _ in range(2):  # some hosts write JSON text as JSON
         if value is None or (isinstance(value, str) and not value.strip()):
@@ -74,10 +75,10 @@ def parsed(arguments: Arguments) -> JsonObject:
             try:
                 value = json.loads(value)
             except (ValueError, RecursionError) as error:
-                raise ValueError(f"the arguments are not valid JSON: {error}") from error
+                raise ValueError(f"the arguments are not valid JSON; correct: {error}") from error
     if isinstance(value, Mapping):
         return dict(value)
-    raise ValueError(f"the arguments are not an object but {type(value).__name__}")
+    raise ValueError(f"the arguments are not an object but {type(value).__name__}; send an object")
 
 
 def _mended(
@@ -119,7 +120,7 @@ def _changed(value: Any, path: tuple[int | str, ...], change: Callable[[Any], An
 
 
 def _meant(kind: str, value: Any) -> Any:
-    """Return the only thing that a value can mean, refused for this kind of reason."""
+    """Return the corrected value if only one correction is possible for this kind of error."""
     wants_text = kind.startswith("string")
     wants_many = kind in {"list_type", "tuple_type"}
     if value is None:

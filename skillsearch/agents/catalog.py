@@ -27,7 +27,7 @@ from skillsearch.usage.recording import record, record_load
 
 Record = JsonObject
 Describe = Callable[[Diagnostic], str | None]
-"""Returns what to log of a diagnostic, if anything."""
+"""Returns the log line of a diagnostic, or None."""
 
 _LEFT_OUT = "(not listed: {hidden:,} of {total:,} skills; find them with search_skills)"
 
@@ -45,7 +45,7 @@ class SkillCatalog:
         describe: Describe | None = None,
         logger: logging.Logger = logger,
     ) -> None:
-        """Take a library, the lowest accepted score, and what to log of its diagnostics."""
+        """Take a library, the lowest accepted score, and the log lines of its diagnostics."""
         self.library = library
         self._threshold = threshold
         self._describe, self._logger = describe, logger
@@ -90,7 +90,7 @@ class SkillCatalog:
                 record_load(library.usage, index, skill, library.selection)
 
     def note(self, skill: Document | Skill) -> str:
-        """Return what stands before the body of a skill that nobody vouches for, else nothing."""
+        """Return the note before the body of a skill that nobody vouches for, else nothing."""
         root = self.library.root_of(skill)
         note = body_warning(root.trust, root.origin)
         return f"{note}\n\n" if note else ""
@@ -135,7 +135,7 @@ def record_of(result: SearchResult, row: Callable[[Hit], Mapping[str, Json]]) ->
 
 
 def as_list(record: Record) -> list[Record]:
-    """Return what fits of such an answer, then what may, which has the ``state`` *perhaps*."""
+    """Return the skills of an answer: those that fit, then with a ``state`` those that may."""
     perhaps = ({**row, "state": "perhaps"} for row in objects_of(record["perhaps"]))
     return [*objects_of(record["skills"]), *perhaps]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -62,8 +62,10 @@ class SearchSkillsArgs(SearchArgs):
     load_skill with the best name.
     """
 
-    query: Query = Field(description="What is to be done, as a sentence.")
-    threshold: float | None = Field(None, ge=0, le=1, description="Lowest score; better left out.")
+    query: Query = Field(description="The task, as a sentence.")
+    threshold: float | None = Field(
+        None, ge=0, le=1, description="Lowest score of a hit; usually left out."
+    )
 
 
 class LoadSkillArgs(ToolArguments):
@@ -74,7 +76,7 @@ class LoadSkillArgs(ToolArguments):
 
     name: SkillName
     chunk: str | None = Field(
-        None, max_length=LOADED_NAME_CHARS, description="Id of one chunk, to read it."
+        None, max_length=LOADED_NAME_CHARS, description="Id of a chunk, to read that alone."
     )
 
 
@@ -82,15 +84,21 @@ class ReadSkillFileArgs(ToolArguments):
     """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
     name: SkillName
-    path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists.")
-    offset: int = Field(0, ge=0, description="A next_offset.")
-    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes.")
+    path: str = Field(
+        max_length=_MAX_PATH_CHARS, description="Path of the file, as load_skill lists it."
+    )
+    offset: int = Field(
+        0, ge=0, description="Byte to start at: the next_offset of the page before."
+    )
+    limit: int = Field(
+        _PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="How many bytes to return."
+    )
 
 
 class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
-    cursor: str | None = Field(None, description="A next_cursor.")
+    cursor: str | None = Field(None, description="The next_cursor of the page before.")
     limit: Count = 50
 
 
@@ -146,7 +154,8 @@ class LibraryTools:
         library = self.library()
         catalog, loaded = SkillCatalog(library), library.load(args.name)
         catalog.note_load(loaded.document.doc_id)
-        skill, chunks = loaded.skill, []
+        skill = loaded.skill
+        chunks = []
         if args.chunk is None:
             parts = parse_chunks(skill.body)
             body = visible(parts.core)
@@ -227,13 +236,20 @@ def configured() -> LibraryTools:
     """Return the tools over the index that the settings name, opened or open already."""
     settings = load_settings()
     folder, log = settings.index_dir.absolute(), log_of(settings, "agent")
-    options = settings.selection, settings.refresh, settings.threshold, str(log or "")
-    return LibraryTools(lambda: _open(folder, *options), None)
+    opened = partial(
+        _open,
+        folder,
+        settings.selection,
+        looks=settings.refresh,
+        threshold=settings.threshold,
+        usage=str(log or ""),
+    )
+    return LibraryTools(opened, None)
 
 
 @lru_cache(maxsize=4)
 def _open(
-    index_dir: Path, selection: Selection, looks: bool, threshold: float | None, usage: str
+    index_dir: Path, selection: Selection, *, looks: bool, threshold: float | None, usage: str
 ) -> SkillLibrary:
     """Open an index once for all that ask for the same skills of it; `usage` describes a log."""
     library = SkillLibrary.open(index_dir)

@@ -1,4 +1,4 @@
-"""Errors and diagnostics → what a model is told, and what the log keeps.
+"""Errors and diagnostics → messages for a model, and lines of the log.
 
 A model is told a stable code, what was wrong, and the next step, but never where on the host
 something lies: such details go to the log, for those who run the host.
@@ -32,7 +32,7 @@ _MAX_PROBLEMS = 20
 _MAX_PROBLEM_CHARS = 300
 _MAX_VALUE_CHARS = 80
 _DETAILS = ("nearest", "candidates", "versions", "available", "line")
-"""Attributes of errors that help a model beside the message."""
+"""Attributes of errors that help a model in addition to the message."""
 _MAX_DETAILS = 50
 _QUOTED_PATH = re.compile(r"""(?P<quote>['"])/(?:\\.|(?!(?P=quote)).)*/""")
 _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
@@ -42,7 +42,7 @@ logger = logging.getLogger(__name__)
 
 @cache
 def _forms() -> dict[str, dict[str, str]]:
-    """Return what a model is told of each error, by the name of its class."""
+    """Return the message and the next step for each error, by the name of its class."""
     return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
 
 
@@ -69,7 +69,7 @@ def failure_of(error: SkillSearchError) -> ToolAnswer:
 
 
 def problem_in(answer: ToolAnswer) -> JsonObject:
-    """Return what went wrong in the answer of a tool that failed."""
+    """Return the error in the answer of a tool that failed."""
     return object_of(answer["error"])
 
 

@@ -38,12 +38,17 @@ class RunSkillScriptArgs(ToolArguments):
 
     name: SkillName
     command: _Command = Field(
-        description="For bash, in the skill's folder: python3 scripts/x.py > out/x.txt"
+        description="Bash command, run in the skill's folder: python3 scripts/x.py > out/x.txt"
     )
-    stdin: _Text = Field("", description="Input.")
-    output_files: _Patterns = Field((), description="Returned, such as out/*.txt.")
+    stdin: _Text = Field("", description="Text for the command's stdin.")
+    output_files: _Patterns = Field(
+        (), description="Patterns of the files to return, such as out/*.txt."
+    )
     timeout: float = Field(
-        types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."
+        types.DEFAULT_TIMEOUT,
+        gt=0,
+        le=types.MAX_TIMEOUT,
+        description="Seconds until the command is stopped.",
     )
 
 
@@ -59,12 +64,16 @@ class InputArgs(ToolArguments):
     source: Name = Field(
         alias="from",
         min_length=1,
-        description="artifact://name[@version], host:///path, workspace://path or"
+        description="Where it is: artifact://name[@version], host:///path, workspace://path or"
         " skill://name/path.",
     )
-    to: Name = Field("", description="Path in the workspace; else work/inputs/<its name>.")
+    to: Name = Field(
+        "", description="Path in the workspace to put it at; else work/inputs/<its name>."
+    )
     mode: types.InputMode = Field("copy", description="Copy it, or link to it without a copy.")
-    pin: bool = Field(False, description="True to keep the version that came first.")
+    pin: bool = Field(
+        False, description="True to use the artifact's first version in later calls too."
+    )
 
 
 class OutputArgs(ToolArguments):
@@ -76,27 +85,27 @@ class OutputArgs(ToolArguments):
         )
     )
 
-    globs: _Patterns = Field((), description="Patterns in the workspace, such as out/**.")
-    inline: bool = Field(False, description="True to return contents.")
-    save: bool = Field(False, description="True to keep them as artifacts.")
-    name_template: Name = Field("", description="What names of artifacts begin with.")
+    globs: _Patterns = Field((), description="Patterns of files in the workspace, such as out/**.")
+    inline: bool = Field(False, description="True to return the contents of the files.")
+    save: bool = Field(False, description="True to keep the files as artifacts.")
+    name_template: Name = Field("", description="Prefix of the artifacts' names.")
     max_files: int = Field(
         types.MAX_FILES,
         ge=0,
         le=types.CEILINGS["max_files"],
-        description="Most files to collect.",
+        description="How many files to collect at most.",
     )
     max_file_bytes: int = Field(
         types.MAX_FILE_BYTES,
         ge=0,
         le=types.CEILINGS["max_file_bytes"],
-        description="Bytes of each file to read; the rest is left out.",
+        description="How many bytes of each file to read; the rest is left out.",
     )
     max_total_bytes: int = Field(
         types.MAX_TOTAL_BYTES,
         ge=0,
         le=types.MAX_TOTAL_BYTES,
-        description="Bytes of all files together.",
+        description="How many bytes of all files together to read.",
     )
 
     def spec(self) -> types.OutputSpec:
@@ -107,18 +116,17 @@ class OutputArgs(ToolArguments):
 class RunArgs(OfSkillArgs):
     """Run a command that a loaded skill asks for, in a workspace with a copy of the skill.
 
-    What it is to give back it writes below out/; name that in output_files. Files stay there for
-    the next call.
+    It writes results below out/; name them in output_files. Files stay there for the next call.
     """
 
     command: _Command = Field(description="Shell command, run by bash -lc.")
-    cwd: Name = Field("", description="Folder to run in, below the skill's.")
+    cwd: Name = Field("", description="Folder to run in, relative to the skill's folder.")
     env: dict[Name, _Text] = Field(
         {}, max_length=MAX_ITEMS, description="Variables of the environment, by name."
     )
-    stdin: _Text = Field("", description="What the command reads from its standard input.")
+    stdin: _Text = Field("", description="Text for the command's stdin.")
     editor_text: _Text | None = Field(
-        None, description="What an editor that the command opens is to write."
+        None, description="Text to write if the command opens an editor."
     )
     output_files: _Patterns = Field(
         (), description="Patterns of files to return, such as out/*.txt or $OUTPUT_DIR/*.txt."
@@ -127,20 +135,20 @@ class RunArgs(OfSkillArgs):
         None,
         ge=0,
         le=types.MAX_TIMEOUT,
-        description=f"Seconds; else {types.DEFAULT_TIMEOUT:.0f}.",
+        description=f"Seconds until the command is stopped; else {types.DEFAULT_TIMEOUT:.0f}.",
     )
     save_as_artifacts: bool = Field(False, description="True to keep output_files as artifacts.")
     omit_inline_content: bool = Field(
-        False, description="With save_as_artifacts: names without contents."
+        False, description="With save_as_artifacts: True to return names without contents."
     )
     artifact_prefix: Name = Field(
-        "", description="With save_as_artifacts: what the names begin with."
+        "", description="With save_as_artifacts: prefix of the artifacts' names."
     )
     inputs: tuple[InputArgs, ...] = Field(
         (), max_length=MAX_ITEMS, description="Files to put into the workspace first."
     )
     outputs: OutputArgs | None = Field(
-        None, description="Files to collect, with limits of your own."
+        None, description="More files to collect, with limits of your own."
     )
 
     def request(self, skill: str, folder: Path) -> types.RunRequest:

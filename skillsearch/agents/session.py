@@ -147,7 +147,7 @@ class SkillSession:
         return json.dumps(_texts(self.state.items()))
 
     def load(
-        self, name: str, docs: Sequence[str] | None = None, include_all_docs: bool = False
+        self, name: str, docs: Sequence[str] | None = None, *, include_all_docs: bool = False
     ) -> StateDelta:
         """Load a skill, or touch it if it is loaded; it then keeps its time and its chunks.
 
@@ -172,6 +172,7 @@ class SkillSession:
         self,
         name: str,
         docs: Sequence[str] | None = None,
+        *,
         include_all_docs: bool = False,
         mode: str = "replace",
     ) -> DocSelection:
@@ -204,17 +205,17 @@ class SkillSession:
             self.deactivate_chunks(name)
 
     def record_artifacts(self, artifacts: Iterable[ArtifactRef], call_id: str = "") -> StateDelta:
-        """Record what the host's call saved, in place of the previous record of any agent."""
+        """Record the artifacts that the host's call saved, in place of the previous record."""
         saved = [{**asdict(each), "ref": each.ref} for each in artifacts]
         record: JsonObject = {"tool_call_id": call_id, "artifacts": saved}
         return self._apply({ARTIFACTS_KEY: compact_json(record)})
 
     def begin_turn(self) -> StateDelta:
-        """Forget what was loaded for the previous turn; the host calls this first in each turn."""
+        """Forget the skills loaded for the previous turn; the host calls this at each new turn."""
         return self._end("turn")
 
     def end_request(self) -> StateDelta:
-        """Forget what was loaded for one model request; the host calls this after each."""
+        """Forget the skills loaded for one model request; the host calls this after each."""
         return self._end("once")
 
     def is_loaded(self, name: str) -> bool:
@@ -235,7 +236,7 @@ class SkillSession:
         return tuple(map(self._entry, self._order()))
 
     def _entry(self, name: str) -> LoadedEntry:
-        """Return what is recorded of a skill; a time without a zone counts as UTC."""
+        """Return the record of a skill; a time without a zone counts as UTC."""
         docs, since = self.selection(name), None
         with suppress(ValueError, OverflowError):
             moment = datetime.fromisoformat(self._text("since", name))

@@ -28,14 +28,19 @@ from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
     str,
-    Field(min_length=1, max_length=MAX_QUERY_CHARS, description="What is to be done, in words."),
+    Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words."),
 ]
 """The argument of every search."""
-SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As in a hit.")]
+SkillName = Annotated[
+    str,
+    Field(
+        max_length=LOADED_NAME_CHARS, description="Name of the skill, as search_skills gives it."
+    ),
+]
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
-Count = Annotated[int, Field(ge=1, le=MAX_N, description="At most.")]
+Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many skills to return at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
 _UNREAD = frozenset({"maxLength", "minLength", "title"})
@@ -48,6 +53,7 @@ _NULL = {"type": "null"}
 _NEAREST_NAMES = 5
 
 _T = TypeVar("_T")
+_Arguments = TypeVar("_Arguments", bound=BaseModel)
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +94,7 @@ class Deferred:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What a host has to provide for a tool, and what a call is told as long as it has not.
+    """What a host has to provide for a tool, and the answer to a call as long as it has not.
 
     The message is formatted with the name of the ``tool``.
     """
@@ -126,15 +132,15 @@ class Tool:
     def of(
         cls,
         name: str,
-        arguments: type[BaseModel],
-        function: Callable[[Any], Any],
+        arguments: type[_Arguments],
+        function: Callable[[_Arguments], Json | Deferred],
         *,
         read_only: bool = True,
         searches: bool = False,
         text: Text | None = None,
         needs: tuple[tuple[str, Need], ...] = (),
     ) -> Tool:
-        """Make a tool that the docstring of its arguments describes."""
+        """Make a tool that the docstring of its arguments describes; its function takes these."""
         about = description_of(arguments)
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
@@ -148,7 +154,7 @@ class Begun:
 
 
 def description_of(arguments: type[BaseModel]) -> str:
-    """Return what the docstring of a tool's arguments says of the tool, on one line."""
+    """Return the docstring of a tool's arguments, which describes the tool, on one line."""
     return " ".join((inspect.getdoc(arguments) or "").split())
 
 
@@ -174,7 +180,7 @@ class Toolset:
     def specs(self, style: Style = "openai") -> list[JsonObject]:
         """Return the definitions of all tools, as they go into a request to a model.
 
-        A QueryError if the style is unknown.
+        A QueryError if the style is unknown; a ValueError if two tools share a name.
         """
         keys = {"openai": "parameters", "anthropic": "input_schema"}
         if style not in tuple(keys):
@@ -251,7 +257,7 @@ class Toolset:
         return answered(function, explain)
 
 
-def with_names(arguments: type[BaseModel], names: Sequence[str] | None) -> type[BaseModel]:
+def with_names(arguments: type[_Arguments], names: Sequence[str] | None) -> type[_Arguments]:
     """Show an enum of names for the argument ``skill``, unless there are none, or None."""
     if not names:
         return arguments
@@ -329,5 +335,6 @@ def _unknown_tool(name: object, tools: Sequence[Tool]) -> ToolAnswer:
         return failure(need.code, need.message.format(tool=shown), need.next_step)
     names = [tool.name for tool in tools]
     near = difflib.get_close_matches(shown.lower(), names, n=_NEAREST_NAMES, cutoff=0.5)
-    nearest, message = near or names[:_NEAREST_NAMES], f"There is no tool {shown!r}."
+    nearest = near or names[:_NEAREST_NAMES]
+    message = f"There is no tool {shown!r}."
     return failure("unknown-tool", message, "Use one of `nearest`.", {"nearest": nearest})

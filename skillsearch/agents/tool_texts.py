@@ -22,7 +22,8 @@ _Record = JsonObject
 def search_text(record: _Record) -> str:
     """Write a line for each skill, those that may fit below a line that says so; the note last."""
     fits, perhaps = (list(map(_hit_line, objects_of(record[key]))) for key in ("skills", "perhaps"))
-    lines, note = list(fits), text_of(record.get("note", ""))
+    lines = list(fits)
+    note = text_of(record.get("note", ""))
     if perhaps:
         head = note_for_model(fits=bool(fits), perhaps=True)
         lines += [head, *perhaps]

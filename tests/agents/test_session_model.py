@@ -106,7 +106,7 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(agent=AGENTS, name=NAMES, docs=DOCS, include_all=st.booleans())
     def load(self, agent, name, docs, include_all):
         session, owner = self.pair(agent)
-        delta = session.load(name, docs, include_all)
+        delta = session.load(name, docs, include_all_docs=include_all)
         if name not in owner.order:
             owner.since[name] = self.now
         owner.put_last(name)
@@ -133,7 +133,7 @@ class SessionMachine(RuleBasedStateMachine):
     )
     def select_docs(self, agent, name, docs, include_all, mode):
         session, owner = self.pair(agent)
-        selection = session.select_docs(name, docs, include_all, mode)
+        selection = session.select_docs(name, docs, include_all_docs=include_all, mode=mode)
         mode = "add" if mode == " ADD" else mode
         chosen = owner.docs.get(name, [])
         if mode == "clear":

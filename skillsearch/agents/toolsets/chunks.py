@@ -107,7 +107,7 @@ class SkillManager:
         return self.skills[name]
 
     def get_skills_prompt(self) -> str:
-        """Return what `render_skills` makes, and put it into the variables of the host."""
+        """Return the text of `render_skills`, and put it into the variables of the host."""
         self._look()
         return self._publish()
 
@@ -210,8 +210,8 @@ class LoadSkillChunkArgs(ToolArguments):
     again only if its text has left the conversation.
     """
 
-    skill_name: str = Field(description="The skill, as its heading names it.")
-    chunk_id: str = Field(description="What stands before the colon under [Available Chunks].")
+    skill_name: str = Field(description="Name of the skill, as in its heading.")
+    chunk_id: str = Field(description="Id of the chunk: the text before the colon in the list.")
 
 
 class LoadSkillChunkTool:
@@ -276,7 +276,7 @@ def _folded(title: str) -> str:
 
 
 def _warning(new: Diagnostic) -> str | None:
-    """Return what to log of a diagnostic: errors, and warnings about roots and chunks."""
+    """Return the log line of a diagnostic, for errors and warnings about roots and chunks."""
     is_ours = new.code.startswith(("root-", "chunk-")) and new.severity == "warning"
     line = f" line {new.line}:" if new.line else ""
     return f"{new.path}:{line} {new.message}" if is_ours or new.severity == "error" else None

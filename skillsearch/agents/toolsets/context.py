@@ -64,7 +64,7 @@ class SkillMetadata(BaseModel):
 
     @classmethod
     def of(cls, library: SkillLibrary, skill: Document | Hit) -> SkillMetadata:
-        """Return what a list says of a skill, by a name that loads this skill alone."""
+        """Return the entry of a skill in a list, under a name that loads this skill alone."""
         handle = library.handle(skill)
         name = skill.name if handle == one_line(skill.name) else handle
         return _metadata_of(skill).model_copy(update={"name": name})
@@ -246,11 +246,13 @@ class SkillsManager:
 
 
 def calculate_match_score(query: str, metadata: SkillMetadata) -> float:
-    """Score by keywords alone: a baseline to compare with, which no search uses.
+    """Score by keywords alone, as the documents that the project was created from do.
 
-    The best of: the whole query in the name 0.8, in the description 0.6; a word there 0.5, 0.3.
+    The best of: the whole query in the name 0.8, in the description 0.6; a word there 0.5, 0.3. It
+    is a baseline to compare with; no search uses it.
     """
-    whole, scores = query.lower(), [0.0]
+    whole = query.lower()
+    scores = [0.0]
     for text, all_of_it, a_word in ((metadata.name, 0.8, 0.5), (metadata.description, 0.6, 0.3)):
         if whole in text.lower():
             scores.append(all_of_it)
@@ -357,7 +359,7 @@ def toolset(ctx: ToolContext) -> Toolset:
 
 
 def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResult:
-    """Return what a manager gives, or what was wrong and what to do next, without host paths."""
+    """Return the text from a manager, or the error and the next step, without host paths."""
     if ctx.skills_manager is None:
         why = "This context has no skills: it was made without a skills_manager."
         return ToolResult(success=False, error=f"{why} Go on without skills.")
@@ -372,7 +374,7 @@ def _answer(ctx: ToolContext, make: Callable[[SkillsManager], str]) -> ToolResul
 
 
 def _needs(library: SkillLibrary, document: Document, active: Sequence[str]) -> list[str]:
-    """Return lines on which skills to get before one, and what is wrong with them."""
+    """Return lines on the skills to get before one, and on their problems."""
     if not document.requires:
         return []
     order = library.load_order([library.handle(document)])

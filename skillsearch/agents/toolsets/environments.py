@@ -125,7 +125,7 @@ class SkillLoader:
         return SkillCatalog(self.library, describe=self._warning, logger=logger)
 
     def _warning(self, new: Diagnostic) -> str | None:
-        """Return what to log of a diagnostic: errors, and anything about the folder itself."""
+        """Return the log line of a diagnostic, for errors and anything about the folder itself."""
         # With strict, the library has said that it left the skill out, and why.
         is_left_out = new.code == _NOT_LOADED and not self._options.get("strict")
         is_error = new.severity == "error" or is_left_out
@@ -206,7 +206,9 @@ class SkillChoice:
             return ToolResult(success=True, output=info.note + visible(body).strip())
         if self._missing:
             return _failed(self._missing)
-        name, shown, others = one_line(id[:MAX_WANTED_CHARS]), self._ids, ""
+        name = one_line(id[:MAX_WANTED_CHARS])
+        shown = self._ids
+        others = ""
         if len(self._ids) > MAX_LISTED_IDS:
             close = difflib.get_close_matches(name, self._ids, n=NEAREST, cutoff=0.3)
             shown = tuple(close) or self._ids[:NEAREST]
@@ -265,7 +267,7 @@ class Environment:
         self._choice = SkillChoice((), description_chars)
 
     def load_skills(self) -> None:
-        """Look at the folder, and make the tools for what is there; never raises."""
+        """Look at the folder, and make the tools for its skills; never raises."""
         choice = Environment._loaded(self)
         if self._loader is None:
             logger.info("No skills directory configured")
@@ -314,7 +316,7 @@ class Environment:
         self._registered[tool.name] = tool
 
     def list_tools(self) -> tuple[Tool, ...]:
-        """Look at the folder, and return the tools for what is there now."""
+        """Look at the folder, and return the tools for its skills now."""
         tools = self._registered | {"skill": self._loaded().tool}
         if (loader := self._loader) and not self._choice.is_whole:
 
@@ -328,11 +330,11 @@ class Environment:
         return tuple(tools.values())
 
     def toolset(self) -> Toolset:
-        """Return the tools for a host, which sees at every request what is there then."""
+        """Return the tools for a host; each request sees the skills that are there then."""
         return Toolset(self.list_tools)
 
     def _loaded(self) -> SkillChoice:
-        """Look at the folder, and return the choice of what is there now."""
+        """Look at the folder, and return the choice of its skills now."""
         named = self.get_skills_directory()
         folder = named and Path(named).expanduser().absolute()
         if folder != (self._loader and self._loader.skills_dir):

@@ -49,7 +49,7 @@ class ServerEnvironment(Environment):
     ) -> None:
         """Take folder and environment, and the interface that records usage if settings ask for it.
 
-        By default those of the settings, else ``activeEnvironment`` of the ``config.jsonc`` beside
+        By default those of the settings, else ``activeEnvironment`` of the ``config.jsonc`` next to
         the folder, else the only one or ``default``.
         """
         super().__init__(active or DEFAULT_ENVIRONMENT, description_chars=description_chars)
@@ -101,7 +101,9 @@ class ServerEnvironment(Environment):
         return load_settings(environments=self._folder, environment=self._active)
 
     def _enter(self, name: str, settings: Settings) -> None:
-        self.name, self._loader, self._threshold = name, None, settings.threshold
+        self.name = name
+        self._loader = None
+        self._threshold = settings.threshold
         self.usage = log_of(settings, self._interface)
         self.skills_loaded = True
         self._choice = SkillChoice((), self._description_chars, self._missing)

@@ -159,7 +159,7 @@ class SkillsManager:
         )
 
     def _answer(self, name: str, get: Callable[[str], _T]) -> _T | str:
-        """Return what a skill of a name, or of a folder's, gives, or what is wrong with it."""
+        """Return the result of `get` for a skill, by name or folder, or why there is none."""
         self.library.refresh()
         try:
             return get(self._catalog.find(name).doc_id)
@@ -199,14 +199,16 @@ class _LoadSkillAsset(_OfSkill):
     """
 
     relative_path: str = Field(
-        description="Path below the skill, such as references/SPEC.md; see list_skill_assets."
+        description="Path of the file in the skill's folder, as list_skill_assets lists it."
     )
 
 
 class _GetSkillScriptPath(_OfSkill):
     """Get the absolute path of a script of a skill, to run it with a shell tool."""
 
-    script_name: str = Field(description="Path below its scripts folder, such as compare.py.")
+    script_name: str = Field(
+        description="Path of the script in the skill's scripts folder, such as compare.py."
+    )
 
 
 class _ListSkillAssets(_OfSkill):

@@ -76,7 +76,7 @@ class LoadArgs(OfSkillArgs):
     docs: list[Name] | None = Field(
         None, max_length=MAX_DOCS, description="Paths of documents, as skill_list_docs gives them."
     )
-    include_all_docs: bool = Field(False, description="True for all documents instead.")
+    include_all_docs: bool = Field(False, description="True to select all documents instead.")
 
 
 class SelectDocsArgs(LoadArgs):
@@ -88,7 +88,7 @@ class SelectDocsArgs(LoadArgs):
     # Shown but not enforced, as in trpc-agent-go: any other word is replace.
     mode: str = Field(
         "replace",
-        description="What the named documents do to the selection.",
+        description="Add the named documents to the selection, replace it, or clear it.",
         json_schema_extra={"enum": ["add", "replace", "clear"]},
     )
 
@@ -106,7 +106,7 @@ class SearchAllArgs(SearchSkillsArgs):
 
 @dataclass(frozen=True, slots=True)
 class ToolEvent:
-    """The result of a tool, and what the call changed in the state of the session.
+    """The result of a tool, and the changes of the call in the state of the session.
 
     `kind` is trpc-agent-go's word for it; `skill` is as the call named it, empty if it named none.
     """
@@ -173,7 +173,7 @@ class WorkspaceToolset:
         self._call_id = call_id
 
     def toolset(self) -> Toolset:
-        """Return the tools for a host, which sees at every request what is there then.
+        """Return the tools for a host; each request sees the skills that are there then.
 
         Their ``skill`` has an enum of all names; if these are too many, there is `search_skills`.
         """
@@ -185,7 +185,8 @@ class WorkspaceToolset:
         Given a request, the overview describes its best skills, or raises `SkillSearchError`.
         """
         self._refresh()
-        is_new, self._described = query != self._described, query
+        is_new = query != self._described
+        self._described = query
         available = describe_skills(self.library, query, self._overview, records=is_new)
         loaded = []
         for entry in sorted(self.session.loaded(), key=lambda entry: entry.since or _LONG_AGO):
@@ -197,11 +198,11 @@ class WorkspaceToolset:
         return "\n\n".join(filter(None, parts))
 
     def begin_turn(self) -> StateDelta:
-        """Forget what was loaded for the previous turn, and return what that changed."""
+        """Forget the skills loaded for the previous turn, and return the changes of the state."""
         return self._tell(self.session.begin_turn())
 
     def end_request(self) -> StateDelta:
-        """Forget what was loaded for one request, and return what that changed."""
+        """Forget the skills loaded for one request, and return the changes of the state."""
         return self._tell(self.session.end_request())
 
     def _tools(self) -> Iterator[Tool]:
@@ -225,7 +226,9 @@ class WorkspaceToolset:
         self.library.get(name)  # what cannot be read is not loaded
         docs = () if args.include_all_docs or not args.docs else args.docs
         there = doc_paths(self.library, name) if docs else {}
-        delta = self._tell(self.session.load(name, args.docs, args.include_all_docs))
+        delta = self._tell(
+            self.session.load(name, args.docs, include_all_docs=args.include_all_docs)
+        )
         SkillCatalog(self.library).note_load(name)
         lines = [f"loaded: {name}"]
         if delta.evicted:
@@ -241,7 +244,9 @@ class WorkspaceToolset:
     def _select_docs(self, args: SelectDocsArgs) -> Json:
         name = self._find(args.skill)
         there = doc_paths(self.library, name)
-        selection = self.session.select_docs(name, args.docs, args.include_all_docs, args.mode)
+        selection = self.session.select_docs(
+            name, args.docs, include_all_docs=args.include_all_docs, mode=args.mode
+        )
         self._tell(selection.delta)
         unknown = [doc for doc in selection.names if doc not in there]
         return {
@@ -369,12 +374,17 @@ def describe_skills(
     head = note_for_model(fits=bool(fits), perhaps=bool(may_fit))
     parts = [render_available(fits, n), render_available(may_fit, head=head)]
     text = "\n".join(filter(None, parts)) or "Available skills: none seems to fit this request."
-    shown = [*shown, *perhaps]
-    if len(shown) == len(listed):
+    count = len(shown) + len(perhaps)
+    if count == len(listed):
         return text
-    by_name = "skill_load takes any other by its name"
-    others = "find the others with search_skills" if names is None else by_name
-    return f"{text}\n(showing {len(shown):,} of {len(listed):,} skills; {others})"
+    return f"{text}\n(showing {count:,} of {len(listed):,} skills; {_to_find_others(names)})"
+
+
+def _to_find_others(names: Sequence[str] | None) -> str:
+    """Return how to load a skill that is not shown; `names` are those that definitions list."""
+    if names is None:
+        return "find the others with search_skills"
+    return "skill_load takes any other by its name"
 
 
 def doc_paths(library: SkillLibrary, name: str) -> dict[str, str]:
