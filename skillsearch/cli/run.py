@@ -42,7 +42,7 @@ MAX_STREAM_BYTES = 16 << 20
 """Kept of the command's stdout, and as much of its stderr."""
 MAX_STDIN_BYTES = 16 << 20
 _HOST = "host://"
-_WITH_IMAGE = " or ".join(executor_names("image"))
+_WITH_IMAGE = " or ".join(executor_names(with_image=True))
 
 
 class _Command(click.Command):
@@ -146,7 +146,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
     "--executor",
     type=click.Choice(executor_names()),
     default="auto",
-    help=f"What runs it. [default: auto: {SAFEST}, or {FALLBACK} if that does not work]",
+    help=f"Its executor. [default: auto: {SAFEST}, or {FALLBACK} if that does not work]",
 )
 @click.option("--image", metavar="IMAGE", help=f"Image for --executor {_WITH_IMAGE}.")
 @click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
@@ -222,7 +222,7 @@ class _Outputs:
     force: bool
 
     def check(self) -> None:
-        """Refuse what says how to keep files if none are kept."""
+        """Refuse options on how to keep files if none are kept."""
         refuse(
             not self.globs and (self.folder or self.force),
             "--output-dir and --force are for what --output GLOB keeps.",
@@ -283,12 +283,12 @@ def _check_usage(
     executor: str,
     image: str | None,
 ) -> str:
-    """Return the name of the skill to run; refuse what cannot be meant."""
+    """Return the name of the skill to run; refuse arguments that cannot be meant."""
     if name is None or misplaced or not words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
     _check_words(words)
     refuse(
-        image is not None and executor not in executor_names("image"),
+        image is not None and executor not in executor_names(with_image=True),
         f"--image is for --executor {_WITH_IMAGE}.",
     )
     outputs.check()
@@ -319,7 +319,7 @@ def _run(
 
 
 def _show(outcome: _Outcome, *, as_json: bool) -> int:
-    """Show what came of a run, and return its exit code."""
+    """Show the result of a run, and return its exit code."""
     result, written, problems, hints = outcome
     if as_json:
         emit_json(result.to_dict())

@@ -1,13 +1,13 @@
 """The table of executors, and the choice among them: a named one, or the safest that works.
 
-To add an executor, write its class in a module beside this one and give it a row in `REGISTRY`.
+To add an executor, write its class in a module of its own and give it a row in `REGISTRY`.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from skillsearch.errors import ConfigError, ExecutorError, IsolationError
 from skillsearch.execution.isolation.container import ContainerExecutor
@@ -18,18 +18,25 @@ from skillsearch.execution.types import Capabilities, Executor, Isolation
 logger = logging.getLogger(__name__)
 
 
-class Registered(NamedTuple):
-    """An executor as it can be chosen; `options` names those that `make` takes."""
+class FromImage(Protocol):
+    """Makes an executor that runs containers of an image."""
 
-    make: Callable[..., Executor]
+    def __call__(self, *, image: str) -> Executor:
+        """Make it."""
+
+
+class Registered(NamedTuple):
+    """An executor as it can be chosen; `from_image` makes one whose image the caller chooses."""
+
+    make: Callable[[], Executor]
     isolation: Isolation
-    options: tuple[str, ...] = ()
+    from_image: FromImage | None = None
 
 
 REGISTRY = {
     "local": Registered(LocalExecutor, "none"),
     "namespace": Registered(NamespaceExecutor, "namespaces"),
-    "container": Registered(ContainerExecutor, "container", ("image",)),
+    "container": Registered(ContainerExecutor, "container", ContainerExecutor),
 }
 """All executors by name, in the order in which they are listed."""
 SAFEST, FALLBACK = "namespace", "local"
@@ -45,10 +52,10 @@ class ExecutorStatus(NamedTuple):
     capabilities: Capabilities
 
 
-def executor_names(option: str = "") -> tuple[str, ...]:
-    """Return the names that select an executor, or of the executors that take an option."""
-    if option:
-        return tuple(name for name, row in REGISTRY.items() if option in row.options)
+def executor_names(*, with_image: bool = False) -> tuple[str, ...]:
+    """Return the names that select an executor, or only of those whose image can be chosen."""
+    if with_image:
+        return tuple(name for name, row in REGISTRY.items() if row.from_image)
     return ("auto", *REGISTRY)
 
 
@@ -75,7 +82,7 @@ def select_executor(
             f"The executor {name!r} isolates nothing, and isolation is required; choose "
             f"{isolating}."
         )
-    executor = row.make(image=image) if image and "image" in row.options else row.make()
+    executor = row.from_image(image=image) if image and row.from_image else row.make()
     if not (reason := executor.reason()):
         return executor
     if require_isolation:

@@ -22,7 +22,7 @@ _SHOWN_CHARS, _SHOWN_BYTES = 500, 4_000
 
 
 def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bool = False) -> str:
-    """Return what a program prints, given a text on stdin; nothing that it started is left.
+    """Return the output of a program for a text on stdin; no process that it started is left.
 
     If it is to be elsewhere, it runs in an empty folder, without the settings of a project. An
     ExecutionError if it cannot be started, takes too long, prints too much, or fails; it shows the
@@ -37,7 +37,8 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
     ):
         stdin.write(text.encode("utf-8", "replace"))
         stdin.seek(0)
-        with explained(ExecutionError, f"The program {name!r} cannot be started: %s."):
+        cannot = f"The program {name!r} cannot be started: %s. Check its path and permissions."
+        with explained(ExecutionError, cannot):
             process = subprocess.Popen(
                 argv,
                 stdin=stdin,
@@ -63,7 +64,7 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
 
 
 def _problem(process: subprocess.Popen[bytes], streams: Sequence[int], until: float) -> str:
-    """Wait for a program, and return what went wrong; empty for nothing."""
+    """Wait for a program, and return its problem; empty if there is none."""
     while True:
         with suppress(subprocess.TimeoutExpired):
             code = process.wait(_TICK)

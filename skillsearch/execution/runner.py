@@ -152,7 +152,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             env |= write_editor(workspace, request.editor_text, env["PATH"])
         own = PurePosixPath(skill.rel_path)
         cwd = working_folder(request.cwd, skill.rel_path, variables)
-        store, warnings = self._artifacts, [*skill.notes, *notes]
+        warnings = [*skill.notes, *notes]
         if cwd is None or not workspace.has_folder(*cwd.parts):
             cwd = own
             elsewhere = f"cwd {shown(request.cwd)} is not a folder of the workspace"
@@ -165,10 +165,11 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
             stdin=request.stdin.encode("utf-8", "replace"),
             limits=replace(self._limits, timeout=request.timeout or self._limits.timeout),
         )
-        return program, Gathering(workspace, variables, since_ns, store, inputs, warnings)
+        return program, Gathering(workspace, variables, since_ns, self._artifacts, inputs, warnings)
 
     def _execute(self, request: types.RunRequest, program: types.Program) -> types.Finished:
-        exec_id, cmd = program.workspace.name, command_name(request.command)
+        exec_id = program.workspace.name
+        cmd = command_name(request.command)
         cwd = str(program.cwd.relative_to(program.workspace))
         with span("workspace.run", {"exec_id": exec_id, "cmd": cmd, "cwd": cwd}) as tell:
             failed = f"The executor {self._executor.name!r} cannot be used: %s."

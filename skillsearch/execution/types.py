@@ -255,7 +255,7 @@ class Executor(Protocol):
         """The word that selects it."""
 
     def reason(self) -> str:
-        """Return why no program can be run here, and what to do; empty if one can."""
+        """Return why no program can be run here, and the next step; empty if one can."""
 
     def capabilities(self) -> Capabilities:
         """Return what a program can reach on this machine."""

@@ -141,7 +141,7 @@ REGISTERING = """if True:
         def reason(self):
             return "No machine answers at HOST." if self.image == "plain" else ""
 
-    executors.REGISTRY["remote"] = executors.Registered(Remote, "container", ("image",))
+    executors.REGISTRY["remote"] = executors.Registered(Remote, "container", Remote)
     results = [CliRunner().invoke(app, arguments) for arguments in json.loads(sys.argv[1])]
     print(json.dumps([(each.exit_code, each.stdout, each.stderr) for each in results]))
 """

@@ -105,7 +105,12 @@ import click
 
 from skillsearch.cli import options as of_commands
 from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
+from skillsearch.agents.default_tools import ListSkillsArgs, LoadSkillArgs
+from skillsearch.agents.tool import Tool, with_names
 from skillsearch.agents.toolsets.context import SkillsLoader
+from skillsearch.execution.executors import Registered
+from skillsearch.execution.isolation.container import ContainerExecutor
+from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.settings.config import Settings, load_only, load_settings
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.search.options import SearchOptions
@@ -127,6 +132,23 @@ def misspell(index: SkillIndex, library: SkillLibrary, remote: RemoteIndex) -> N
     load_only("langauges")
     IndexOptions(verfiy=True)
 
+
+def load(args: LoadSkillArgs) -> str:
+    return args.name
+
+
+def choose(row: Registered) -> None:
+    if row.from_image:
+        row.from_image(image="alpine")
+        row.from_image(imgae="alpine")
+
+
+Registered(ContainerExecutor, "container", ContainerExecutor)
+Registered(LocalExecutor, "none", from_imgae=None)
+Registered(LocalExecutor, "none", LocalExecutor)  # misspelt: it takes no image
+Tool.of("load_skill", LoadSkillArgs, load)
+Tool.of("load_skill", with_names(LoadSkillArgs, ()), load)
+Tool.of("list_skills", ListSkillsArgs, load)  # misspelt: the arguments of another function
 
 @click.command("some")
 @of_commands.as_json(lambda: of_commands.models.STATUS)
@@ -152,5 +174,5 @@ def test_a_misspelt_option_does_not_pass_mypy_in_any_layer(tmp_path):
     done = subprocess.run(command, cwd=checkout, capture_output=True, text=True, check=False)
     wrong = {int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error: " in line}
     lines = enumerate(MISSPELT.splitlines(), start=1)
-    misspelt = re.compile("tresholt|langauges|verfiy|smaples|index_dri|STATSU")
+    misspelt = re.compile("tresholt|langauges|verfiy|smaples|index_dri|STATSU|imgae|misspelt:")
     assert wrong == {number for number, line in lines if misspelt.search(line)}

@@ -118,7 +118,7 @@ def run_supervised(
         with control:
             with theirs:
                 numbers = (theirs.fileno(), len(orders), len(argv), *limited_to)
-                process = _start(numbers, descriptors, bool(program.stdin))
+                process = _start(numbers, descriptors, has_input=bool(program.stdin))
             with process:  # closes the pipes that are left
                 try:
                     control.settimeout(LATE)
@@ -150,7 +150,7 @@ def _orders(argv: Sequence[str], program: Program) -> bytes:
 
 
 def _start(
-    numbers: tuple[float, ...], descriptors: Sequence[int], has_input: bool
+    numbers: tuple[float, ...], descriptors: Sequence[int], *, has_input: bool
 ) -> subprocess.Popen[bytes]:
     """Start the supervisor without our environment, controlled by the first number's descriptor."""
     with explained(ExecutorError, f"No supervisor can be started by {sys.executable!r}: %s."):
@@ -174,7 +174,8 @@ def _exchange(
     streams: tuple[Kept, Kept],
 ) -> bytes:
     """Give the program its input and take its output until the supervisor reports, or is gone."""
-    report, stop = bytearray(), STOP.get() or threading.Event()
+    report = bytearray()
+    stop = STOP.get() or threading.Event()
     sources = cast("tuple[IO[bytes], ...]", (process.stdout, process.stderr, control))
     takers = (streams[0].add, streams[1].add, report.extend)
     with selectors.PollSelector() as selector:

@@ -78,7 +78,7 @@ class ContainerExecutor:
         self._found = ""
 
     def reason(self) -> str:
-        """Return why no program can be run, and what to do; empty if one can."""
+        """Return why no program can be run, and the next step; empty if one can."""
         return self._choose()[1]
 
     def capabilities(self) -> Capabilities:

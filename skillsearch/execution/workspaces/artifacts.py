@@ -154,7 +154,7 @@ def _key(name: str) -> str:
 
 
 def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
-    """Write a version beside the others, then give it the first free number."""
+    """Write a version next to the others, then give it the first free number."""
     make_private(folder)
     new = folder / files.temporary_name()
     new.mkdir(mode=0o700)

@@ -120,7 +120,8 @@ def matcher(
         chars = sum(len(part) + 1 for parts in expanded for part in parts)
         if len(expanded) > MAX_EXPANDED or chars > MAX_EXPANDED_CHARS:
             raise _refused(pattern, _TOO_MUCH)
-    starts = (_arrive(_compile(parts, pattern, hidden)) for parts, pattern in expanded.items())
+    compiled = (_compile(parts, pattern, hidden=hidden) for parts, pattern in expanded.items())
+    starts = map(_arrive, compiled)
     return Matcher(frozenset[_Part | None]().union(*starts), hidden)
 
 
@@ -216,21 +217,31 @@ def _expand(plain: str, pattern: str) -> list[str]:
     return begun
 
 
-def _compile(parts: Sequence[str], pattern: str, hidden: bool) -> _Part | None:
+def _compile(parts: Sequence[str], pattern: str, *, hidden: bool) -> _Part | None:
     after: _Part | None = None
     for part in reversed(parts):
-        segment = _segment(part, pattern, hidden)
+        segment = _segment(part, pattern, hidden=hidden)
         if segment or not after or after.segment:  # several ``**`` in a row are one
             after = _Part(segment, after)
     return after
 
 
-def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
+def _segment(part: str, pattern: str, *, hidden: bool) -> _Segment:
     """Compile one part; `fnmatch` tries nothing twice, however many stars there are."""
     if part == "**":
         return None
     if not any(char in part for char in "*?["):
         return part
+    _check_classes(part, pattern)
+    part = _CLASS.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", part)
+    expression = fnmatch.translate(part)
+    if not (hidden or part.startswith(".")):
+        expression = rf"(?!\.){expression}"
+    return re.compile(expression)
+
+
+def _check_classes(part: str, pattern: str) -> None:
+    """Refuse a class that holds a slash, or no character."""
     if "[" in _CLASS.sub("", part):
         raise _refused(pattern, "has a '/' between '[' and ']'; write it outside")
     for characters in _CLASS.finditer(part):
@@ -238,11 +249,6 @@ def _segment(part: str, pattern: str, hidden: bool) -> _Segment:
         if not ranges or any(match[1] and match[1] > match[2] for match in ranges):
             text = repr(characters[0])
             raise _refused(pattern, f"has the class {text}, which no character is in; correct it")
-    part = _CLASS.sub(lambda match: f"[{'!' if match[1] else ''}{match[2]}]", part)
-    expression = fnmatch.translate(part)
-    if not (hidden or part.startswith(".")):
-        expression = rf"(?!\.){expression}"
-    return re.compile(expression)
 
 
 def _arrive(part: _Part | None) -> set[_Part | None]:

@@ -84,7 +84,7 @@ class Gathering:
         """Collect the outputs of the run, and keep those that are to be kept."""
         specs = output_specs(request)
         for spec in specs:
-            files, limits_hit = self._collect(spec, failed)
+            files, limits_hit = self._collect(spec, failed=failed)
             saved = self._save(files, spec) if spec.save else {}
             self._describe(files, spec, saved if request.omit_inline_content else ())
             self.artifacts.extend(saved.values())
@@ -105,7 +105,7 @@ class Gathering:
         if request.omit_inline_content and not any(spec.save for spec in specs):
             self.warnings.append("omit_inline_content has no effect: nothing is to be saved.")
 
-    def _collect(self, spec: types.OutputSpec, failed: bool) -> tuple[_Files, bool]:
+    def _collect(self, spec: types.OutputSpec, *, failed: bool) -> tuple[_Files, bool]:
         exec_id, patterns = self.workspace.path.name, ", ".join(spec.globs)
         try:
             with span("workspace.collect", {"exec_id": exec_id, "patterns": patterns}) as tell:
@@ -149,7 +149,7 @@ class Gathering:
 
 
 def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
-    """Return what a request wants to be collected; by default the first files of ``out``."""
+    """Return the outputs that a request names; by default the first files of ``out``."""
     older = types.OutputSpec(
         globs=request.output_files,
         inline=True,

@@ -99,7 +99,8 @@ class _Stager:
 
     def copy(self, source: int, tree: Tree) -> StagedSkill:
         """Copy the skill to a temporary name first, so that nobody ever sees half of it."""
-        temporary, budget = files.temporary_name(), files.Budget(self.limits)
+        temporary = files.temporary_name()
+        budget = files.Budget(self.limits)
         path = self.workspace.skills / self.folder
         with using(self.workspace.open(SKILLS)) as skills:
             try:
@@ -118,7 +119,8 @@ class _Stager:
                     left = list_tree(copy, files.Budget(self.limits))
             finally:
                 files.remove_tree(skills, temporary)
-        rel_path, notes = f"{SKILLS}/{self.folder}", files.bounded([*tree.notes, *budget.notes])
+        rel_path = f"{SKILLS}/{self.folder}"
+        notes = files.bounded([*tree.notes, *budget.notes])
         return StagedSkill(path, rel_path, digest, tree, left, notes, is_new=True)
 
 

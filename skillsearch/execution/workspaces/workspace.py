@@ -74,7 +74,8 @@ class Workspace:
     @classmethod
     def create(cls, base: Path, session: str) -> Workspace:
         """Make a workspace in a folder as by `make_base`; the caller closes it."""
-        base, lock = make_base(base), None
+        base = make_base(base)
+        lock = None
         with _usable(base):
             while lock is None:  # if another process that cleans up was quicker
                 name = f"ws_{safe_id(session)}_{secrets.token_hex(8)}"
