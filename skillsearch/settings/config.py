@@ -18,18 +18,19 @@ from contextlib import suppress
 from dataclasses import field, replace
 from functools import cache, lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypedDict, Unpack, get_type_hints
 
 from skillsearch.errors import ConfigError, explained
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.private import tighten
-from skillsearch.settings import values as values
+from skillsearch.settings import values
 from skillsearch.settings.environ import OTHER_VARIABLES, PREFIX, SEED_ROOT
 from skillsearch.settings.user_folders import APP, cache_dir, data_dir, default_index_dir, user_file
 from skillsearch.text.near import near
 from skillsearch.types.answers import EVERYWHERE, SCOPE, SELECTING, Selection
-from skillsearch.types.json_values import JsonObject, object_of
+from skillsearch.types.json_values import Json, JsonObject, object_of
 
 logger = logging.getLogger(__name__)
 
@@ -82,10 +83,10 @@ class Settings:
         n: Maximum number of hits. [default: 5]
         threshold: Minimum score, 0 to 1. [default: 0.65]
         refresh: Whether a query first updates a changed index if that is cheap. [default: true]
-        reader: When a second model reads the best hits beside the request: auto (default), if the
+        reader: When a second model reads the best hits with the request: auto (default), if the
             answer is in doubt; always; off; or another model, which always reads: st:NAME, a
             folder.
-        environments: Folder of the named environments. [default: beside the user's settings]
+        environments: Folder of the named environments. [default: next to the user's settings]
         environment: The environment in use. [default: default, or else the only one there is]
         daemon: auto (default): a warm process answers; off: each command for itself.
         usage: What is kept of requests and of the skills that they led to, on this machine alone,
@@ -97,8 +98,8 @@ class Settings:
         profile: Add the settings of [profiles.NAME].
         all_projects: Skills of every project, not only of the user and of the project around this
             folder.
-        selection: What the settings below say, each source beside all others; and as `SCOPE`
-            the folder that a question comes from, with `EVERYWHERE` if `all_projects` says so.
+        selection: The settings below, those of each source in addition to all others; and as
+            `SCOPE` the folder that a query comes from, with `EVERYWHERE` for `all_projects`.
         sources: Where each setting that is not a default came from.
 
     These have no attribute of their own; they select skills:
@@ -259,8 +260,8 @@ def load_settings(
     folders = (os.path.realpath(here),)
     scope = (SCOPE, folders, EVERYWHERE) if settings.all_projects else (SCOPE, folders)
     settings = replace(settings, selection=(*settings.selection, scope))
-    for folder in (cache_dir(), data_dir(), user_file().parent):
-        tighten(folder)
+    for private in (cache_dir(), data_dir(), user_file().parent):
+        tighten(private)
     if settings.is_project_index:
         from skillsearch.files.own_folder import own_folder
 
@@ -280,7 +281,7 @@ def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Setti
         _check_project(settings, project)
         is_elsewhere = flags.get("index_dir") or variables.get(f"{PREFIX}INDEX_DIR")
         has_index = settings.is_project_index and not is_elsewhere
-        settings = _bounded(settings, before, project, has_index)
+        settings = _bounded(settings, before, project, has_index=has_index)
         files, chosen = [own, project], [*chosen, settings.profile]
     named_profile = str(flags.get("profile") or "") or variables.get(f"{PREFIX}PROFILE")
     for name in filter(None, dict.fromkeys([named_profile] if named_profile else chosen)):
@@ -288,8 +289,9 @@ def _with_files(here: Path, variables: Mapping[str, str], flags: Flags) -> Setti
         for path, table in _profiles(name, files):
             source = f"{path}{_PROFILE}{name}"
             after = _with_values(settings, table, path.parent, source=source)
-            is_own = is_chosen_by_user and path == own
-            settings = after if is_own else _bounded(after, settings, project, has_index)
+            if not (is_chosen_by_user and path == own):
+                after = _bounded(after, settings, project, has_index=has_index)
+            settings = after
     return settings
 
 
@@ -338,7 +340,7 @@ def _near(name: str, names: Collection[str]) -> str:
     return f"; did you mean {meant[0]}?" if meant else ""
 
 
-def _table(path: Path) -> JsonObject:
+def _table(path: Path) -> Mapping[str, Json]:
     """Return the settings of a TOML file, if there is one; in pyproject.toml a table holds them."""
     if not path.is_file():
         return {}
@@ -350,17 +352,19 @@ def _table(path: Path) -> JsonObject:
         content = _parsed(data)
     except RecursionError as exc:
         raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc
-    except (OSError, ValueError) as exc:
-        raise ConfigError(f"{path} cannot be read: {exc}") from exc
+    except OSError as exc:
+        raise ConfigError(f"{path} cannot be read: {exc}; make it readable or remove it") from exc
+    except ValueError as exc:
+        raise ConfigError(f"{path} is not TOML: {exc}; correct the file") from exc
     tool = content.get("tool", {}) if path.name == "pyproject.toml" else {APP: content}
-    table = tool.get(APP, {}) if isinstance(tool, dict) else None
-    if not isinstance(table, dict):
+    table = tool.get(APP, {}) if isinstance(tool, Mapping) else None
+    if not isinstance(table, Mapping):
         raise ConfigError(f"{path}: [tool.{APP}] is not a table; put 'key = value' lines below it")
     _tables_of_profiles(path, table)
     return table
 
 
-def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
+def _tables_of_profiles(path: Path, table: Mapping[str, Json]) -> dict[str, JsonObject]:
     """Return the profiles in the table of a file, by name."""
     with suppress(TypeError):
         return {name: object_of(row) for name, row in object_of(table.get("profiles", {})).items()}
@@ -368,9 +372,9 @@ def _tables_of_profiles(path: Path, table: JsonObject) -> dict[str, JsonObject]:
 
 
 @lru_cache(maxsize=4)
-def _parsed(data: bytes) -> JsonObject:
-    """Parse TOML once; settings are gathered far more often than files change. Do not mutate it."""
-    return tomllib.loads(data.decode())
+def _parsed(data: bytes) -> Mapping[str, Json]:
+    """Parse TOML once; settings are gathered far more often than files change."""
+    return MappingProxyType(tomllib.loads(data.decode()))
 
 
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:
@@ -378,15 +382,15 @@ def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObje
     profiles = [(path, _tables_of_profiles(path, _table(path))) for path in files]
     names = sorted({profile for _, tables in profiles for profile in tables})
     if name not in names:
-        near = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
-        places = " or ".join(map(str, files))
-        raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {places}){near}")
+        hint = _near(name, names) or f"; there are: {', '.join(names) or 'none'}"
+        paths = " or ".join(map(str, files))
+        raise ConfigError(f"There is no profile {name!r} ([profiles.{name}] in {paths}){hint}")
     for path, tables in profiles:
         table = tables.get(name, {})
         allowed = sorted(key for key, setting in SETTINGS.items() if setting.in_profile)
         if unknown := sorted(table.keys() - set(allowed)):
-            message = f"{unknown[0]!r} is none of {allowed}"
-            raise ConfigError(f"{path}{_PROFILE}{name}: {message}")
+            message = f"a profile cannot set {unknown[0]!r}; remove it, or set one of:"
+            raise ConfigError(f"{path}{_PROFILE}{name}: {message} {', '.join(allowed)}")
         yield path, table
 
 
@@ -462,9 +466,10 @@ def _check_project(settings: Settings, path: Path) -> None:
             )
 
 
-def _bounded(settings: Settings, before: Settings, project: Path, has_index: bool) -> Settings:
-    """Return settings that a project file made of those `before`, within what it may decide."""
-    folder, old = str(project.parent.resolve()), before.sources
+def _bounded(settings: Settings, before: Settings, project: Path, *, has_index: bool) -> Settings:
+    """Undo what a project file changed in the settings `before` it but may not decide."""
+    folder = str(project.parent.resolve())
+    old = before.sources
     new = settings.selection[len(before.selection) :]
     selection = before.selection + tuple((kind, patterns, folder) for kind, patterns, *_ in new)
     changed = [key for key in _OF_OWN_INDEX if settings.sources.get(key) != old.get(key)]
@@ -473,8 +478,8 @@ def _bounded(settings: Settings, before: Settings, project: Path, has_index: boo
     _warn_of_ignored(project, ", ".join(changed))
     sources = {key: source for key, source in settings.sources.items() if key not in changed}
     sources |= {key: old[key] for key in changed if key in old}
-    values = {key: getattr(before, key) for key in changed}
-    return replace(settings, selection=selection, sources=sources, **values)
+    restored = {key: getattr(before, key) for key in changed}
+    return replace(settings, selection=selection, sources=sources, **restored)
 
 
 @cache

@@ -13,7 +13,7 @@ PREFIX = "SKILLSEARCH_"
 SEED_ROOT = "SKILLS_ROOT"
 """The variable by which other programs name a root; used if no setting names any."""
 OTHER_VARIABLES = frozenset({f"{PREFIX}MCP_TOKEN", f"{PREFIX}MILVUS_TOKEN"})
-"""Variables of ours beside the settings: secrets, which a settings file must not hold."""
+"""Variables of ours other than settings: secrets, which a settings file must not hold."""
 PLACES = ("HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME", *scan.VARIABLES)
 """Variables that say where the user's own settings, default index and skills lie."""
 
@@ -120,7 +120,7 @@ def install_again() -> str:
 
 
 def pip_install(*, again: bool = False) -> str:
-    """Return the start of a command that installs packages beside this one, or reinstalls them."""
+    """Return the start of a command that installs packages where this one is, or reinstalls."""
     import shlex
     import sys
     from importlib import util

@@ -184,7 +184,7 @@ def test_an_unknown_setting_is_named_with_the_nearest_or_all(project, key, hint)
 def test_a_file_that_is_no_toml_is_named(project, data):
     path = project("") / "skillsearch.toml"
     path.write_bytes(data)
-    with pytest.raises(ConfigError, match=r"skillsearch\.toml cannot be read"):
+    with pytest.raises(ConfigError, match=r"skillsearch\.toml is not TOML: .*; correct the file"):
         load_settings()
 
 
