@@ -79,7 +79,7 @@ class ChunkIndex(ArrayTable):
         is_there = any(path.exists() for path in cls.paths(folder, prefix))
         return cls.load(folder, prefix) if is_there else None
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Return whether there is one of everything for each chunk, and for each of its terms."""
         return (
             len(self.starts) > 0

@@ -94,14 +94,15 @@ class IndexSettings:
 
     def request(self) -> IndexRequest:
         """Return a request for an index of these settings; a trust that is usual was not given."""
-        roots, model = tuple(root.path for root in self.roots), self.model.spec
+        roots = tuple(root.path for root in self.roots)
         usual = {True: "fetched", False: "vetted"}
         unusual = (root for root in self.roots if root.trust != usual[bool(root.origin)])
         trust = {str(root.path): root.trust for root in unusual}
         named = tuple(source_behind(root) or str(root) for root in roots)
         sources = named if any(map(is_bundle, named)) else ()
         projects = {str(root.path): root.projects for root in self.roots if root.projects}
-        return IndexRequest(roots, model, self.with_body, sources, trust, projects=projects)
+        spec = self.model.spec
+        return IndexRequest(roots, spec, self.with_body, sources, trust, projects=projects)
 
     def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
@@ -146,13 +147,14 @@ class Corpus:
         """Map the parts of a generation; a CacheError if one is missing or does not fit."""
         has_delta = (folder / f"{DELTA}documents-starts.npy").exists()
         prefixes = ("", DELTA) if has_delta else ("",)
-        segments = [load_segment(folder, prefix, with_body) for prefix in prefixes]
+        segments = [load_segment(folder, prefix, with_body=with_body) for prefix in prefixes]
         documents, lexical, dense, chunks = zip(*segments, strict=True)
         if has_delta or (folder / f"{DELTA}deleted.npy").exists():
             families = FamilyTable(*(_read(folder, *part) for part in _FAMILIES.items()))
             deleted, places, shadowed = (_read(folder, name) for name in _NUMBERS)
             store = DocumentStore(documents, deleted, places, shadowed, families, guard)
-            names, fields = lexical_names(with_body=with_body), []
+            names = lexical_names(with_body=with_body)
+            fields = []
             for name, parts in zip(names, zip(*lexical, strict=True), strict=True):
                 count, *means = _read(folder, f"{name}-all", np.float64, 3).tolist()
                 hashes = _read(folder, f"{name}-adjusted", np.uint64)
@@ -162,7 +164,7 @@ class Corpus:
             if len(store.places) != store.size - documents[0].size:
                 raise CacheError("the delta segment of the index does not fit its tombstones")
             are_inside = ((store.left_out >= 0) & (store.left_out < store.size)).all()
-            if not are_inside or not families.fits(store.size):
+            if not are_inside or not families.is_consistent(store.size):
                 raise CacheError("the tombstones of the index do not fit its documents")
         else:
             store = DocumentStore(documents, guard=guard)
@@ -200,9 +202,9 @@ class OpenedIndex:
         with generation.guard:
             folder, with_body = generation.folder, settings.with_body
             corpus = Corpus.load(folder, with_body=with_body, guard=generation.guard)
-        model, widths = settings.model, {part.dimensions for part in corpus.dense.segments}
-        if widths != {model.dimensions}:
-            raise CacheError(f"the vectors of {model.spec!r} do not have its dimensions")
+        widths = {part.dimensions for part in corpus.dense.segments}
+        if widths != {settings.model.dimensions}:
+            raise CacheError(f"the vectors of {settings.model.spec!r} do not have its dimensions")
         return cls(generation, settings, corpus)
 
     @property
@@ -211,7 +213,7 @@ class OpenedIndex:
         return self.generation.guard
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Read what was reported when this generation was made; a CacheError if it is damaged."""
+        """Read the diagnostics of this generation's build; a CacheError if it is damaged."""
         try:
             path = self.folder / _DIAGNOSTICS
             with self.guard, reading(path):
@@ -231,7 +233,7 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
-    """Write the diagnostics of a generation beside its parts."""
+    """Write the diagnostics of a generation next to its parts."""
     records = [diagnostic.to_dict() for diagnostic in diagnostics]
     data = json.dumps(records, separators=(",", ":"))
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
@@ -280,7 +282,7 @@ def lexical_names(*, with_body: bool) -> tuple[str, ...]:
 
 
 def load_segment(
-    folder: Path, prefix: str, with_body: bool
+    folder: Path, prefix: str, *, with_body: bool
 ) -> tuple[DocumentSegment, list[LexicalSegment], DenseFields, ChunkIndex | None]:
     """Map the parts of one segment; a CacheError if one is missing or does not fit."""
     documents = DocumentSegment.load(folder, prefix)

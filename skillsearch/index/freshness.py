@@ -49,20 +49,23 @@ def _stamp(folder: Path) -> tuple[int, ...]:
 
 @dataclass
 class LookTimer:
-    """Tells when to look at the disk again: the one age that all answers share."""
+    """Decides when the disk must be looked at again; shared by all answers."""
 
     seconds: float = 0.0  # what the last look cost, in time of the processor
     _looked: float = -math.inf
 
     def is_due(self, max_age: float) -> bool:
-        """Return whether the last look is so old, and if it is, count from now; 0 is always due."""
+        """Return whether the last look is `max_age` seconds ago, and restart the clock if so.
+
+        An age of 0 is always due.
+        """
         now, pause = monotonic(), max(max_age, self.seconds * PAUSE) if max_age else 0
         is_due = now - self._looked >= pause
         self._looked = now if is_due else self._looked
         return is_due
 
     def is_current(self, compare: Callable[[], bool]) -> bool:
-        """Return what a comparison with the disk says, and remember what it cost."""
+        """Return the result of a comparison with the disk, and remember its cost."""
         begun = thread_time()
         is_current = compare()
         self.seconds = thread_time() - begun
@@ -96,7 +99,8 @@ class Freshness:
         """Take an opened index, which is brought up to date in place, and what named it."""
         self.index, self._executor, self._settings = index, executor, settings
         self.problem = ""  # why the index is not like the disk, and in later sentences what helps
-        self._timer, self._stamp = LookTimer(), _stamp(index.folder)
+        self._timer = LookTimer()
+        self._stamp = _stamp(index.folder)
         self._job: Future[None] | None = None
         self._gone = ""  # the problem of a root that is gone
         self._folders: set[str] = set()  # where questions came from since the last look
@@ -114,7 +118,7 @@ class Freshness:
         return index_option(self.index.folder, self._settings)
 
     def _end_job(self) -> None:
-        """Take up what came of the work of the executor, if it is done."""
+        """Take up the result of the executor's work, if it is done."""
         if self._job and self._job.done():
             error, self._job = self._job.exception(), None
             failure = f"the index was not refreshed, {_AS_IT_WAS}: {error}" if error else ""
@@ -153,7 +157,8 @@ class Freshness:
         from skillsearch.skills.discovery import make_roots
         from skillsearch.skills.example_requests import ExampleBook
 
-        index, has_changed_model = self.index, self.index.has_changed_model()
+        index = self.index
+        has_changed_model = self.index.has_changed_model()
         self.problem = self._gone = ""
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
         event = self._follow_hosts(request)
@@ -260,9 +265,9 @@ class Freshness:
 
     def _take_up_later(self, change: RootChange, roots: Sequence[Path]) -> None:
         """Leave a change to the executor, or say how to make it; `roots` are what is missing."""
-        folder, way = self.index.folder, "are being indexed"
+        way = "are being indexed"
         if self._executor:
-            self._job = self._job or self._executor.submit(_take_up, folder, change)
+            self._job = self._job or self._executor.submit(_take_up, self.index.folder, change)
         else:
             way = f"are not indexed; to do it, run `skillsearch index{self._option}`"
         self.problem = f"the skills of {listed(map(str, roots), 3)} {way}"
@@ -329,7 +334,8 @@ def _renew(folder: Path, timer: LookTimer) -> None:
     """Bring an index up to date for those who have it open."""
     from skillsearch.index.skill_index import SkillIndex
 
-    index, begun = SkillIndex.open(folder), thread_time()
+    index = SkillIndex.open(folder)
+    begun = thread_time()
     before = index.generation
     if index.has_changed_model() or index.opened.settings.pending or not index.is_current():
         index.refresh(keep_missing=True)

@@ -1,4 +1,4 @@
-"""What to type next: the command for an index, and what a folder without one lacks."""
+"""Next steps: the command for an index, and the reason why a folder has none."""
 
 from __future__ import annotations
 

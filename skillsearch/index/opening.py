@@ -23,10 +23,11 @@ Tell = Callable[[str], object]
 """Shows a message to the user."""
 # Queries that are embedded together.
 _TOGETHER = 64
-# Least similarity of a name that a misspelt one is taken for; two letters of ten may differ.
-_HYPHENATED, _MAX_DOUBTFUL = lazy_pattern(r"\w+(?:[-_]\w+)+"), 3
+_HYPHENATED = lazy_pattern(r"\w+(?:[-_]\w+)+")
 """Words that may be names of skills. All words of six letters would suggest a name for 24 %
 of the requests that no skill fits, mostly a wrong one; these do for none (over 400 skills)."""
+_MAX_DOUBTFUL = 3
+"""Words of one request that similar names are looked for."""
 
 
 def open_index(settings: Settings) -> SkillIndex:
@@ -75,7 +76,10 @@ def answer_queries(
 def answer_query(
     index: SkillIndex, query: str, options: SearchOptions, tell: Tell, log: UsageLog | None
 ) -> tuple[SearchResult, tuple[str, ...]]:
-    """Return the answer, by what a log says too and kept there, and `near_names` if it has none."""
+    """Answer one query, learning from the usage log and recording it there.
+
+    Without a hit, `near_names` come with the answer.
+    """
     learn(index, log)
     (result,) = answer_queries(index, [query], tell, options)
     record(log, index, result, options.selection)

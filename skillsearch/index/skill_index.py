@@ -136,7 +136,7 @@ class SkillIndex:
     def build(
         cls, change: IndexRequest | RootChange, index_dir: Path, options: IndexOptions | None = None
     ) -> tuple[SkillIndex, IndexReport]:
-        """Bring the index in a folder up to date, open it, and report what was done.
+        """Bring the index in a folder up to date, open it, and report the changes.
 
         A request says what it is to hold, a change what is to become of what it holds by then. The
         index is opened as this run left it, whatever another process has written since. Fails as
@@ -161,8 +161,15 @@ class SkillIndex:
     def open(cls, index_dir: str | Path | None = None) -> SkillIndex:
         """Open an index that was built before, by default the one that the settings name.
 
-        A damaged one is rebuilt. An IndexNotFoundError if there is none, or it cannot be rebuilt
-        because nothing says what it should hold.
+        A damaged one is rebuilt.
+
+        Raises:
+            IndexNotFoundError: If there is none, or it cannot be rebuilt because its roots are not
+                recorded.
+            RootError: If a damaged one cannot be rebuilt because a root is missing or unreadable.
+            EmbedderError: If it is rebuilt, and the embedder cannot be loaded.
+            StorageError: If it is rebuilt, and cannot be written.
+            ConfigError: If the settings name it and cannot be used.
         """
         path = Path(index_dir) if index_dir else load_settings().index_dir
         folder = IndexFolder(path.absolute())
@@ -211,7 +218,7 @@ class SkillIndex:
         return self.opened.settings.root_of(document)
 
     def diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Return what was reported when the index was built, and of its names, by path."""
+        """Return the diagnostics of the build, and those of its names, by path."""
         opened = self.opened
         try:
             reported = opened.diagnostics()
@@ -243,7 +250,8 @@ class SkillIndex:
     def differences(self, *, verify: bool = False) -> Changes:
         """Return the files that differ between the index and its existing roots.
 
-        With `verify`, hash every file instead of trusting an unchanged stat.
+        With `verify`, hash every file instead of trusting an unchanged stat. A CacheError if a part
+        of the index is damaged.
         """
         roots = self.opened.settings.roots
         present = {root.path for root in make_roots([root.path for root in roots])[0]}
@@ -267,7 +275,8 @@ class SkillIndex:
         little has changed in the others. `only` names the SKILL.md files and folders to look at,
         deleted ones too: in a large index that is much faster than finding out what changed; other
         changes wait for the next full look. `progress` is called with the stage, how many are done,
-        and how many there are. It fails as `from_roots` does, and the index stays as it is.
+        and how many there are. A RootError, EmbedderError or StorageError as of `from_roots`, or an
+        IndexNotFoundError if the index is gone, leaves the index as it is.
         """
         options = IndexOptions(
             verify=verify,
@@ -297,7 +306,8 @@ class SkillIndex:
     ) -> IndexReport:
         """Stop holding roots, even if their folders are gone; `left` counts their skills.
 
-        Raises RootError for a root that is not held, and if none would be left.
+        A RootError for a root that is not held, and if none would be left; else the errors of
+        `refresh`.
         """
         return self.apply(_change(self.folder, "remove", roots), IndexOptions(progress=progress))
 
@@ -312,7 +322,10 @@ class SkillIndex:
         return report
 
     def reopen(self) -> None:
-        """Search the newest generation from now on, whoever wrote it; fails as `open` does."""
+        """Search the newest generation from now on, whoever wrote it.
+
+        Raises the IndexNotFoundError, RootError, EmbedderError or StorageError of `open`.
+        """
         self.opened = self.open(self._folder.path).opened
         embedder = self._embedder.loaded
         if embedder and embedder.fingerprint != self.opened.settings.model.fingerprint:
@@ -340,12 +353,13 @@ class SkillIndex:
     def search_many(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
         """Answer many requests as `search` does, embedded together on all cores.
 
-        The seconds of each result are its share of all.
+        The seconds of each result are its share of all. A QueryError, SelectionError, EmbedderError
+        or CacheError as of `search`; one query that cannot be used refuses all.
         """
         return self.answer(queries, options)
 
     def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
-        """Answer requests as `search_many` does, given all options at once."""
+        """Answer requests as `search_many` does, with its errors, given all options at once."""
         started = time.perf_counter()
         if options.threshold is None:
             options = replace(options, threshold=self.threshold)
@@ -362,7 +376,8 @@ class SkillIndex:
     def position(self, query: str, document: Document, options: SearchOptions) -> Position | None:
         """Return how a skill stands for a request, shown or not; None if it is left out.
 
-        Its rank and score are those of `answer`, if that shows it. Fails as `search` does.
+        Its rank and score are those of `answer`, if that shows it. A QueryError, EmbedderError or
+        CacheError as of `search`.
         """
         check_query(query)
         threshold = self.threshold if options.threshold is None else options.threshold
@@ -375,7 +390,7 @@ class SkillIndex:
             return None if number is None else search.position_of(form, number)
 
     def analyse(self, query: str) -> QueryForm:
-        """Return a query as it is searched for: its terms and its vector."""
+        """Return a query as it is searched for, its terms and vector; may raise EmbedderError."""
         return self.analyse_many([query])[0]
 
     def analyse_many(self, queries: Sequence[str]) -> list[QueryForm]:
@@ -422,7 +437,10 @@ class SkillIndex:
             return len(np.setdiff1d(holding, [*left_out, *corpus.documents.left_out]))
 
     def handle(self, document: Document) -> str:
-        """Return what means a skill alone: its name, else ``root:name``, else its id."""
+        """Return the shortest name that identifies this skill only.
+
+        It is its name, else ``root:name``, else its id.
+        """
         opened = self.opened
         with opened.guard:
             return handle_of(document, opened.corpus.documents, opened.settings.root_paths)
@@ -436,7 +454,8 @@ class SkillIndex:
     def get(self, name: str) -> Skill:
         """Read the skill that a name means as it is on disk now.
 
-        Fails as `find` does, and with a ParseError if its file can no longer be read as a skill.
+        A SkillNotFoundError, VersionNotFoundError, VersionConstraintError or AmbiguousNameError as
+        of `find`, and a ParseError if its file can no longer be read as a skill.
         """
         return self.read(self.find(name))
 
@@ -450,7 +469,8 @@ class SkillIndex:
         The name may be in any case, ``root:name`` if several roots have it, or the document's id;
         each also with a constraint on the version, as ``pdf@>=1.2,<2``. Of several documents it
         means the newest in the first root that has any. A SkillNotFoundError, VersionNotFoundError
-        or AmbiguousNameError names what there is, or the project that has it.
+        or AmbiguousNameError names similar names, the versions, the candidates, or the project that
+        has it; a VersionConstraintError if the constraint cannot be read.
         """
         opened = self.opened
         every, roots = opened.corpus.documents, opened.settings.root_paths

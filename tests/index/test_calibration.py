@@ -98,14 +98,14 @@ def test_every_piece_of_evidence_speaks_for_a_hit():
     assert set(FEATURES) == {*SUPPORTED, *AGAINST}
 
 
-def test_contributions_by_hand():
+def test_each_feature_adds_its_weight_times_its_value():
     row = [(0.5, 0.25, 0.0)[place % 3] for place in range(len(FEATURES))]
     weights = BY_HAND.weights.values()
     expected = [weight * value for weight, value in zip(weights, row, strict=True)]
     assert BY_HAND.contributions(np.array([row, row])).tolist() == [pytest.approx(expected)] * 2
 
 
-def test_confidence_by_hand():
+def test_each_piece_of_evidence_adds_its_coefficient_times_its_value():
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "words_alone": 0.5}
     places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
@@ -136,7 +136,7 @@ def test_the_exact_name_says_enough_by_itself():
     assert BY_HAND.log_odds_parts(nothing | {"lead": 3})["name"] == place
 
 
-def test_probabilities_by_hand():
+def test_probabilities_are_the_logistic_function_of_the_log_odds():
     odds = [0.0, math.log(3), -math.log(3), 800.0]
     assert list(map(probability, odds)) == pytest.approx([0.5, 0.75, 0.25, 1.0])
 

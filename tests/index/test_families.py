@@ -331,8 +331,8 @@ def test_a_table_answers_for_leaders_members_and_others():
     assert [part.tolist() for part in table.followers(4)] == [[2, 7], [True, False]]
     assert table.relatives(7).tolist() == [2, 4]
     assert table.relatives(0).tolist() == []
-    assert table.fits(8)
-    assert not table.fits(7)
+    assert table.is_consistent(8)
+    assert not table.is_consistent(7)
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])

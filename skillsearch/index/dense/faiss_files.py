@@ -72,7 +72,7 @@ def map_rows(path: Path) -> Rows:
 
 
 def _header(dtype: np.dtype[Any], count: int, dimensions: int) -> bytes:
-    """Return what comes before the rows; a struct.error for sizes that there are none of."""
+    """Return the bytes before the rows; a struct.error for sizes that do not fit into it."""
     kind = next(kind for kind, of in _KINDS.items() if of == dtype)
     ignored = _IGNORED, _IGNORED
     index = _INDEX.pack(kind, dimensions, count, *ignored, True, 0)

@@ -148,7 +148,7 @@ class DenseIndex:
         return merged
 
     def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
-        """Return what `DenseFields.cosines` does, for documents in ascending order."""
+        """Return the same as `DenseFields.cosines`, for documents in ascending order."""
         parts = [
             segment.cosines(query, documents[within(documents, first, segment)] - first)
             for first, segment in numbered(self.segments)
@@ -305,7 +305,7 @@ def _files(folder: Path, name: str) -> list[Path]:
 
 
 def _blend(fields: list[Floats]) -> Floats:
-    """Return what belongs to the metadata and, by its share, to the second field: a mean."""
+    """Return the mean of the metadata's value and, by its share, that of the second field."""
     metadata, *others = fields
     if not others:
         return metadata

@@ -266,7 +266,7 @@ def about_text(skill: Skill) -> str:
 
 
 def excluded_text(skill: Skill) -> str:
-    """Return what the metadata says that a skill is not for."""
+    """Return the tasks that a skill is not for, by its metadata."""
     return "\n".join(filter(None, (split_description(part)[1] for part in _sentences(skill))))
 
 

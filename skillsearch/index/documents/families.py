@@ -79,7 +79,8 @@ def find_families(
     """
     roots, living = likeness.roots, likeness.documents.living
     came = np.zeros(len(living), np.int64) if arrivals is None else arrivals
-    remote, is_shadowed = likeness.documents.remoteness[living], np.isin(living, shadowed)
+    remote = likeness.documents.remoteness[living]
+    is_shadowed = np.isin(living, shadowed)
     order = living[np.lexsort((np.arange(len(living)), came, remote, roots[living], is_shadowed))]
     leading = group(likeness, order) if before is None else regroup(likeness, order, before)
     follows = leading != order
@@ -242,7 +243,8 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     is_due = is_new
     while is_due.any():
         at = int(is_due.argmax())
-        number, is_due[at] = int(order[at]), False
+        number = int(order[at])
+        is_due[at] = False
         near, levels = likeness.near(number, among)
         is_before = ranks[near] < at
         leads = is_before & (leaders[near] == near)

@@ -278,7 +278,10 @@ def _namesakes(
 def handle_of(
     skill: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
 ) -> str:
-    """Return what means a skill alone, on one line: its name, else ``root:name``, else its id."""
+    """Return the shortest name that identifies this skill only, on one line.
+
+    It is its name, else ``root:name``, else its id.
+    """
     name, alias = one_line(skill.name, LOADED_NAME_CHARS), skill.doc_id.partition(":")[0]
     handles = (name, f"{alias}:{name}")
     means = (handle for handle in handles if _id_meant(handle, documents, roots) == skill.doc_id)

@@ -137,7 +137,8 @@ class Builder:
                 name = previous.name if previous else None
                 if not detector or not detector.index or detector.index.name != name:
                     detector = self._detector(previous)
-                before, report = self._before, self._update(detector)
+                before = self._before
+                report = self._update(detector)
                 if not self._is_request_held():
                     self.request.save(self.folder.path, report.generation)
                 self.opened = self.opened or open_current(self.folder)
@@ -158,7 +159,9 @@ class Builder:
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
-        changes, only, limits = None, self.options.only, self.options.limits
+        changes = None
+        only = self.options.only
+        limits = self.options.limits
         if index.settings.roots != self._roots or detector.unfinished:
             return detector.walk()
         if only and limits.allow(index.corpus, len(only)):
@@ -255,7 +258,8 @@ class Builder:
             save_diagnostics(folder, diagnostics)
 
         announce = partial(self.request.save, self.folder.path, before=self._held)
-        shared, settings = before if reused else None, update.settings.to_dict()
+        shared = before if reused else None
+        settings = update.settings.to_dict()
         name = self.folder.write(save, settings, before=shared, reused=reused, announce=announce)
         return self._report(name, diagnostics, written)
 

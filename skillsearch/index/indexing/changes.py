@@ -315,7 +315,8 @@ class ChangeDetector:
     def _other_stats(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         if self.snapshot is None:
             return (), ()
-        most, is_there = self.most_places + 1, inside(Scope(root, "", True) for root in self._there)
+        most = self.most_places + 1
+        is_there = inside(Scope(root, "", True) for root in self._there)
         folders = tuple(islice(filter(is_there, self.snapshot.changed_folders()), most))
         files = filter(is_there, self.snapshot.changed_files())
         return folders, tuple(islice(files, most - len(folders)))
@@ -339,7 +340,7 @@ class ChangeDetector:
         return changes if len(changes.removed_ids) < len(documents) else None
 
     def _unchanged_beside(self, discovery: Discovery) -> Mapping[str, list[tuple[str, FileStat]]]:
-        """Return what was read with the SKILL.md of each folder below which nothing has changed.
+        """Return the files read with the SKILL.md of each folder below which nothing has changed.
 
         To look there for eval files takes as long as all else in a walk.
         """

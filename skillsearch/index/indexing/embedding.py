@@ -105,7 +105,7 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             self._start(share)
 
     def flush(self) -> None:
-        """Begin to embed what is left, if anything is."""
+        """Begin to embed the texts that are left, if any."""
         if self._texts:
             self._start(1.0)
 
@@ -135,7 +135,8 @@ class EmbeddingQueue(AbstractContextManager["EmbeddingQueue"]):
             self._embed_all(missing, max(self._missing, round(self._missing / share)))
 
     def _embed_all(self, texts: Mapping[bytes, str], expected: int) -> None:
-        keys, new = list(texts), dict[bytes, NDArray[np.float32]]()
+        keys = list(texts)
+        new = dict[bytes, NDArray[np.float32]]()
         try:
             for result in self._embedder.embed_stream(list(texts.values())):
                 if self._stopped:

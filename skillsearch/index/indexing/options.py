@@ -30,7 +30,7 @@ class SegmentLimits:
     most_flat: int = FLAT_LIMIT
 
     def allow(self, corpus: Corpus, changes: int) -> bool:
-        """Return whether so many changes of a corpus are better written as a delta."""
+        """Return whether `changes` changes of a corpus are better written as a delta."""
         store = corpus.documents
         base = store.segments[0].size
         changed = store.size - base + len(store.deleted) + 2 * changes

@@ -52,7 +52,7 @@ _HAS_HASH, _IS_INDEXED, _HAS_MORE = 1, 2, 4
 class SeenFile(NamedTuple):
     """A SKILL.md as it was seen, with the sha256 of its bytes, empty if it could not be read.
 
-    The `beside_hash` tells of what was read beside it: the continuation of a stub, eval files.
+    The `beside_hash` is of the other files read for it: the continuation of a stub, eval files.
     """
 
     stat: FileStat
@@ -98,9 +98,9 @@ def read_file(
 def parse_file(
     file: SkillFile, data: bytes, book: ExampleBook
 ) -> tuple[Skill, Sequence[Diagnostic], Sequence[tuple[str, FileStat]]]:
-    """Parse the bytes of a SKILL.md, and read what is indexed with it; a ParseError if refused.
+    """Parse the bytes of a SKILL.md, and read the files indexed with it; may raise a ParseError.
 
-    Returns also the diagnostics, and the stat of each file read beside it.
+    Returns also the diagnostics, and the stat of each other file read for it.
     """
     # Importing the parser takes a tenth of a run that finds nothing changed.
     from skillsearch.skills.parser import parse_skill
@@ -125,7 +125,7 @@ def hash_beside(file: SkillFile, data: bytes, book: ExampleBook) -> str:
 def _beside(
     file: SkillFile, data: bytes, book: ExampleBook
 ) -> tuple[Continuation | None, EvalFiles]:
-    """Read what is indexed with a SKILL.md and lies beside it."""
+    """Read the other files of its folder that are indexed with a SKILL.md."""
     evals = EvalFiles.of(file.path.parent) if book.own else EvalFiles()
     return continuation_of(file.path, data), evals
 
@@ -171,7 +171,7 @@ class FileReader:
         return read.skill
 
     def continues(self, file: SkillFile, seen: SeenFile) -> bool:
-        """Return whether what lies beside an unchanged file is what was read with it."""
+        """Return whether the files read with an unchanged SKILL.md are unchanged too."""
         evals = EvalFiles.of(file.path.parent) if self._book.own else EvalFiles()
         more = None
         if seen.beside_hash and _hash_of(None, evals) != seen.beside_hash:
@@ -346,7 +346,9 @@ class Snapshot:
         """Return this snapshot with all that is inside the scopes replaced by a newer snapshot."""
         is_deep_in = inside(scope for scope in scopes if scope.is_deep)
         folders = {path: at for path, at in self.folders.items() if not is_deep_in(path)}
-        is_gone, paths, replaced = inside(scopes), self.files.paths, newer.files.places
+        is_gone = inside(scopes)
+        paths = self.files.paths
+        replaced = newer.files.places
         rows = [at for at, path in enumerate(paths) if path not in replaced and not is_gone(path)]
         files = self.files.joined(rows, newer.files)
         left = {path.rpartition("/")[0] for path in files.paths[: len(rows)]}

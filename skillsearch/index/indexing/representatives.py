@@ -37,7 +37,7 @@ class Representatives:
 
         A CacheError if it cannot be read again.
         """
-        documents, lexical, dense, _ = load_segment(folder, "", self.settings.with_body)
+        documents, lexical, dense, _ = load_segment(folder, "", with_body=self.settings.with_body)
         store = self.find(DocumentStore([documents]), DenseIndex((dense,)))
         if len(store.uncounted):
             tallies = [((part,), part.tally(store.signs)) for part in lexical]

@@ -66,7 +66,7 @@ class Trial:
         return cls(folder, builder.opened, embedder)
 
     def changed(self, document: Document, data: bytes) -> OpenedIndex:
-        """Return the index as it were if the SKILL.md of a document had other bytes.
+        """Return the index as it would be if one SKILL.md had these bytes.
 
         A ParseError if these are no skill; a CacheError if the index is damaged right after.
         """
@@ -83,7 +83,8 @@ class Trial:
             cached, limits = CachedEmbedder(self.embedder, cache), SegmentLimits()
             update = Update(changes, settings, cached, _tell_nobody, limits, target.path)
             with target.lock(), before.guard:
-                delta, shared = DeltaWriter(update, before), before.generation
+                delta = DeltaWriter(update, before)
+                shared = before.generation
 
                 def save(folder: Path) -> None:
                     delta.write(folder)

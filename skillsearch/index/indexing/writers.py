@@ -1,4 +1,4 @@
-"""Writes an index: all skills as one segment, or a few changed ones as a delta beside it."""
+"""Writes an index: all skills as one segment, or a few changed ones as a delta next to it."""
 
 from __future__ import annotations
 
@@ -293,7 +293,7 @@ class DeltaWriter:
         self._deleted = np.union1d(before.deleted, np.array(newly, np.int64))
 
     def write(self, folder: Path) -> Written:
-        """Embed what is new, and write the delta segment and the tombstones."""
+        """Embed the new texts, and write the delta segment and the tombstones."""
         update, base = self._update, self._base
         vectors = self._corpus.dense.segments[0]
         has_codes = vectors.codes is not None
@@ -310,7 +310,9 @@ class DeltaWriter:
             else self._corpus.documents.places[old - base.size]
             for document, old in self._members
         ]
-        documents, lexical, dense, _ = load_segment(folder, DELTA, update.settings.with_body)
+        documents, lexical, dense, _ = load_segment(
+            folder, DELTA, with_body=update.settings.with_body
+        )
         # The numbers of the base stay.
         added_numbers = writer.renumber[base.size :]
         added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)

@@ -57,7 +57,7 @@ class Postings(ArrayTable):
     documents: NDArray[np.int32]
     frequencies: NDArray[np.uint16]
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Return whether there are as many postings as their starts say."""
         return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
 
@@ -214,7 +214,7 @@ class LexicalWriter:
 
 
 def blocks(runs: Sequence[Run], most: tuple[int, int]) -> Iterator[tuple[int, int]]:
-    """Divide the ranges into blocks (first, end) of so many postings and terms, if one has less."""
+    """Divide the ranges into blocks (first, end) of `most` postings and terms, or of one range."""
     below = np.zeros((2, _RANGES + 1), np.int64)
     for run in runs:
         below += np.stack([run.postings, run.terms])

@@ -148,7 +148,8 @@ class LexicalField:
 
     def holding(self, terms: Collection[str]) -> Numbers:
         """Return the documents that have all of some terms; none without a term."""
-        documents, hashes = [NOTHING], np.array([*map(term_hash, terms)], np.uint64)
+        documents = [NOTHING]
+        hashes = np.array([*map(term_hash, terms)], np.uint64)
         for first, segment in numbered(self.segments):
             rows = segment.rows(hashes).tolist()
             if min(rows, default=-1) < 0:
@@ -168,7 +169,8 @@ class LexicalField:
 
     def rarest_held(self, query: TermWeights, documents: Numbers) -> NDArray[np.float64]:
         """Return the weight of the rarest query term that each document has, 0 without any."""
-        weights, order = np.zeros(len(documents)), np.argsort(-query.idf, kind="stable")
+        weights = np.zeros(len(documents))
+        order = np.argsort(-query.idf, kind="stable")
         for number, (first, segment) in enumerate(numbered(self.segments)):
             left = np.flatnonzero((documents >= first) & (documents < first + segment.size))
             rows = query.rows[number][order]

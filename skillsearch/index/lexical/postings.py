@@ -111,7 +111,7 @@ class LexicalSegment(ArrayTable):
             takewhile(lambda w: w.startswith(prefix), map(self.word, numbers[begin : begin + most]))
         )
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Return whether there are as many of everything as of its terms, postings, documents."""
         return (
             len(self.peaks) == len(self.hashes) == len(self.starts) - 1
@@ -199,7 +199,7 @@ def saturation(
     norms: NDArray[np.float32],
     weights: np.float32 | NDArray[np.float32] = _WEIGHT_OF_ONE,
 ) -> NDArray[np.float32]:
-    """Return what each posting adds to its document's score: ``weight * tf / (tf + norm)``.
+    """Return the share of each posting in its document's score: ``weight * tf / (tf + norm)``.
 
     The weight is the term's idf times its repeats in the query times ``k1 + 1``.
     """

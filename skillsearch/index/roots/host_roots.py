@@ -125,7 +125,7 @@ def project_around(root: str | Path) -> str:
 
 
 def with_projects(held: IndexRequest) -> IndexRequest:
-    """Return a request of before roots had projects with those that were taken up in one."""
+    """Add the projects to a request saved by a version that did not record them."""
     if held.follows is not None:
         return held
     projects = {key: (around,) for key in held.found if (around := project_around(key))}

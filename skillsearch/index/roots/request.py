@@ -229,7 +229,7 @@ def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> 
 
 
 def resolve_roots(paths: Sequence[Path]) -> tuple[tuple[Root, ...], tuple[Diagnostic, ...]]:
-    """Check the folders to index, and return the roots and what is odd about them.
+    """Check the folders to index, and return the roots and the diagnostics about them.
 
     A RootError for one that cannot be read: an index that silently lacks skills is worse than none.
     """

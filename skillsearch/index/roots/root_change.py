@@ -58,8 +58,9 @@ class RootChange:
 
     Attributes:
         roots: The roots that the caller names, and so vouches for.
-        how: ``add``: hold them beside what is held. ``replace``: hold nothing else. ``remove``:
-            hold them no longer. ``keep``: add them, and look at no archive or URL that is held.
+        how: ``add``: hold them in addition to the present ones. ``replace``: hold nothing else.
+            ``remove``: hold them no longer. ``keep``: add them, and look at no archive or URL that
+            is held.
         settings: Their roots, trust, model and fields; the last two stay as they are
             held unless the settings name them.
         follows: What the index is to take up by itself from now on, at least; see `FOLLOWS`. One
@@ -151,7 +152,7 @@ class RootChange:
         return replace(made, **{name: getattr(held, name) for name in unsaid}) if held else made
 
     def _before(self, held: IndexRequest | None) -> IndexRequest:
-        """Return what is held and may stay: nothing if it is to be replaced."""
+        """Return the held roots that may stay: none if they are to be replaced."""
         return held if held and self.how != "replace" else _NOTHING
 
     def _follows(self, held: IndexRequest | None) -> Follows | None:
@@ -259,7 +260,8 @@ class RootChange:
         A project is vouched for as a whole, so what hosts look for there later is too; what was
         said of its parts before counts no longer.
         """
-        settings, keys = self.settings, list(map(key_of, named))
+        settings = self.settings
+        keys = list(map(key_of, named))
         said = trust_by_root(settings.trust, self.roots or named)
         keys_in_use = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
         strange = [key for key in said if key not in keys_in_use]
@@ -306,7 +308,7 @@ class RootChange:
         return tuple(folders)
 
     def _hint(self, root: Path | str, usable: Roots, earlier: Roots) -> str:
-        """Return what to do about a root that cannot be indexed."""
+        """Return the next step for a root that cannot be indexed."""
         if self.how == "keep" and sources.is_bundle(root):  # It was unpacked, and can be again.
             return f"To fix: run `skillsearch index{self._option}`"
         if root in earlier and self.how != "replace":
@@ -351,11 +353,19 @@ def default_follows(
     has_roots = is_named or settings.roots
     if how == "replace" and has_roots:
         return "named"
-    is_filled = has_roots or (how == "add" and bool(held and held.roots))
+    is_filled = has_roots or _adds_to_roots(how, held)
     if is_filled and settings.sources.get("index_dir") == "flag":
         return None
-    is_users = settings.own_roots or not settings.index_roots  # else a project adds some, no more
-    return "projects" if is_named or (settings.roots and is_users) else "hosts"
+    return "projects" if is_named or _has_users_roots(settings) else "hosts"
+
+
+def _adds_to_roots(how: How, held: IndexRequest | None) -> bool:
+    return how == "add" and held is not None and bool(held.roots)
+
+
+def _has_users_roots(settings: Settings) -> bool:
+    """Return whether settings name roots that a project file does not merely add to others."""
+    return bool(settings.roots) and bool(settings.own_roots or not settings.index_roots)
 
 
 def _project_of(root: Path | str) -> str:

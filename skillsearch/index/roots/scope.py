@@ -77,7 +77,7 @@ def is_bounded(selection: Selection) -> bool:
 
 
 def without_scope(selection: Selection) -> Selection:
-    """Return what a selection says besides where the question comes from."""
+    """Return a selection without the folders that the query comes from."""
     return tuple(test for test in selection if test[0] != SCOPE)
 
 
@@ -91,5 +91,5 @@ def is_in_scope(root: Root, views: Iterable[View]) -> bool:
 
 
 def scope_of(selection: Selection) -> Selection:
-    """Return what a selection says of where the question comes from, and nothing else."""
+    """Return the part of a selection that names the folders the query comes from."""
     return tuple(test for test in selection if test[0] == SCOPE)

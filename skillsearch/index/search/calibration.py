@@ -1,8 +1,9 @@
 """Ranking features → an order of the candidates, and the probability that each of them fits.
 
 Two steps, each a short sum. *Ranking*: weights times features put the candidates in order.
-*Confidence*: the log-odds that a hit fits come from the evidence for it: its own, and how it stands
-beside the others. There are two of them, for hits that a reader has read and for others.
+*Score*: the log-odds that a hit fits are a sum over the evidence for it: its own, and how it
+compares with the other hits. There are two such sums, for hits that a reader has read and for
+others.
 ``scripts/fit_fusion.py`` finds the numbers.
 """
 
@@ -59,7 +60,7 @@ class Calibration:
     threshold: float
 
     def contributions(self, features: Values) -> Values:
-        """Return what each feature adds to the ranking sum, shaped as the features."""
+        """Return the part of each feature in the ranking sum, shaped as the features."""
         parts: Values = features * np.array([self.weights[name] for name in FEATURES])
         return parts
 
@@ -121,7 +122,7 @@ class Calibration:
 
 
 def _parts(fit: Mapping[str, float], evidence: Mapping[str, float]) -> dict[str, float]:
-    """Return what each piece of evidence adds by a fit, and the ``intercept``."""
+    """Return the part of each piece of evidence by a fit, and the ``intercept``."""
     fit = {READER: 0.0, UNVETTED: -UNVETTED_LOG_ODDS, **fit}
     parts = {name: fit[name] * value for name, value in evidence.items()}
     parts[INTERCEPT] = fit[INTERCEPT]

@@ -55,7 +55,7 @@ class Claims(NamedTuple):
 
 
 def claims(text: str) -> Claims:
-    """Return what the beginning of a text says."""
+    """Return the claims at the beginning of a text."""
     text = text[:_MAX_CHARS].casefold()
     versions: dict[str, frozenset[str]] = {}
     if any(map(str.isdigit, text)):
@@ -78,7 +78,7 @@ def speaks_of(text: str, request: Claims) -> bool:
 
 
 def without(said: Claims, excluded: Claims) -> Claims:
-    """Return what a text says, without the versions that it says not to use it for."""
+    """Return the claims of a text, without the versions that it says not to use it for."""
     versions = {
         name: numbers - excluded.versions.get(name, frozenset())
         for name, numbers in said.versions.items()
@@ -87,7 +87,7 @@ def without(said: Claims, excluded: Claims) -> Claims:
 
 
 def contradiction(request: Claims, skill: Claims) -> float:
-    """Return the share of what a request says that a skill contradicts, 0 to 1.
+    """Return the share of a request's claims that a skill contradicts, 0 to 1.
 
     It contradicts versions if it names others alone, a direction if it has the same names in
     another order or with other versions alone, and a word if it has its opposite alone. It does not

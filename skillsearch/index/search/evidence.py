@@ -137,8 +137,9 @@ def _is_in_other(hits: Hits, language: str) -> Values:
 
 
 def _usage(hits: Hits) -> Values:
-    """Return what requests like this one say for the family of each hit."""
-    store, sums = hits.corpus.documents, dict[int, float]()
+    """Return the evidence of similar requests for the family of each hit."""
+    store = hits.corpus.documents
+    sums = dict[int, float]()
     for doc_id, share in hits.query.usage.items():
         if (number := store.number_of(doc_id)) is not None:
             leader = store.families.leader_of(number)

@@ -47,7 +47,8 @@ def contradiction_shares(
 
     See `contradiction`; `nearness` says which documents are worth reading.
     """
-    shares, request = np.zeros(len(documents)), claims(query.request)
+    shares = np.zeros(len(documents))
+    request = claims(query.request)
     if not any(request):
         return shares
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
@@ -80,7 +81,7 @@ def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: 
 
 
 def _without(document: Document) -> set[str]:
-    """Return the terms of what a skill, too, does without."""
+    """Return the terms of the things that a skill, too, does without."""
     wanted, unwanted = split_request(document.description)
     both = (wanted, f"{unwanted}\n{document.excluded}")
     has, lacks = (set(document_terms(text, document.language)) for text in both)
@@ -95,7 +96,7 @@ def _clause_terms(clause: str, language: str) -> frozenset[str]:
 def _add_unfit(
     corpus: Corpus, query: QueryForm, documents: Numbers, rows: Numbers, shares: Values
 ) -> None:
-    metadata, weights = corpus.lexical[0], query.weights[-1]
+    weights = query.weights[-1]
     rarest = corpus.lexical[-1].rarest_idf
     idf = {term: weights.known_idf().get(term, rarest) for term in weights.terms}
     total = sum(idf.values())
@@ -103,7 +104,7 @@ def _add_unfit(
         document = corpus.documents[int(documents[row])]
         clause = _clause_terms(document.excluded, document.language)
         if total > 0 and not clause.isdisjoint(idf):
-            held = metadata.held_terms(query.weights[0], int(documents[row]))
+            held = corpus.lexical[0].held_terms(query.weights[0], int(documents[row]))
             unfit = sum(weight for term, weight in idf.items() if term in clause - held.keys())
             # Squared: a few words of a long request may be in the clause by chance.
             shares[row] = max(shares[row], (unfit / total) ** 2)

@@ -1,4 +1,4 @@
-"""What a search is asked, beside the query: declared here alone, for every interface."""
+"""The options of a search: declared here alone, for every interface."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class SearchOptions:
     def result(
         self, query: str, calibration: Calibration, hits: Sequence[Hit] = ()
     ) -> SearchResult:
-        """Return what is shown as the result of a query; its seconds are still 0."""
+        """Return the result of a query; its seconds are still 0."""
         cut = self.cut(calibration)
         fitting = tuple(hit for hit in hits if hit.score >= cut)
         perhaps = tuple(hits[len(fitting) :])

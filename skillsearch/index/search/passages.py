@@ -13,7 +13,7 @@ BODY_CHARS = 16_000
 
 
 def passage_text(name: str, description: str, passage: str) -> str:
-    """Return what a reader is shown of a skill beside a request."""
+    """Return the passage of a skill that a reader is shown with a request."""
     about = f"{name.replace('-', ' ').replace('_', ' ')}. {description[:DESCRIPTION_CHARS]}"
     return " | ".join(" ".join(part.split()) for part in (about, passage) if part.strip())
 

@@ -19,19 +19,19 @@ from skillsearch.text import markdown
 from skillsearch.text.tables import as_expression, read_tables
 
 _LEAST_PASTED = 25
-"""Words that what is pasted has at least; a shorter list after a colon belongs to the request."""
+"""Least words of a pasted text; a shorter list after a colon belongs to the request."""
 _LEAST_ORDER, _MOST_ORDER = 2, 60
 """Words of an order."""
 _MOST_UNMARKED = 40
 """Words of an order without a word that tells it."""
 _MOST_SENTENCES = 4
 _SHARE = 0.5
-"""Of the words of a request, an order has at most so many."""
+"""An order has at most this share of the words of a request."""
 _MOST_CHARS, _MOST_LINES = 100_000, 2_000
 _FIRST_WORDS = 2
 """Of a sentence; one of them tells an order."""
 _LAST_WORDS = 8
-"""Before a colon; one of them names what is pasted."""
+"""Before a colon; one of them names the pasted text."""
 _FORMED_SHARE = 0.4
 """Of the lines of a paragraph that look like code, a log or a table; from then on all of it is."""
 _WRAPPED_LINE = 160
@@ -79,7 +79,7 @@ def instruction(text: str) -> str:
 
 
 def _outside(text: str) -> str:
-    """Return what is not pasted: all if it is short, else what orders something at an end."""
+    """Return the text that is not pasted: all if it is short, else an order at an end."""
     parts = _parts(text)
     if len(parts) < 2:
         rest = _LONG_QUOTATION.sub(" ", text)
@@ -108,7 +108,7 @@ def _count_all(parts: Iterable[_Part]) -> int:
 
 
 def _before_colon(text: str) -> str:
-    """Return the order before the first colon, if it names what is pasted."""
+    """Return the order before the first colon, if it names a pasted text."""
     colon = _COLON.search(text)
     head = text[: colon.start()].strip() if colon else ""
     words = _WORD.findall(head.casefold())[-_LAST_WORDS:]

@@ -103,7 +103,8 @@ def explain(
     row, by = judged.row, judged.cut_by
     document, features = int(ranked.documents[row]), ranked.features[row]
     parts = calibration.contributions(features)
-    about, idf = corpus.documents[document], query.weights[-1].known_idf()
+    about = corpus.documents[document]
+    idf = query.weights[-1].known_idf()
     heading, snippet = best_section(body, idf, about.language)
     examples = [example.text for example in about.examples]
     own = set(document_terms(f"{about.name}\n{about.description}", about.language))

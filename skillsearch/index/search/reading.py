@@ -1,4 +1,4 @@
-"""Which hits a reader is asked about, what it is shown of them, and their order afterwards."""
+"""The hits that a reader reads, the passages it is shown, and the order of the hits afterwards."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ if TYPE_CHECKING:
 
     Evidence = Mapping[str, float]
 
-# Least hits that are judged. The calibration was fitted on so many, and the score of a hit must not
-# depend on `n`.
+# Least hits that are judged. The calibration was fitted on this number, and the score of a hit must
+# not depend on `n`.
 _LEAST_JUDGED = 10
 
 
 class Position(NamedTuple):
-    """How a document stands for a query, shown or not, beside the best hit.
+    """How a document, shown or not, compares with the best hit of a query.
 
     Attributes:
         hit: The document, or what stands for its family, as a hit with an explanation.
@@ -87,7 +87,7 @@ class Search:
     def of(
         cls, options: SearchOptions, opened: OpenedIndex, calibration: Calibration, reading: Reading
     ) -> Search:
-        """Return a search of what the options select."""
+        """Return a search of the skills that the options select."""
         roots, every = opened.settings.roots, opened.corpus.documents
         corpus = replace(opened.corpus, documents=selected(every, options.selected, roots))
         unvetted = [root.alias for root in roots if root.trust != "vetted"]
@@ -99,7 +99,7 @@ class Search:
     def hits(
         self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
     ) -> list[tuple[Hit, ...]]:
-        """Return what each query is shown, best first, ties by document id."""
+        """Return the answer to each query, best first, ties by document id."""
         excluded = np.concatenate([self._excluded(), left_out])
         candidates = find_candidates(self.corpus, forms, self.options.n, excluded)
         return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
@@ -118,12 +118,15 @@ class Search:
         What nothing nominated, or is not among the first of the ranking, gets the score that it
         would have of its own, and its rank in the ranking. Only for hybrid options that explain.
         """
-        excluded, leaders_of = self._excluded(), self.corpus.documents.families.leaders_of
-        n, itself = self.options.n, np.array([number])
+        excluded = self._excluded()
+        leaders_of = self.corpus.documents.families.leaders_of
+        n = self.options.n
+        itself = np.array([number])
         (candidates,) = find_candidates(self.corpus, [form], n, excluded)
         ranked = heads(self.corpus, self._rank(candidates))
         judged, count = self._scored(form, ranked)
-        row, among = self._row_of(ranked, number), ranked
+        row = self._row_of(ranked, number)
+        among = ranked
         at = next((at for at, hit in enumerate(judged) if hit.row == row), None)
         if row is None:
             (candidates_with_it,) = find_candidates(self.corpus, [form], n, excluded, also=itself)
@@ -135,7 +138,8 @@ class Search:
         before = max(among.best.tolist().index(row), len(judged)) if at is None else at
         is_shown = at is not None and at < count
         threshold = self.options.cut(self.calibration)
-        pools, names = candidates.pools, np.concatenate([itself, leaders_of(itself)])
+        pools = candidates.pools
+        names = np.concatenate([itself, leaders_of(itself)])
         return Position(
             hit=self._explained(before + 1, form, among, own),
             best=self._explained(1, form, ranked, judged[0]) if judged else None,
@@ -201,16 +205,18 @@ class Search:
         else:
             scores = ((row, float(ranked.scores[row])) for row in self._first_rows(ranked))
             judged = [Judged(row, {}, score, score) for row, score in scores]
-        judged, bound = [hit for hit in judged if hit.score > 0], None
+        judged = [hit for hit in judged if hit.score > 0]
+        bound = None
         if form.is_part and options.has_states and options.face != "prompt":
             # Whatever has a word that begins so may fit, however little that says.
-            begun, bound = ranked.feature("bm25_metadata") > 0, 0.0
+            begun = ranked.feature("bm25_metadata") > 0
+            bound = 0.0
             cut = options.cut(calibration)
             judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
         return judged, options.count_shown([hit.score for hit in judged], calibration, bound)
 
     def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return what stands for the family of each document, or itself if that is left out."""
+        """Return the leader of each document's family, or the document if that is left out."""
         store = self.corpus.documents
         leaders = store.families.leaders_of(numbers)
         is_out = np.isin(leaders, np.concatenate([excluded, store.left_out]))
@@ -234,9 +240,10 @@ class Search:
     def _judged(self, form: QueryForm, ranked: Ranked) -> list[Judged]:
         """Judge the first hits of a ranking, the very first read if that may decide.
 
-        What usage alone brings in stands where its own score puts it.
+        Skills that usage alone brings in stand where their own score puts them.
         """
-        calibration, rows = self.calibration, self._first_rows(ranked)
+        calibration = self.calibration
+        rows = self._first_rows(ranked)
         used = [row for row in self._used_rows(form, ranked) if row not in rows]
         evidence = self._evidence(form, ranked, [*rows, *used])
         judged = judge(list(evidence.values()), [*rows, *used], calibration)
@@ -262,11 +269,11 @@ class Search:
         self, shown: int, form: QueryForm, ranked: Ranked, judged: Judged, number: int, chunk: str
     ) -> Hit:
         """Return the hit that shows a document, judged by the best ranked of its family."""
-        corpus, why = self.corpus, None
-        document = corpus.documents[number]
+        why = None
+        document = self.corpus.documents[number]
         if self.options.explain:
-            body = body_of(corpus.documents[int(ranked.documents[judged.row])], self.roots)
-            why = explain(corpus, form, ranked, judged, self.calibration, body)
+            body = body_of(self.corpus.documents[int(ranked.documents[judged.row])], self.roots)
+            why = explain(self.corpus, form, ranked, judged, self.calibration, body)
         return Hit(
             rank=shown,
             name=document.name,

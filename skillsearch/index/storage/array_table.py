@@ -24,7 +24,7 @@ class ArrayTable:
     KIND: ClassVar[str] = ""
     MATRIX: ClassVar[str] = ""
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Return whether the lengths of the arrays are what readers rely on."""
         raise NotImplementedError
 
@@ -39,7 +39,7 @@ class ArrayTable:
         arrays = dict(zip(cls.forms(), map(map_array, cls.paths(folder, name)), strict=True))
         forms = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
         table = cls.of(arrays)
-        if forms != cls.forms() or not table.fits():
+        if forms != cls.forms() or not table.is_consistent():
             raise CacheError(f"the arrays {name + cls.KIND!r} of the index do not fit each other")
         return table
 

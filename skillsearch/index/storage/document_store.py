@@ -332,7 +332,7 @@ class DocumentSegment(ArrayTable):
         )
         return self.by_name[begin:end].astype(np.int64)
 
-    def fits(self) -> bool:
+    def is_consistent(self) -> bool:
         """Return whether there is one of everything for each document."""
         columns = (*self.columns.values(), self.by_name)
         return {len(column) for column in columns} == {len(self.starts) - 1}
@@ -368,7 +368,7 @@ def _hashes(aliases: Iterable[str]) -> NDArray[np.uint64]:
 
 
 class _Rows:
-    """Gathers what the records and columns of a segment need of each document."""
+    """Gathers the values of each document for the records and columns of a segment."""
 
     def __init__(self) -> None:
         kinds = [(name, column.form[0], column.width or ()) for name, column in COLUMNS.items()]

@@ -26,7 +26,7 @@ class FamilyTable:
     def __len__(self) -> int:
         return len(self.members)
 
-    def fits(self, size: int) -> bool:
+    def is_consistent(self, size: int) -> bool:
         """Return whether all numbers are within a corpus of `size` documents."""
         numbers = np.concatenate([self.members, self.leaders])
         are_inside = bool(((numbers >= 0) & (numbers < size)).all())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Numbers = NDArray[np.int64]
 """Numbers of documents, or their places in an array."""
 Floats = NDArray[np.float32]
-"""Vectors, one a row, and what is computed of them."""
+"""Vectors, one a row, and the values computed of them."""
 Values = NDArray[np.float64]
 """Features and scores, of a document each."""
 Flags = NDArray[np.bool_]
