@@ -1,9 +1,9 @@
-"""Sources that were added: which is meant, what it holds, and what becomes of it in the index."""
+"""Sources that were added: which is meant, its skills, and their changes in the index."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -76,17 +76,16 @@ def added(sources: Mapping[str, str]) -> Iterator[None]:
     """
     before = read_lock()
     fetched = {source: text for source, text in sources.items() if is_bundle(source)}
-    try:
+    with ExitStack() as undo:
+        undo.callback(unpin, fetched.keys() - before.keys())
         for source, text in fetched.items():
             _fetch(source, text)
         yield
-    except BaseException:
-        unpin(fetched.keys() - before.keys())
-        raise
+        undo.pop_all()
 
 
 def _fetch(source: str, text: str) -> None:
-    """Pin what a source holds before its copy is replaced, so that both always agree."""
+    """Pin the content of a source before its copy is replaced, so that both always agree."""
 
     def pin_new(_old: Path | None, new: Path) -> bool:
         if not _skills(new):
@@ -100,7 +99,7 @@ def _fetch(source: str, text: str) -> None:
 
 
 def update_added(entry: LockedSource, agree: Callable[[SkillChanges], bool]) -> None:
-    """Fetch a source beside its copy; if that has changed, take it once `agree` says so.
+    """Fetch a source next to its copy; if it has changed, take it once `agree` says so.
 
     A RootError if it cannot be fetched.
     """

@@ -106,7 +106,7 @@ class Wanted:
 
 
 def ask_for(wanted: Iterable[Wanted]) -> str:
-    """Return what is asked of who writes: skills as JSON, in which nothing can pass for ours."""
+    """Return the request to a writer: skills as JSON, in which no text can pass for ours."""
     keys = ("name", "description", "body")
     records = (
         {"digest": skill.digest[:_DIGEST_CHARS]} | {key: getattr(skill, key) for key in keys}
@@ -212,7 +212,8 @@ class Review:
             except SkillError as exc:
                 refused.append(Refusal(one_line(answer.named, _QUOTED), "", str(exc)))
                 continue
-            document, good = self.skills[digest], list[str]()
+            document = self.skills[digest]
+            good = list[str]()
             if digests is not None and digest not in digests:
                 refused.append(Refusal(document.name, "", "it was not asked for"))
                 continue

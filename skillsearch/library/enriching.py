@@ -91,7 +91,8 @@ class Writer:
         try:
             argv = shlex.split(line)
         except ValueError as exc:
-            raise ConfigError(f"--command {line!r} cannot be read: {exc}.") from exc
+            problem = f"--command {line!r} cannot be read: {exc}; quote it as for a shell."
+            raise ConfigError(problem) from exc
         if not argv:
             raise ConfigError("--command is empty; name a host, such as claude-code, or a program.")
         return cls(argv, is_host=False)
@@ -99,7 +100,7 @@ class Writer:
     def write(
         self, batches: Iterable[Sequence[Wanted]], review: Review, seconds: float
     ) -> Iterator[tuple[list[ExampleEntry], list[Refusal]]]:
-        """Yield what is good of the answer to each batch, and what is not, before the next.
+        """Yield the accepted and the refused examples of each answer before asking the next.
 
         An ExecutionError if an answer holds no JSON lines.
         """
@@ -109,7 +110,8 @@ class Writer:
             if not answers:
                 start = one_line(text, 200) or "nothing"
                 raise ExecutionError(
-                    f"The answer of {self.argv[0]!r} cannot be read as JSON lines: {start}"
+                    f"The answer of {self.argv[0]!r} cannot be read as JSON lines: {start}. It has "
+                    "to print an object for each skill, as --pending asks for."
                 )
             good, more = review.check(answers, {skill.digest for skill in batch})
             yield good, [*refused, *more]

@@ -78,7 +78,8 @@ class SkillLibrary:
         self.threshold: float | None = None  # of searches that are given none
         self.usage: UsageLog | None = None  # what searches learn from, and toolsets add to
         self.looks = True  # False to compare nothing with the disk until `refresh`
-        self._refreshed, self._told = source.documents, ""
+        self._refreshed = source.documents
+        self._told = ""
         self._kept = _KEPT_SKILLS
         self._parsed: dict[str, Skill] = {}  # by path, the last used at the end
         self._known: tuple[DocumentStore, tuple[Shadowed, ...], tuple[Document, ...]] | None = None
@@ -118,7 +119,11 @@ class SkillLibrary:
         executor: Executor | None = None,
         reader: str | None = None,
     ) -> SkillLibrary:
-        """Take the skills of a saved index; an executor, or a thread, indexes what is much."""
+        """Take the skills of a saved index; large changes are indexed in the background.
+
+        The executor does that, or else a thread. An IndexNotFoundError, RootError, EmbedderError or
+        StorageError as of `SkillIndex.open`.
+        """
         return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
 
     @classmethod
@@ -180,7 +185,12 @@ class SkillLibrary:
         return self._meant()[0]
 
     def find(self, name: str) -> Document:
-        """Find what a name means, as `SkillIndex.find` does; SelectionError if it is left out."""
+        """Find the skill that a name means, as `SkillIndex.find` does.
+
+        A SelectionError if the selection leaves it out; else a SkillNotFoundError,
+        VersionNotFoundError, VersionConstraintError or AmbiguousNameError as there. Functions that
+        take a name raise the same.
+        """
         self._look()
         try:
             return self._find(name)
@@ -221,11 +231,17 @@ class SkillLibrary:
         return handle_of(skill, self._source.documents, self.root_paths)
 
     def get(self, name: str) -> Skill:
-        """Read a skill as it is on disk now; the same object while its bytes are the same."""
+        """Read a skill as it is on disk now; the same object while its bytes are the same.
+
+        The errors of `find`, and a ParseError if the file cannot be read as a skill.
+        """
         return self._use(name, self._read)
 
     def load(self, name: str) -> LoadedSkill:
-        """Read a skill and list its files; ``stale`` tells that a change cannot be indexed now."""
+        """Read a skill and list its files; ``stale`` tells that a change cannot be indexed now.
+
+        The errors of `get`, and a SkillError if the folder cannot be read.
+        """
 
         def load(document: Document) -> LoadedSkill:
             skill = self._read(document)
@@ -239,15 +255,18 @@ class SkillLibrary:
         return loaded
 
     def source(self, name: str) -> str:
-        """Return the whole SKILL.md of a skill as text, frontmatter included."""
+        """Return the whole SKILL.md of a skill as text; errors as of `get`."""
         return self._use(name, lambda d: read_skill_text(Path(d.path), self.root_paths)[0])
 
     def files(self, name: str) -> tuple[tuple[str, ...], bool]:
-        """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated."""
+        """List the files of a skill besides SKILL.md, sorted, and whether the list is truncated.
+
+        The errors of `find`, and a SkillError if the folder cannot be read.
+        """
         return self._use(name, lambda document: list_files(Path(document.path).parent))
 
     def doc_files(self, name: str) -> tuple[str, ...]:
-        """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md, sorted."""
+        """List the ``.md`` and ``.txt`` files of a skill besides SKILL.md; errors as of `files`."""
         files, _ = self.files(name)
         return tuple(file for file in files if file.lower().endswith((".md", ".txt")))
 
@@ -265,13 +284,14 @@ class SkillLibrary:
 
         The page is ``stale`` if an earlier one told another `content_hash`. If `folders` are given,
         only these may be read from. An UnsafePathError if the path, which is not trusted, leads out
-        of the skill or to no file; a SkillError if there is none, or for unusable numbers.
+        of the skill or to no file; a SkillError if there is none, or for unusable numbers; else the
+        errors of `find`.
         """
         how = partial(read_page, offset=offset, limit=limit, content_hash=content_hash)
         return self._use(name, lambda d: how(Path(d.path).parent, path, folders=folders))
 
     def script_path(self, name: str, script: str) -> Path:
-        """Return the absolute path of a script of a skill, checked as if it were read."""
+        """Return the absolute path of a script of a skill, checked as by `read`."""
         return self._use(name, lambda document: script_path(Path(document.path).parent, script))
 
     @searches(LibrarySearchOptions)
@@ -279,7 +299,7 @@ class SkillLibrary:
         """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
 
         A `threshold` or `reader` of None is the library's, or else the one of the settings;
-        `include_hidden` is False by default; a `selection` is beside the library's.
+        `include_hidden` is False by default; a `selection` adds to the library's.
 
         `SearchResult.words_only` says that the first index is still being made; an IndexingError
         is raised when an executor has just begun to, a StorageError when it cannot be written.
@@ -304,28 +324,33 @@ class SkillLibrary:
         return self._source.is_current()
 
     def refresh(self) -> Changes:
-        """Look at the disk now, and return what changed since the refresh before, or the creation.
+        """Look at the disk now, and return the changes since the refresh before, or the creation.
 
-        With nothing changed, no file is opened.
+        With nothing changed, no file is opened. Over a saved index without an executor, the errors
+        of `SkillIndex.refresh`.
         """
         self._source.refresh()
         before, self._refreshed = self._refreshed, self._source.documents
         return differences(before, self._refreshed)
 
     def take_note(self) -> str:
-        """Return why the skills are not as on disk, once for each reason; empty if they are."""
+        """Return why the index lags behind the disk, each reason once; empty if it does not."""
         before, self._told = self._told, self._source.problem.partition(". ")[0]
         return "" if self._told == before else self._told
 
     def register(self, content: str) -> Document:
         """Add a skill, given as a whole SKILL.md, before all roots, as long as the library lives.
 
-        It replaces one of the same name. Raises ParseError, or SkillError over a saved index.
+        It replaces one of the same name. A ParseError if it is too large or is not read as a skill;
+        a SkillError over a saved index.
         """
         return self._source.register(content)
 
     def add_root(self, root: str | Path) -> None:
-        """Add a folder of skills after all others; if it is missing, `refresh` looks for it."""
+        """Add a folder of skills after all others; if it is missing, `refresh` looks for it.
+
+        A SkillError over a saved index.
+        """
         self._source.add_root(Path(root).expanduser().absolute())
 
     def load_order(self, names: Iterable[str]) -> LoadOrder:
@@ -334,7 +359,10 @@ class SkillLibrary:
         return load_order(list(names), self._resolve)
 
     def preload(self, names: Iterable[str] | None = None) -> tuple[str, ...]:
-        """Read skills, by default all, ahead of their use, at most 1,000; return their ids."""
+        """Read skills, by default all, ahead of their use, at most 1,000; return their ids.
+
+        Those that cannot be read are left out; the errors of `find` for a name.
+        """
         named = self.list() if names is None else [self.find(name) for name in names]
         wanted = named[:MAX_PRELOADED_SKILLS]
         self._kept = max(self._kept, len(wanted))

@@ -107,7 +107,7 @@ class IndexSource:
     """The skills of an existing index, kept like the disk by its `Freshness`."""
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
-        """Take an opened index; an executor, or else a thread, indexes what is much meanwhile."""
+        """Take an opened index; an executor, or else a thread, indexes large changes meanwhile."""
         self._index, self._executor = index, executor
         self.indexer = Freshness(index, executor or ThreadPoolExecutor(1))
 
@@ -156,14 +156,14 @@ class IndexSource:
         return self._index
 
     def add_root(self, path: Path) -> None:
-        """Raise a SkillError: whoever made a saved index decides what it holds."""
+        """Raise a SkillError: whoever made a saved index decides on its skills."""
         raise SkillError(
             f"A library over a saved index takes no further root, such as {str(path)!r}; index it "
             "with the others, or make the library with SkillLibrary.from_roots."
         )
 
     def register(self, content: str) -> Document:
-        """Raise a SkillError: the roots of a saved index decide what it holds."""
+        """Raise a SkillError: the roots of a saved index decide on its skills."""
         raise SkillError(
             "A library over a saved index takes no further skills; write the skill into one of "
             "its roots and refresh, or make the library with SkillLibrary.from_roots."
@@ -262,7 +262,7 @@ class ScannedSource:
         self._read(*self._request.roots, path)
 
     def register(self, content: str) -> Document:
-        """Write a skill into a private root before all others; the index then lies beside it.
+        """Write a skill into a private root before all others; the index then lies next to it.
 
         A ParseError if it is too large or is not read as a skill.
         """

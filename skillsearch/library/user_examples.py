@@ -23,7 +23,7 @@ _LOCK_SECONDS = 10.0
 
 
 def user_examples() -> dict[str, ExampleEntry]:
-    """Return what is kept, by digest; the last record of each counts."""
+    """Return the kept examples by digest; the last record of each counts."""
     records = {str(record["digest"]): record for record in read_examples(user_file())}
     return {
         digest: ExampleEntry(
