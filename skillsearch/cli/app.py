@@ -64,10 +64,10 @@ def refuse(is_wrong: object, message: str) -> None:
         raise click.UsageError(message)
 
 
-def agrees(is_agreed: bool, otherwise: str) -> bool:
-    """Return whether the user agrees, by ``--yes`` or on a terminal; without one say what to do."""
-    if is_agreed or is_interactive():
-        return is_agreed or click.confirm("Do this?", err=True)
+def has_consent(otherwise: str, *, yes: bool) -> bool:
+    """Return whether the user agrees, by ``--yes`` or on a terminal; else say `otherwise`."""
+    if yes or is_interactive():
+        return yes or click.confirm("Do this?", err=True)
     say(otherwise)
     return False
 
@@ -152,7 +152,7 @@ class Commands(click.Group):
 
 
 def _fail(ctx: click.Context, error: Exception) -> NoReturn:
-    """Raise what an error is for the user of a command: a line, not a traceback."""
+    """Raise an error as a line for the user of a command, not a traceback."""
     if isinstance(error, errors.SkillSearchError):
         raise Failure(str(error), code_of(error)) from error
     if isinstance(error, click.UsageError) and ctx.invoked_subcommand == "hook":

@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 @options.header
 @options.as_json(lambda: options.models.CATALOG)
 def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: bool) -> None:
-    """Write what a website needs to offer skills.
+    """Write the files by which a website offers skills.
 
     FOLDER is what the website serves. Below .well-known there, writes the selected skills of the
     index, ai-catalog.json and ard.json for search services, and agent-skills/index.json, with
-    which "skillsearch add URL" and others fetch them. Run it again after a change. What it did not
-    write it leaves alone, or refuses to go on.
+    which "skillsearch add URL" and others fetch them. Run it again after a change. It never
+    overwrites a file that it did not write; if one is in the way, it stops.
     """
     from skillsearch.ard.catalog import base_of, website_of
     from skillsearch.ard.website import write_website
@@ -69,10 +69,10 @@ def _say_left_out(unvetted: int) -> None:
 
 def _skills(publisher: Publisher, *, include_unvetted: bool) -> tuple[list[SkillFiles], int]:
     """Read the skills that can be published; also count those left out, as nobody vouches."""
-    library, unvetted = publisher.library, 0
+    unvetted = 0
     skills: list[SkillFiles] = []
     for skill in publisher.skills:
-        root = library.root_of(skill.document)
+        root = publisher.library.root_of(skill.document)
         if root.trust != "vetted" and not include_unvetted:
             unvetted += 1
         elif read := _read(publisher, skill, root.origin):

@@ -148,7 +148,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
 
 
 def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
-    """Return what the options say of the roots that are held."""
+    """Return the change of the held roots that the options name."""
     chosen: dict[How, bool] = {"keep": bool(only), "remove": remove, "replace": replaces}
     ways = [how for how, is_chosen in chosen.items() if is_chosen]
     refuse(
@@ -206,7 +206,7 @@ def build_index(
 
 
 def show_folders(reports: Sequence[FolderReport]) -> None:
-    """Say of each folder of a host what has become of it."""
+    """Report the state of each folder of a host."""
     for report in reports:
         say(report.summary)
 
@@ -215,7 +215,8 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
     if not is_interactive():
         return
-    roots, here = index.opened.settings.roots, View.of(Path.cwd())
+    roots = index.opened.settings.roots
+    here = View.of(Path.cwd())
     doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
     for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
         question = (
@@ -227,7 +228,7 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
 
 
 def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
-    """Return what to do about new roots outside of the project, if its index is used."""
+    """Return the next step for new roots outside of the project, if its index is used."""
     if not settings.is_project_index:
         return ""
     file = settings.sources["index_dir"]
@@ -238,7 +239,7 @@ def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
 
 
 def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
-    """Return what to know about paths to look at that no root of the index holds or lies below."""
+    """Return a note on paths to look at that no root of the index holds or lies below."""
     folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
 
     def is_known(path: Path) -> bool:
@@ -251,7 +252,7 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
 
 
 def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
-    """Return what to know about roots that nobody vouches for and that are seen from here.
+    """Return a note on roots that nobody vouches for and that are seen from here.
 
     The `option` names the index in commands, if it has to.
     """
@@ -273,7 +274,7 @@ def open_in_milvus(settings: Settings) -> RemoteIndex:
 
 
 def planned(change: RootChange) -> IndexRequest:
-    """Return what the index of the settings would hold after a change; nothing is written."""
+    """Return the request of the index after a change; nothing is written."""
     if change.settings.backend != "milvus":
         return change.applied_to(request_of(change.settings))
     held = None
@@ -305,7 +306,7 @@ def _show(
     *,
     as_json: bool,
 ) -> None:
-    """Print what was indexed into a target: the folder or the collection of the index."""
+    """Print the report on a target, the folder or the collection of the index."""
     names = [root.origin or str(root.path) for root in roots]
     if as_json:
         trust = [root.trust for root in roots]

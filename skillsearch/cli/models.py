@@ -155,7 +155,7 @@ EVAL = (EVALUATED | MADE, {"collections": [EVALUATED], "mean": MEANS} | MADE)
 
 
 def _typed(model: Any) -> Any:
-    """Return the type of what a model describes."""
+    """Return the type that a model describes."""
     if isinstance(model, tuple):
         return Union[tuple(map(_typed, model))]  # noqa: UP007 - of any number of types
     if isinstance(model, list):
@@ -169,7 +169,7 @@ def _typed(model: Any) -> Any:
 
 
 class _Printed(GenerateJsonSchema):
-    """Schemas of what is printed: all keys but optional ones are there, and no others."""
+    """Schemas of the output: all keys but optional ones are there, and no others."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False  # it would only repeat the key
@@ -193,7 +193,7 @@ class _Printed(GenerateJsonSchema):
 
 
 def schema_of(command: str, model: object) -> dict[str, Json]:
-    """Return the JSON Schema of what a command prints with ``--json``, by a model of these here."""
+    """Return the JSON Schema of a command's ``--json`` output, by a model of these here."""
     adapter = TypeAdapter(_typed(model))
     made = adapter.json_schema(schema_generator=_Printed)
     return {"$schema": DRAFT, "title": f"skillsearch {command} --json", **made}

@@ -197,7 +197,7 @@ def _set_json(context: click.Context, _option: click.Parameter, on: bool) -> boo
 
 
 def _check_header(context: click.Context, is_wrong: object) -> None:
-    """Refuse ``--header`` beside ``--json``; whichever comes last sees the other."""
+    """Refuse ``--header`` with ``--json``; whichever comes last sees the other."""
     if is_wrong:
         raise click.UsageError(
             "--header is for lines, --json prints none; use one of them.", context

@@ -33,7 +33,7 @@ _STAGES = {
 }
 
 HEADER = "skillsearch.header"
-"""Whether ``--header`` was used, among what a context of click holds."""
+"""The key of ``--header`` in the context of click."""
 SILENT_SECONDS = 30.0
 """A run without a terminal says how far it is this often."""
 
@@ -64,7 +64,7 @@ def prepare_streams() -> None:
 
 
 class _Heedless(io.FileIO):
-    """The stream of messages: that nobody can read them, on a full disk too, stops no command."""
+    """A stderr that swallows write errors: a closed pipe or full disk does not stop a command."""
 
     def write(self, data: Any) -> int:
         with contextlib.suppress(OSError):
@@ -172,7 +172,7 @@ def describe(item: Diagnostic) -> str:
 
 
 def lost(count: int) -> str:
-    """Return what a summary begins with if skills are lost to the user."""
+    """Return the beginning of a summary if skills are lost to the user."""
     return f"lost: {counted(count, 'skill')}; " if count else ""
 
 
@@ -229,7 +229,7 @@ def progress_bars() -> Iterator[Progress]:
 
 
 def _progress_lines() -> Progress:
-    """Return what says how far a long run is, so that a log shows it alive."""
+    """Return a callback that reports how far a long run is, so that a log shows it alive."""
     said_at = time.monotonic()
 
     def update(stage: str, done: int, total: int) -> None:

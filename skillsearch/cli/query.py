@@ -171,7 +171,8 @@ def _described(settings: Settings) -> str:
 
 
 def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:
-    notes, log = list[str](), log_of(settings, "query")
+    notes = list[str]()
+    log = log_of(settings, "query")
     if settings.backend == "milvus":
         from skillsearch.cli.index import open_in_milvus
 
@@ -225,7 +226,7 @@ def _show(answer: QueryAnswer, settings: Settings, *, as_json: bool) -> None:
 
 
 def _say_perhaps(result: SearchResult) -> None:
-    """Print what may fit on stderr, so that programs read on stdout only what fits."""
+    """Print skills that may fit on stderr, so that programs read on stdout only those that fit."""
     if result.perhaps:
         say(f"{MAY_FIT if result else ONLY_MAY_FIT}:")
     for hit in result.perhaps:

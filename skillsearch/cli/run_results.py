@@ -28,7 +28,7 @@ _FORCE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_C
 _UNSTARTED = (-1, 126, 127)
 """Exit codes if a program cannot be started: ours, and a shell's."""
 _LAST_CHARS = 4000
-"""The end of what a command wrote says why it failed."""
+"""The end of a command's output says why it failed."""
 _WINDOWS_LINES = re.compile(r"\\r['\u2019]")
 _MISSING_MODULE = re.compile("No module named")
 _UNWRITABLE = re.compile("Permission denied|Read-only file system")
@@ -59,7 +59,7 @@ class Collected:
 
 
 def show_result(result: RunResult, written: list[Path] | None, hints: Iterable[str]) -> None:
-    """Print what a command wrote, and on stderr how it ended and which files were `written`."""
+    """Print the output of a command, and on stderr how it ended and which files were `written`."""
     for text, stream in ((result.stdout, sys.stdout), (result.stderr, sys.stderr)):
         needs_end = bool(text) and not text.endswith("\n") and stream.isatty()
         click.echo(text, nl=needs_end, err=stream is sys.stderr)
@@ -85,7 +85,7 @@ def _files(result: RunResult, written: list[Path] | None) -> list[str]:
 
 
 def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
-    """Return what a command may have failed for that depends on how it was run, a text each."""
+    """Return possible reasons of a failure that depend on how the command was run, a text each."""
     said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
     unseen = []
     if not result.timed_out and _MISSED.search(said):
@@ -98,7 +98,7 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
     if result.timed_out or not result.exit_code:
         return unseen
     in_container = capabilities.isolation == "container"
-    where = "looked for beside skillsearch's Python, in /usr/local/bin, /usr/bin and /bin"
+    where = "looked for next to skillsearch's Python, in /usr/local/bin, /usr/bin and /bin"
     where = "those of the image" if in_container else where
     is_unstarted = result.exit_code in _UNSTARTED
     hints = {

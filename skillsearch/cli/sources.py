@@ -49,7 +49,7 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     or a SKILL.md; https://HOST for the skills that a host offers at
     /.well-known/agent-skills/index.json; mcp+https://HOST/PATH for an MCP server of skills; or a
     folder here. What comes from elsewhere is not offered in prompts until you vouch for it. The
-    lock file beside your settings says what was added; nothing is fetched again unless you update.
+    lock file next to your settings lists them; nothing is fetched again unless you update.
     """
     settings = read_settings()
     check_settings(settings)
@@ -94,7 +94,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
 
 @click.command("update")
 @click.argument("texts", nargs=-1, metavar="[SOURCE]...", type=_SOURCE)
-@click.option("--yes", is_flag=True, help="Take what has changed without asking.")
+@click.option("--yes", is_flag=True, help="Take changes without asking.")
 @options.index_dir
 @options.as_json(lambda: options.models.UPDATED)
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
@@ -119,7 +119,7 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
 
 
 def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json]:
-    """Fetch a source, show what has changed, and take it if the user agrees."""
+    """Fetch a source, show its changes, and take them if the user agrees."""
     record: dict[str, Json] = {"source": shown(entry.source), "given": entry.text}
     record["state"] = "unchanged"
 

@@ -53,7 +53,7 @@ def make_console() -> Console:
 
 
 def print_hits(result: SearchResult, console: Console | None = None) -> None:
-    """Print the hits of a query: rank and score beside name, description and path."""
+    """Print the hits of a query: rank, score, name, description and path."""
     if not result:
         return
     console = console or make_console()
@@ -69,7 +69,7 @@ def print_hits(result: SearchResult, console: Console | None = None) -> None:
 
 
 def print_perhaps(result: SearchResult) -> None:
-    """Print what may fit, a line each: score, name and description, cut to the width."""
+    """Print skills that may fit, a line each: score, name and description, cut to the width."""
     if not result.perhaps:
         return
     console = make_console()

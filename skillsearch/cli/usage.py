@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import ConfigError, SkillError, explained
@@ -54,7 +54,7 @@ _COLUMNS = ("what", "count", "skills", "detail")
     is_flag=False,
     flag_value=ALL,
     metavar="[NAME|all]",
-    help="Remove what is kept of a skill, or all of it.",
+    help="Remove the events of a skill, or all of them.",
 )
 @click.option(
     "--pin",
@@ -94,18 +94,18 @@ def usage_command(
     settings = read_settings()
     log = UsageLog.own(has_text=settings.usage == "text")
     if forget is not None:
-        count = _forget(log, settings, forget, is_agreed=yes)
-        return _emit_change(count, log, "forgotten", as_json)
+        count = _forget(log, settings, forget, yes=yes)
+        return _emit_change(count, log, "forgotten", as_json=as_json)
     if pin:
         refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_TURN_ON}.")
         check_query(pin[0])
         index, skill = _named(settings, pin[1])
         log.pin(origin_of(index, settings.selection), pin[0], index.analyse(pin[0]).vector, skill)
-        return _emit_change(1, log, "pinned", as_json)
+        return _emit_change(1, log, "pinned", as_json=as_json)
     if unpin:
         index, skill = _named(settings, unpin[1])
         count = log.unpin(origin_of(index), unpin[0], skill)
-        return _emit_change(count, log, "unpinned", as_json)
+        return _emit_change(count, log, "unpinned", as_json=as_json)
     _show(log, settings, days, as_json=as_json)
     return 0
 
@@ -129,8 +129,8 @@ def _named(settings: Settings, name: str) -> tuple[SkillIndex, str]:
     return index, index.find(name, scope_of(settings.selection)).doc_id
 
 
-def _forget(log: UsageLog, settings: Settings, name: str, *, is_agreed: bool) -> int | None:
-    """Remove what is kept of a skill, or all; return how many events, None if it was not done."""
+def _forget(log: UsageLog, settings: Settings, name: str, *, yes: bool) -> int | None:
+    """Remove the events of a skill, or all; return their number, None if nobody agreed."""
     skills = None if name == ALL else {name}
     if skills is not None:
         with suppress(SkillError, ConfigError):  # it may be gone, and is known by its id then
@@ -140,12 +140,12 @@ def _forget(log: UsageLog, settings: Settings, name: str, *, is_agreed: bool) ->
         refuse(not skills & ids - {""}, f"Nothing is kept of {one_line(name, 80)!r}.")
     what = f"all of {visible(str(log.file))}" if skills is None else f"what is kept of {name}"
     say(f"This removes {what}.")
-    if not agrees(is_agreed, "Nothing was removed. To do it: --yes"):
+    if not has_consent("Nothing was removed. To do it: --yes", yes=yes):
         return None
     return log.forget(skills)
 
 
-def _emit_change(count: int | None, log: UsageLog, what: str, as_json: bool) -> int:
+def _emit_change(count: int | None, log: UsageLog, what: str, *, as_json: bool) -> int:
     """Say what a change did, and return the exit code: 1 if nobody agreed, so `count` is None."""
     if as_json:
         emit_json({"file": str(log.file), what: count or 0, "done": count is not None})
@@ -186,7 +186,7 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
 
 
 def _rows(report: UsageReport) -> Iterator[tuple[object, ...]]:
-    """Yield what a report says, the most frequent first, and no more than fits a screen."""
+    """Yield the lines of a report, the most frequent first, no more than fit on a screen."""
     for what, names in (
         ("never offered", report.never_offered),
         ("never loaded", report.never_loaded),

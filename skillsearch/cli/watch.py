@@ -54,7 +54,7 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
             index, report = SkillIndex.build(change, settings.index_dir.absolute(), run)
         forget_report(index.folder)
         _show_again(report, as_json=as_json)
-        refresh = partial(_follow, index, stop, as_json)
+        refresh = partial(_follow, index, stop, as_json=as_json)
         try:
             folders = [root.path for root in index.opened.settings.roots]
             watcher.watch(folders, refresh, stop=stop, leave_out=index.folder)
@@ -74,7 +74,9 @@ def _until_sigterm() -> Iterator[Event]:
         signal.signal(signal.SIGTERM, handler)
 
 
-def _follow(index: SkillIndex, stop: Event, as_json: bool, changed: frozenset[Path] | None) -> None:
+def _follow(
+    index: SkillIndex, stop: Event, changed: frozenset[Path] | None, *, as_json: bool
+) -> None:
     before = index.generation
     if changed or not index.is_current():
         report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))

@@ -75,7 +75,7 @@ class WarmIndex:
     freshness: Freshness
     embedder: Embedder | None  # None if it cannot be loaded
 
-    def look(self, refresh: bool, selection: Selection) -> list[str]:
+    def look(self, selection: Selection, *, refresh: bool) -> list[str]:
         """Look at the disk before an answer, and return messages for the user."""
         return self.freshness.look(0 if refresh else None, folders_of(selection)).splitlines()
 
@@ -88,7 +88,8 @@ class WarmIndexes:
     """
 
     def __init__(self) -> None:
-        self._readers, self._indexing = Readers(), ThreadPoolExecutor(1)
+        self._readers = Readers()
+        self._indexing = ThreadPoolExecutor(1)
         self._warm: dict[Path, tuple[tuple[int, ...], WarmIndex]] = {}
 
     def __iter__(self) -> Iterator[WarmIndex]:
@@ -156,13 +157,12 @@ class Answers:
         """
         checked = cast(SearchQuestion, _check(arguments, _SEARCH))
         options = SearchOptions(**_check(cast(JsonObject, checked["options"]), _OPTIONS))
-        query, selection = checked["query"], options.selection
         notes: list[str] = []
         with self._my_turn():
             warm = self._warm.get(_absolute(checked["index_dir"]))
-            notes += warm.look(checked["refresh"], selection)
+            notes += warm.look(options.selection, refresh=checked["refresh"])
             log = UsageLog.read(checked["usage"], "query")
-            result, nearest = answer_query(warm.index, query, options, notes.append, log)
+            result, nearest = answer_query(warm.index, checked["query"], options, notes.append, log)
         return {"result": result.to_dict(), "nearest": list(nearest), "notes": notes}
 
     def overview(self, arguments: Mapping[str, Json]) -> Overview:
@@ -187,7 +187,7 @@ class Answers:
         notes: list[str] = []
         with self._my_turn():
             warm = self._warm.get(settings.index_dir, settings)
-            notes += warm.look(settings.refresh, settings.selection)
+            notes += warm.look(settings.selection, refresh=settings.refresh)
             offer = Offer.of_request(
                 warm.index,
                 options["prompt"],

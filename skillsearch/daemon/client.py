@@ -59,7 +59,7 @@ def ask(
     """Ask the running daemon and return its answer; None if none runs.
 
     ``search`` and ``overview`` take a question of their own type, the other methods none. A daemon
-    that cannot be trusted, cannot answer or does not answer within so many seconds raises
+    that cannot be trusted, cannot answer or does not answer within `seconds` raises
     `DaemonError`.
     """
     deadline = time.monotonic() + seconds
@@ -160,8 +160,8 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
         raise DaemonError(f"The daemon cannot be started: {reason_of(exc)}; {_TURN_OFF}") from exc
     if run.returncode:
         lines = run.stderr.decode(errors="replace").split("\n")
-        reason = next((line for line in reversed(lines) if line.strip()), _TURN_OFF)
-        raise DaemonError(f"The daemon cannot be started: {reason}")
+        reason = next((line for line in reversed(lines) if line.strip()), "it said nothing")
+        raise DaemonError(f"The daemon cannot be started: {reason}; {_TURN_OFF}")
 
 
 def socket_path() -> str:

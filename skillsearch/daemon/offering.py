@@ -12,7 +12,7 @@ import time
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError, SkillSearchError
 from skillsearch.settings.environ import variables
-from skillsearch.text.followups import leans
+from skillsearch.text.followups import is_followup
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def question_of(
         "include_unvetted": include_unvetted,
         "index_dir": index_dir,
         "folder": folder,
-        "states": ["fits"] if leans(prompt[:MAX_PROMPT_CHARS]) else _STATES,
+        "states": ["fits"] if is_followup(prompt[:MAX_PROMPT_CHARS]) else _STATES,
         "variables": variables(),
     }
 
@@ -76,7 +76,8 @@ def offered_texts(
     If no skill fits a prompt that leans on earlier turns, both are searched together instead.
     What the earlier turns alone would be offered is not what the prompt asks for.
     """
-    answer, seen = _overview(question, clock, tell), {*conversation.offered}
+    answer = _overview(question, clock, tell)
+    seen = {*conversation.offered}
     if not answer["fits"] and (before := conversation.last_turns()):
         both = f"{question['prompt']}\n{before}"[:MAX_PROMPT_CHARS]
         answer = _overview({**question, "prompt": both, "states": _STATES}, clock, tell)

@@ -267,7 +267,7 @@ def _readable(sockets: Iterable[socket.socket], seconds: float) -> set[int]:
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:
-    """Return what changes when a file is replaced; None if there is none."""
+    """Return the identity of a file, which a replacement changes; None if there is none."""
     try:
         status = path.lstat()
     except OSError:

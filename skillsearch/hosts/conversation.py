@@ -1,4 +1,4 @@
-"""What is known of a conversation with a host: offered skills, and what the user said before.
+"""The state of a conversation with a host: offered skills, and the user's earlier prompts.
 
 A host that compacts a conversation, or goes back in it, drops our text and appends a mark of that
 to its transcript: then skills are offered again. A cleared conversation is another session.
@@ -20,7 +20,7 @@ from contextlib import suppress
 
 from skillsearch.files.private import make_private
 from skillsearch.settings.environ import runtime_dir
-from skillsearch.text.followups import leans, needs_nothing
+from skillsearch.text.followups import has_no_task, is_followup
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
@@ -28,10 +28,14 @@ if TYPE_CHECKING:
 
     from skillsearch.types.json_values import Json
 
-MAX_SESSIONS, MAX_OFFERED, MAX_STATE_BYTES = 256, 512, 1 << 18
-UNSEEN_SECONDS = 3600  # so long skills count as offered if there is no transcript
+MAX_SESSIONS = 256
+MAX_OFFERED = 512
+MAX_STATE_BYTES = 1 << 18
+UNSEEN_SECONDS = 3600  # time for which skills count as offered if there is no transcript
 MAX_GROWTH = 4 << 20  # more bytes of transcript since the last prompt: taken for a new context
-TAIL_BYTES, MAX_TURNS, MAX_TURN_CHARS = 1 << 18, 6, 1000
+TAIL_BYTES = 1 << 18
+MAX_TURNS = 6
+MAX_TURN_CHARS = 1000
 _MARKS = (  # inside of a text, the quotation marks would be escaped
     *(b'"subtype":"compact_boundary"', b'"type":"compacted"', b'"type":"thread_rolled_back"'),
     *(b'{"$set":{"messages":', b'{"$rewindTo":'),
@@ -43,7 +47,7 @@ class Conversation:
     """A conversation, as an event of its host describes it; never a reason to fail."""
 
     def __init__(self, event: dict[str, Json]) -> None:
-        """Find out what was offered, and is still in the context."""
+        """Find out which offered skills are still in the context."""
         self._prompt, self._transcript = str(event["prompt"]), event.get("transcript_path")
         named = str(event.get("session_id") or "").encode("utf-8", "surrogatepass").hex()
         self._file = f"{runtime_dir()}/sessions/{named}" if 0 < len(named) <= 200 else ""
@@ -59,7 +63,7 @@ class Conversation:
             self.offered = list(map(str, state["offered"])) if is_kept else []
 
     def remember(self, keys: Iterable[str]) -> None:
-        """Keep what is offered now, too, and how far the transcript was looked at."""
+        """Keep the skills offered now, too, and how far the transcript was read."""
         state = {"size": 0, "offered": [*self.offered, *keys][-MAX_OFFERED:]}
         with suppress(*_DAMAGE):
             state["size"] = _read(self._transcript, 0, 0)[1]
@@ -68,21 +72,21 @@ class Conversation:
                 _write(self._file, json.dumps(state))
 
     def last_turns(self) -> str:
-        """Return what the user said before a prompt that leans on it, back to what stands alone."""
+        """Return the prompts before a follow-up, back to one that can be understood alone."""
         turns: list[str] = []
         with suppress(*_DAMAGE):
             start = max(0, _read(self._transcript, 0, 0)[1] - TAIL_BYTES)
             lines = _read(self._transcript, start, TAIL_BYTES)[0].split(b"\n")
-            for said in map(_said, reversed(lines)) if leans(self._prompt) else ():
-                if said != self._prompt and not needs_nothing(said):
+            for said in map(_said, reversed(lines)) if is_followup(self._prompt) else ():
+                if said != self._prompt and not has_no_task(said):
                     turns.append(said[:MAX_TURN_CHARS])
-                    if not leans(said) or len(turns) == MAX_TURNS:
+                    if not is_followup(said) or len(turns) == MAX_TURNS:
                         break
         return "\n".join(turns)
 
 
 def _said(line: bytes) -> str:
-    """Return what the user said in a line of a transcript; empty if the host wrote it."""
+    """Return the user's prompt in a line of a transcript; empty if the host wrote the line."""
     with suppress(*_DAMAGE):
         record = json.loads(line) if b'"user' in line else {}
         if any(map(record.get, ("isMeta", "isCompactSummary", "isSidechain"))):

@@ -24,7 +24,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\r\n]*)?(?=\r?\n)")
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON = json.JSONDecoder()
 _MAX_LINES = 100
-"""Of an entry of ours, with what its user added."""
+"""Of an entry of ours, with the additions of its user."""
 _MAX_TRIES = 1000
 
 
@@ -70,7 +70,8 @@ def _with(text: str, entry: Entry) -> str:
     depth = next(n for n in reversed(range(len(path))) if _at(data, path[:n]) is not None)
     node, kind = _at(data, path[:depth]), dict if isinstance(path[depth], str) else list
     if not isinstance(node, kind):
-        name, wanted = json.dumps(path[depth - 1]), "table" if kind is dict else "list"
+        name = json.dumps(path[depth - 1])
+        wanted = "table" if kind is dict else "list"
         raise EditError(f"has {name} as a {type(node).__name__}, where a {wanted} belongs")
     value = nested(path[depth + 1 :], entry.value)
     is_last = entry.form == "toml" or (entry.form == "yaml" and not depth)
@@ -85,7 +86,7 @@ def _with(text: str, entry: Entry) -> str:
 
 
 def _without(text: str, entry: Entry, path: Steps) -> str:
-    """Remove what lies at a path, and tables around it that hold nothing else, not even comments.
+    """Remove the value at a path, and tables around it that hold nothing else, even no comments.
 
     These stay if something is to be put there again, unless they have no line of their own.
     """
@@ -97,7 +98,9 @@ def _without(text: str, entry: Entry, path: Steps) -> str:
     for less, gone in zip(allowed, paths, strict=True):
         _remove(_at(less, gone[:-1]), gone[-1])
     remove = _remove_json if entry.form == "json" else _remove_lines
-    texts = (new for at in reversed(paths) for new in remove(text, data, at, at in paths[1:]))
+    texts = (
+        new for at in reversed(paths) for new in remove(text, data, at, is_outer=at in paths[1:])
+    )
     return _first(entry.form, texts, allowed)
 
 
@@ -166,7 +169,8 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
     unit = indent[1] if (indent := re.search(r"\n([ \t]+)\S", text)) else "  "
     opening = rf"{json.dumps(path[depth - 1])}\s*:\s*[\[{{]" if depth else r"\{"
     for match in re.finditer(opening, bare):
-        at, comma = match.end(), "" if re.match(r"\s*[\]}]", bare[match.end() :]) else ","
+        at = match.end()
+        comma = "" if re.match(r"\s*[\]}]", bare[match.end() :]) else ","
         outer = _blanks(text, text.rfind("\n", 0, at) + 1)
         rest = _REST_OF_LINE.match(text, at)
         new = f"{_blanks(text, at)}{key}{json.dumps(value)}{comma}"
@@ -177,7 +181,7 @@ def _add_json(text: str, entry: Entry, depth: int) -> Iterator[str]:
         yield text[:at] + _as_in(text, new) + text[at:]
 
 
-def _remove_json(text: str, data: Json, path: Steps, is_outer: bool) -> Iterator[str]:
+def _remove_json(text: str, data: Json, path: Steps, *, is_outer: bool) -> Iterator[str]:
     bare = without_comments(text)
     plain = without_last_commas(bare)
     key = rf"{json.dumps(path[-1])}\s*:\s*" if isinstance(path[-1], str) else r"(?=\{)"
@@ -220,7 +224,7 @@ def _add_yaml(text: str, entry: Entry, _depth: int) -> Iterator[str]:
     yield text + _as_in(text, "\n" * (text[-1:] not in ("", "\n")) + entry.text)
 
 
-def _remove_lines(text: str, _data: Json, path: Steps, is_outer: bool) -> Iterator[str]:
+def _remove_lines(text: str, _data: Json, path: Steps, *, is_outer: bool) -> Iterator[str]:
     """Try to leave out lines from one with our name on, of TOML or YAML, the fewest first."""
     lines = _LINE.findall(text)
     name = next(step for step in reversed(path) if isinstance(step, str))

@@ -144,7 +144,7 @@ class Change:
         return "\n".join(visible(line)[:_SHOWN_CHARS] for line in lines)
 
     def write(self) -> Path | None:
-        """Make the change in one step; return the copy of what was there, if one is kept.
+        """Make the change in one step; return the copy of the old file, if one is kept.
 
         `ConfigError` is raised if somebody else changed the file since `plan` read it.
         """
@@ -178,14 +178,19 @@ class Change:
 
     def _check_unchanged(self) -> None:
         if _read(self.target)[0] != self.before:
-            raise ConfigError(f"{self.path} was changed meanwhile; nothing was written. Retry.")
+            raise ConfigError(
+                f"{self.path} was changed by another program meanwhile; nothing was written. Run "
+                "the command again."
+            )
 
 
 def _target_of(path: Path, within: Path | None) -> Path:
     """Return where a path leads, links followed."""
     target = Path(os.path.realpath(path))
     if within and not target.is_relative_to(os.path.realpath(within)):
-        raise ConfigError(f"{path} is a link out of the project, to {target}; change that.")
+        raise ConfigError(
+            f"{path} is a link out of the project, to {target}; put a file of the project there."
+        )
     return target
 
 
@@ -214,7 +219,7 @@ def _is_bare(data: bytes) -> bool:
 
 
 def _bare_before(path: Path, after: bytes, entries: Sequence[Entry]) -> bytes | None:
-    """Return what a file in which nothing is left was before our entries; None if we made it."""
+    """Return the content of an emptied file before our entries; None if we made the file."""
     copy = _read(_copy_of(path))[0]
     if copy is None:
         return None
@@ -232,7 +237,7 @@ def _copy_of(path: Path) -> Path:
 
 
 def _back_up(path: Path, data: bytes, mode: int) -> Path:
-    """Copy a file's data beside it, replacing the previous copy."""
+    """Copy a file's data next to it, replacing the previous copy."""
     backup = _copy_of(path)
     if _read(backup)[0] != data:
         write_atomically(backup, data)

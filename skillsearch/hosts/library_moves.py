@@ -1,6 +1,6 @@
 """Skills moved out of the folders of hosts into the user's library, and back; nothing is ever lost.
 
-A journal beside the library records each step before it is taken. The next command that opens the
+A journal next to the library records each step before it is taken. The next command that opens the
 journal finishes or undoes what a killed process has left. At every moment a skill lies in one of
 the two places, or whole in both.
 """
@@ -192,7 +192,7 @@ def _noted(journal: Journal, move: Move, state: State) -> Move:
 
 
 def _settle(journal: Journal, move: Move) -> None:
-    """Finish or undo what a process that ended has left half done."""
+    """Finish or undo a step that a process left half done when it ended."""
     is_going = move.state == "moving"
     if move.switch:  # Whether it was written does not matter: to take it out again does no harm.
         _noted(journal, move, "moved")
@@ -246,7 +246,7 @@ def _transfer(move: Move, begin: Path, end: Path) -> None:
 
 
 def _check_copyable(folder: Path) -> None:
-    """Raise an OSError for what cannot be copied, before anything is."""
+    """Raise an OSError for a file that cannot be copied, before any is."""
     for path in (folder, *folder.rglob("*")):
         mode = path.lstat().st_mode
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode) or stat.S_ISLNK(mode)):

@@ -56,13 +56,13 @@ class Listings:
         return tuple(dict.fromkeys(host for looked in host_folders for host in looked.hosts))
 
     def movable(self, folder: Path, name: str) -> tuple[Path, ...]:
-        """Return what is to be moved so that no host lists a skill: its folder, or links to it.
+        """Return the paths to move so that no host lists a skill: its folder, or links to it.
 
         A SkillError for a skill that is not the user's, and for one with which folders of hosts
         would go.
         """
         if library_folder().resolve() in folder.parents:
-            raise SkillError(f"{name} is in your library already.")
+            raise SkillError(f"{name} is in your library already; leave it out.")
         nearest = next(iter(self._around(folder.parents)), None)
         if nearest and nearest.hosts and not nearest.plugin:
             self._refuse_folder_of_hosts(folder, name)

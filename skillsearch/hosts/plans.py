@@ -54,7 +54,7 @@ class HostPlan:
 def plan_hosts(
     index_dir: Path, here: Path, only: str | None = None, *, remove: bool = False
 ) -> Iterator[HostPlan]:
-    """Work out what is to become of each file of each host on this machine.
+    """Work out the change of each file of each host on this machine.
 
     Args:
         index_dir: The index that server and hook are to ask.
@@ -70,7 +70,7 @@ def plan_hosts(
 def _files(
     client: str, index_dir: Path, only: str | None, *, remove: bool
 ) -> dict[Path, list[Entry]]:
-    """Return the files of a host with what is to become of each; none if it is not here."""
+    """Return the files of a host with the change of each; none if it is not here."""
     has_hook = "hook" in HOSTS[client]
     folder = host_file(client, hook=has_hook).parent
     if not folder.is_dir() and shutil.which(HOSTS[client]["program"]) is None:

@@ -137,7 +137,8 @@ def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
 
 def _is_allowed(overrides: Json, folder: Path) -> bool:
     """Return whether the rules of Gemini CLI enable an extension in a folder; the last wins."""
-    target, is_allowed = f"{str(folder).rstrip('/')}/", True
+    target = f"{str(folder).rstrip('/')}/"
+    is_allowed = True
     for rule in filter(None, map(_text, overrides if isinstance(overrides, list) else ())):
         path = rule.removeprefix("!")
         around = f"{path.rstrip('*').rstrip('/')}/"

@@ -10,12 +10,12 @@ with open(f"{__file__.removesuffix('.py')}.txt", encoding="utf-8") as _file:  # 
     _EMPTY, _FIRST, _ANYWHERE, _UNSPACED = (set(line.split()) for line in [*_file][1::2])
 
 
-def needs_nothing(prompt: str) -> bool:
+def has_no_task(prompt: str) -> bool:
     """Return whether a prompt has no word that says what is to be done."""
     return (_EMPTY | _FIRST | _ANYWHERE).issuperset(_WORD.findall(prompt.lower()))
 
 
-def leans(prompt: str) -> bool:
+def is_followup(prompt: str) -> bool:
     """Return whether a prompt is short and points at what came before."""
     words = _WORD.findall(prompt.lower()) or [""]
     points = words[0] in _FIRST or not _ANYWHERE.isdisjoint(words)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 _MOST_CHARS = 64
 _LETTERS_TO_ERR = 4
-"""One error for so many letters, and one in a shorter word."""
+"""A misspelt word may have one error for this many letters, and at least one."""
 
 
 def near(word: str, names: Iterable[str], n: int = 3, *, by_words: bool = True) -> list[str]:
@@ -16,7 +16,8 @@ def near(word: str, names: Iterable[str], n: int = 3, *, by_words: bool = True) 
     `by_words`, they have all words of it.
     """
     wanted = word[:_MOST_CHARS].casefold()
-    most, words = max(1, len(wanted) // _LETTERS_TO_ERR), set(wanted.replace("_", "-").split("-"))
+    most = max(1, len(wanted) // _LETTERS_TO_ERR)
+    words = set(wanted.replace("_", "-").split("-"))
     ranked = []
     for name in dict.fromkeys(names):
         folded = name[:_MOST_CHARS].casefold()

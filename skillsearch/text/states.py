@@ -14,14 +14,14 @@ from skillsearch.types.answers import Face
 BOUNDS: Mapping[Face, float] = MappingProxyType(
     {"list": 0.3, "prompt": 0.3, "terminal": 0.2, "page": 0.1}
 )
-"""Lowest score of what may fit, by face.
+"""Lowest score of a skill that may fit, by face.
 
 list: what the documents say that first described such a search. prompt: 84 % of foreign requests
 are told that nothing fits, and 82 % of the right skills are shown. terminal and page show 84 and
 89 % of the right ones, and tell 78 and 56 % so (`fit_fusion.py`, left out of the fit).
 """
 NEAR = 0.5
-"""Beside what fits, what may fit has at least this share of the best score.
+"""If other skills fit, one that may fit has at least this share of the best score.
 
 It takes half a point from the right ones shown, and a quarter of all that a terminal shows.
 """
@@ -49,7 +49,7 @@ def count_shown(scores: Sequence[float], threshold: float, bound: float) -> tupl
 
 
 def note_for_model(*, fits: bool, perhaps: bool) -> str:
-    """Return the note to a model beside the skills of an answer; empty if all of them fit."""
+    """Return the note to a model that goes with an answer; empty if all of its skills fit."""
     if perhaps:
         return PERHAPS_TOO if fits else PERHAPS
     return "" if fits else NO_HIT

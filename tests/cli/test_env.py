@@ -90,7 +90,7 @@ def test_what_comes_first_is_named_instead_of_switching_in_vain(cli, folder, mon
     monkeypatch.setenv("SKILLSEARCH_ENVIRONMENT", "work")
     done = cli("env", "switch", "home")
     assert done.exit_code == 2
-    assert "SKILLSEARCH_ENVIRONMENT names the environment 'work'" in done.stderr
+    assert "SKILLSEARCH_ENVIRONMENT sets the environment to 'work'" in done.stderr
     assert cli("env", "switch", "work").exit_code == 0
 
 

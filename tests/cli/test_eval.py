@@ -341,7 +341,7 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
     [
         ([], "Name a collection: skillsearch eval FOLDER"),
         (["nowhere"], "nowhere is not a folder. A collection is a folder with corpus.jsonl"),
-        (["{drinks}", "--system", "splade"], "--system 'splade': it is not a way to search"),
+        (["{drinks}", "--system", "splade"], "--system 'splade': it is not a system; those"),
         (["{drinks}", "--system", "x=@nowhere"], "nowhere is missing"),
         (["{drinks}", "--system", "x=calibration:nowhere"], "nowhere holds no calibration"),
         (["{drinks}", "--min", "nDCG=1"], "'nDCG=1' is not a minimum"),

@@ -60,7 +60,7 @@ def test_a_token_is_read_without_the_blanks_around_it(tmp_path, monkeypatch):
 
 
 def test_a_token_file_that_is_not_there_is_told(tmp_path):
-    with pytest.raises(ConfigError, match=r"none cannot be read: No such file or directory$"):
+    with pytest.raises(ConfigError, match=r"none cannot be read: No such file or directory; corr"):
         mcp_token(tmp_path / "none")
 
 

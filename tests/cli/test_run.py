@@ -265,7 +265,7 @@ LOCAL = Capabilities("none", True, True, True, True, (), ())
     [
         (-1, "execvp: Permission denied", NAMESPACE, ["by its interpreter"]),
         (126, "bash: scripts/a.sh: Permission denied", LOCAL, ["by its interpreter"]),
-        (127, "bash: jq: command not found", LOCAL, ["looked for beside skillsearch's Python"]),
+        (127, "bash: jq: command not found", LOCAL, ["looked for next to skillsearch's Python"]),
         (1, "mkdir: 'docs': Permission denied", LOCAL, ["../skills/python-math from there"]),
         (30, "Read-only file system", NAMESPACE, ["--cwd work"]),
         (2, "a.sh: $'\\r': command not found", LOCAL, ["Windows line endings"]),

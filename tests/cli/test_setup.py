@@ -271,7 +271,7 @@ def test_what_is_refused_only_at_the_end_is_said_too(cli, machine, monkeypatch):
     monkeypatch.setattr(Change, "write", late)
     result = cli("setup", "--yes")
     assert result.exit_code == 1
-    assert f"refused: {before} was changed meanwhile" in result.stderr
+    assert f"refused: {before} was changed by another program meanwhile" in result.stderr
     assert "See whether it answers" not in result.stderr.partition("refused")[0]
     assert before.read_text() == "# theirs\n"
     assert host_file("cursor").exists()

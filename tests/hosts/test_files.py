@@ -201,7 +201,7 @@ def test_a_change_by_another_is_not_overwritten(config):
     """Hosts write to their files at any time."""
     change = Change.plan(config, [ENTRY])
     config.write_bytes(b"{}")
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
     assert config.read_bytes() == b"{}"
     assert others(config) == ["settings.json.skillsearch.bak"]
@@ -210,7 +210,7 @@ def test_a_change_by_another_is_not_overwritten(config):
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
     change = Change.plan(tmp_path / "new.json", [ENTRY])
     change.path.write_bytes(OLD)
-    with pytest.raises(ConfigError, match="changed meanwhile"):
+    with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
     assert change.path.read_bytes() == OLD
 

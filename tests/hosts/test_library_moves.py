@@ -399,7 +399,7 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     assert cli("library", "restore", "--all", "--yes").exit_code == 0
     assert tea.exists()
     assert names_found() == ["coffee", "tea"]
-    assert "No skill is away" in cli("library", "list").stderr
+    assert "No skill has been moved" in cli("library", "list").stderr
 
 
 @pytest.mark.parametrize("form", ["itself", "link", "inner", "library"])
@@ -526,7 +526,7 @@ def test_what_a_host_was_told_before_is_told_again(cli, tea):
         failed = cli("library", "move", "tea", "--switch", "claude-code", "--yes")
         assert failed.exit_code == 2
         assert f"{file} " in failed.stderr
-        assert "No skill is away" in cli("library", "list").stderr
+        assert "No skill has been moved" in cli("library", "list").stderr
     write("{}")
     for _ in range(2):  # its user took it out in between
         cli("library", "move", "tea", "--switch", "claude-code", "--yes")
@@ -550,7 +550,7 @@ def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_awa
         failed = cli(*words, "--yes")
     assert failed.exit_code == 1
     assert "not moved: settings.json: No space left on device" in failed.stderr
-    assert "No skill is away" in cli("library", "list").stderr
+    assert "No skill has been moved" in cli("library", "list").stderr
     assert cli(*words, "--yes").exit_code == 0
     assert cli("library", "list").stdout.count("claude-code") == 2
 
@@ -561,7 +561,7 @@ def test_what_is_gone_from_the_library_is_not_away_for_ever(cli, tea):
     gone = cli("library", "restore", "--all", "--yes")
     assert gone.exit_code == 1
     assert f"not restored: {library_folder() / 'tea'} is gone, and so is tea" in gone.stderr
-    assert "No skill is away" in cli("library", "list").stderr
+    assert "No skill has been moved" in cli("library", "list").stderr
 
 
 def test_a_switch_is_for_what_its_host_lists(cli, tea, home, make_skill):
@@ -595,7 +595,7 @@ def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
     done = cli("library", "restore", "Tea", "--yes")
     assert done.exit_code == 0
     assert "Codex: 0 → 1 of your skills listed; all 3 are found" in done.stderr
-    assert "No skill is away" in cli("library", "list").stderr
+    assert "No skill has been moved" in cli("library", "list").stderr
 
 
 @pytest.mark.parametrize(

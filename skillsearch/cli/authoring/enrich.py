@@ -16,10 +16,10 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 @click.command("enrich")
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
-    "--pending", is_flag=True, help="Print skills that have no examples, and what to write."
+    "--pending", is_flag=True, help="Print skills without examples, and how to write some."
 )
 @click.option(
-    "--accept", type=click.File("rb"), metavar="FILE|-", help="Check and keep what was written."
+    "--accept", type=click.File("rb"), metavar="FILE|-", help="Check and keep written examples."
 )
 @click.option(
     "--command",
@@ -31,9 +31,9 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
     "--list",
     "lists",
     is_flag=True,
-    help="List what is kept; stale is what fits no skill of the index.",
+    help="List the kept examples; stale ones fit no skill of the index.",
 )
-@click.option("--forget", is_flag=True, help="Take away what is kept for NAMEs.")
+@click.option("--forget", is_flag=True, help="Remove the examples of NAMEs.")
 @click.option("--stale", is_flag=True, help="With --forget: all that fits no skill of the index.")
 @click.option(
     "-n", "limit", type=options.Count(1), help="Skills at most. [default: 8; with --command all]"

@@ -1,4 +1,4 @@
-"""What ``skillsearch enrich`` does: has examples written, checks them, and keeps what is good."""
+"""The steps of ``skillsearch enrich``: has examples written, checks them, keeps the good ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 import click
 
-from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.index.next_steps import index_option
@@ -72,7 +72,7 @@ class Enriching:
         return index_option(self.index.folder, self.settings)
 
     def show_pending(self) -> int:
-        """Print skills without examples, and what to write."""
+        """Print skills without examples, and the request to write some."""
         pending = self._pending()
         chosen = pending.documents[: self.limit or BATCH]
         wanted = self._read(chosen)
@@ -99,7 +99,7 @@ class Enriching:
         return self._finish(good if done else [], [*refused, *more], done=done)
 
     def have_written(self, writer: Writer, seconds: float) -> int:
-        """Ask a writer batch by batch, and keep what is good of each answer before the next.
+        """Ask a writer batch by batch, and keep the good examples of each answer before the next.
 
         An ExecutionError if an answer holds no JSON lines; what is good of those before is kept.
         """
@@ -111,7 +111,7 @@ class Enriching:
         if writer.is_host:
             say(f"to be called, in an empty folder: {shlex.join(writer.argv)}")
         all_good, all_refused = list[ExampleEntry](), list[Refusal]()
-        done = agrees(self.yes, "Nothing was called. To do this, add --yes.")
+        done = has_consent("Nothing was called. To do this, add --yes.", yes=self.yes)
         answers = writer.write(batches, Review(self.index), seconds) if done else ()
         for good, refused in answers:
             all_refused += refused
@@ -148,7 +148,9 @@ class Enriching:
         gone = to_forget(names, Review(self.index).skills, stale=stale, option=self.option)
         for entry in gone:
             say(f"{entry.name}: {counted(len(entry.examples), 'example')}")
-        done = not gone or agrees(self.yes, "Nothing was taken away. To do this, add --yes.")
+        done = not gone or has_consent(
+            "Nothing was taken away. To do this, add --yes.", yes=self.yes
+        )
         if gone and done:
             change_examples(forget=[entry.digest for entry in gone])
         if self.as_json:
@@ -177,14 +179,14 @@ class Enriching:
         return wanted
 
     def _keep(self, good: Sequence[ExampleEntry], refused: Sequence[Refusal]) -> bool:
-        """Show what could be kept and what not, and keep it if the user agrees."""
+        """Show the accepted and the refused examples, and keep the former if the user agrees."""
         for each in refused:
             parts = ("refused", each.name, each.text and repr(each.text), each.reason)
             say(": ".join(filter(None, parts)))
         if not self.as_json:
             rows = [(entry.name, text) for entry in good for text in entry.examples]
             show_rows(rows, ("skill", "example"), columns=("skill", "example"))
-        if good and not agrees(self.yes, "Nothing was kept. To keep this, add --yes."):
+        if good and not has_consent("Nothing was kept. To keep this, add --yes.", yes=self.yes):
             return False
         if good:
             change_examples(good)
@@ -205,7 +207,8 @@ class Enriching:
                 }
             )
         elif good:
-            say(f"the next question takes them up; of many skills: skillsearch index{self.option}")
+            command = f"skillsearch index{self.option}"
+            say(f"the next query uses them; for many skills, run this first: {command}")
         elif done:
             say("Nothing was kept." if refused else "There is nothing to write or to keep.")
         return 0 if done and (good or not refused) else 1
@@ -214,7 +217,8 @@ class Enriching:
 def _price(batches: Sequence[Sequence[Wanted]]) -> str:
     from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 
-    count, skills = TokenCounter.load(), sum(map(len, batches))
+    count = TokenCounter.load()
+    skills = sum(map(len, batches))
     tokens = sum(count(ask_for(batch)) for batch in batches)
     return (
         f"{counted(skills, 'skill')} in {counted(len(batches), 'call')}: about {tokens:,} tokens to"

@@ -29,8 +29,8 @@ _NOTHING = (
     "skillsearch eval --example, or judge your own skills: skillsearch eval --self"
 )
 _COMPARING = (
-    "--compare shows two or more results of eval --json and measures nothing: beside their "
-    "files it takes one --system NAME, --html, --json and --header."
+    "--compare shows two or more results of eval --json and measures nothing: besides their "
+    "files it takes only one --system NAME, --html, --json and --header."
 )
 
 
@@ -111,7 +111,7 @@ _COMPARING = (
     "--save-collection",
     type=options.FOLDER,
     metavar="DIR",
-    help="Write what --self made as a collection.",
+    help="Write the queries that --self made as a collection.",
 )
 @options.header
 @options.as_json(lambda: options.models.EVAL)
@@ -146,7 +146,7 @@ def eval_command(
     if compare:
         refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
     _check_own(kinds, save_collection, own=own, example=example)
-    _check_pool(pool, len(collections) + example, own=own, drop_gold=drop_gold)
+    _check_pool(len(collections) + example, pool=pool, own=own, drop_gold=drop_gold)
     _check_output(html, confusables=confusables)
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
@@ -207,7 +207,7 @@ def _finish(
     *,
     as_json: bool,
 ) -> int:
-    """Save and show what was measured; return 1 if a mean is too low."""
+    """Save and show the measurements; return 1 if a mean is too low."""
     from skillsearch.evaluation.reporting.report import shortfalls
     from skillsearch.evaluation.runs import save_runs
 
@@ -241,7 +241,7 @@ def _check_own(
     refuse(save_collection and not own, "--save-collection goes with --self only.")
 
 
-def _check_pool(pool: bool, collections: int, *, own: bool, drop_gold: bool) -> None:
+def _check_pool(collections: int, *, pool: bool, own: bool, drop_gold: bool) -> None:
     refuse(
         pool and (own or collections < 2),
         "--pool mixes the documents of collections: name at least two.",

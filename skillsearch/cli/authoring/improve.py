@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, BinaryIO
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say
 from skillsearch.index.opening import open_fresh
@@ -58,7 +58,7 @@ def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as
         click.echo(diff, nl=False)
         _say(improvement, improving.why_not)
     is_wanted = write and improvement.is_proposed
-    is_written = is_wanted and agrees(yes, "Nothing was written. To write it, add --yes.")
+    is_written = is_wanted and has_consent("Nothing was written. To write it, add --yes.", yes=yes)
     if is_written:
         improving.write(improvement)
         say(f"written: {improving.document.path}")

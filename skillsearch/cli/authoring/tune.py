@@ -119,7 +119,7 @@ def tune_command(
 def _tuning(
     reader: str, queries: Path | None, teacher: str | None
 ) -> tuple[Callable[..., Tuned], Callable[..., TuneOptions | ReaderOptions]]:
-    """Return what tunes the reader, or else the embedder, and what makes its options."""
+    """Return the function that tunes the reader or the embedder, and the maker of its options."""
     if reader and queries:
         from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
 
@@ -134,7 +134,8 @@ def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
     from skillsearch.readers.reader import PACKAGED_SPEC
 
     flags = read_flags()
-    reader, flags["model"] = flags["model"] or PACKAGED_SPEC, None
+    reader = flags["model"] or PACKAGED_SPEC
+    flags["model"] = None
     refuse(queries is None, "--reader learns from judged requests: name them with --queries PATH.")
     refuse(
         teacher,

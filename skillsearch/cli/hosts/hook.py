@@ -22,7 +22,7 @@ from skillsearch.daemon.offering import Clock, offered_texts, question_of
 from skillsearch.errors import SkillSearchError, answered, machine_problem
 from skillsearch.hosts.conversation import Conversation
 from skillsearch.hosts.scan import EVENTS
-from skillsearch.text.followups import needs_nothing
+from skillsearch.text.followups import has_no_task
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def run(
         place = index_dir and os.path.abspath(index_dir)  # noqa: PTH100
         prompt, folder = str(event["prompt"]), _folder_of(event)
         question = question_of(prompt, folder, place, include_unvetted=include_unvetted)
-        if needs_nothing(question["prompt"]):
+        if has_no_task(question["prompt"]):
             return
         conversation = Conversation(event)
         texts = offered_texts(question, conversation, clock, _warn)
@@ -92,7 +92,7 @@ def run(
 
 
 def _explain(error: Exception) -> dict[str, Any]:
-    """Say what went wrong: else a host would show its user a traceback, or block the prompt."""
+    """Report an error: else a host would show its user a traceback, or block the prompt."""
     is_ours = isinstance(error, SkillSearchError)
     _warn(str(error) if is_ours else machine_problem(error) or f"{type(error).__name__}: {error}")
     return {}
@@ -111,11 +111,13 @@ def _report_no_index(index_dir: str | None) -> None:
 
 
 def _read_event(clock: Clock, *, is_text: bool) -> dict[str, Json]:
-    """Return the event on stdin, or one of what stands there if that may be the mere prompt."""
+    """Read the event from stdin; plain text, if allowed, becomes an event with that prompt."""
     data = _read_stdin(clock)
     if len(data) > MAX_EVENT_BYTES:
-        raise SkillSearchError(f"the event on stdin has more than {MAX_EVENT_BYTES:,} bytes")
-    text, problem = data.decode("utf-8", "replace"), 'stdin is not an object with a text "prompt"'
+        most = f"{MAX_EVENT_BYTES:,} bytes"
+        raise SkillSearchError(f"the event on stdin has more than {most}; send a shorter prompt")
+    text = data.decode("utf-8", "replace")
+    problem = 'stdin is not an object with a text "prompt"'
     try:
         event = json.loads(text)
     except (ValueError, RecursionError) as exc:
@@ -128,7 +130,7 @@ def _read_event(clock: Clock, *, is_text: bool) -> dict[str, Json]:
 
 
 def _read_stdin(clock: Clock) -> bytes:
-    """Read stdin, which a host may forget to close, up to one byte over the limit."""
+    """Read stdin, up to one byte over the limit; a host may forget to close it."""
     if sys.stdin is None:
         raise SkillSearchError("stdin is closed; the host writes its event there")
     try:
@@ -140,7 +142,8 @@ def _read_stdin(clock: Clock) -> bytes:
     data = bytearray()
     while len(data) <= MAX_EVENT_BYTES:
         if not select.select([stream], [], [], max(0.0, clock.left()))[0]:
-            raise SkillSearchError(f"stdin was not closed within {clock.seconds:g} s")
+            late = f"stdin was not closed within {clock.seconds:g} s"
+            raise SkillSearchError(f"{late}; the host has to close it after its event")
         block = os.read(stream, 1 << 16)
         if not block:
             break

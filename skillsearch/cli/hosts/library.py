@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.app import agrees, refuse
+from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _SHOWN = 10
 _OTHERWISE = "Nothing was changed. To do this, add --yes."
+_NOTHING_MOVED = "No skill has been moved to the library."
 _SWITCHES = tuple(with_key("switch"))
 
 
@@ -68,7 +69,7 @@ def library_command(
 
     "move" moves your own skills out of the folders of hosts into your library, which is indexed;
     with --switch it leaves them and writes the host's own switch. "restore" undoes that, "list"
-    shows what is away. A journal beside the library is written before each step, so that whatever
+    shows what was moved. A journal next to the library is written before each step, so whatever
     ends a move, the next command completes or undoes it. Skills of plugins and projects stay.
     """
     _check(action, names, switch, every_skill=every_skill)
@@ -85,12 +86,12 @@ def library_command(
     elif action == "list":
         rows = [(move.name, move.switch or move.target, move.source) for move in moves]
         show_rows(rows, ("skill", "now", "from"), columns=("name", "now", "from"))
-        say("" if moves else "No skill is away.")
+        say("" if moves else _NOTHING_MOVED)
     return 0 if done else 1
 
 
 def _check(action: str, names: tuple[str, ...], switch: str | None, *, every_skill: bool) -> None:
-    """Refuse what does not go together."""
+    """Refuse options that do not go together."""
     refuse(every_skill and action != "restore", "--all is for restore.")
     refuse(every_skill and names, "--all is instead of NAMEs; leave out one of them.")
     refuse(action == "move" and not names, "move needs the NAMEs of skills.")
@@ -107,13 +108,14 @@ def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bo
     from skillsearch.index.indexing.options import IndexOptions
 
     index = _open_index()
-    listings, before = Listings(), _counts(index)
+    listings = Listings()
+    before = _counts(index)
     documents = {Path(document.path).parent: document for document in map(index.find, names)}
     if switch:
         steps = _to_switch_off(journal, switch, documents, listings)
     else:
         steps = _to_move(journal, index, documents, listings)
-    if not (steps and agrees(yes, _OTHERWISE)):
+    if not (steps and has_consent(_OTHERWISE, yes=yes)):
         return not steps
     is_done = _do(steps, "not moved")
     if not switch:
@@ -129,7 +131,7 @@ def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bo
 def _to_move(
     journal: Journal, index: SkillIndex, documents: Mapping[Path, Document], listings: Listings
 ) -> list[Callable[[], object]]:
-    """Tell what would be moved; return the steps. What lies within another goes along with it."""
+    """Name the skills that would move; return the steps. One inside another moves with that."""
     steps: list[Callable[[], object]] = []
     for folder, document in documents.items():
         paths = listings.movable(folder, document.name)
@@ -160,10 +162,12 @@ def _to_move(
 def _to_switch_off(
     journal: Journal, host: str, documents: Mapping[Path, Document], listings: Listings
 ) -> list[Callable[[], object]]:
-    """Tell what the host would list no more; return the steps."""
-    file, names = host_file(host, hook="hook" in HOSTS[host]), list[str]()
+    """Name the skills that the host would list no more; return the steps."""
+    file = host_file(host, hook="hook" in HOSTS[host])
+    names = list[str]()
     for folder, document in documents.items():
-        name, readers = document.name, listings.readers(folder)
+        name = document.name
+        readers = listings.readers(folder)
         if host not in readers:
             raise SkillError(
                 f"{name} ({folder}) is not one of your skills that {_titles([host])} lists, so its "
@@ -202,7 +206,7 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
     away = journal.away()
     wanted = away if names is None else _named(away, names)
     if not wanted:
-        say("Nothing to restore: name skills, or use --all." if away else "No skill is away.")
+        say("Nothing to restore: name skills, or use --all." if away else _NOTHING_MOVED)
         return not away
     # What holds another comes first.
     wanted = sorted(wanted, key=lambda move: len(Path(move.source).parts))
@@ -211,7 +215,7 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
             f"listed again by {_titles([move.switch])}" if move.switch else f"back to {move.source}"
         )
         say(f"{move.name}: {back}")
-    if not agrees(yes, _OTHERWISE):
+    if not has_consent(_OTHERWISE, yes=yes):
         return False
     index = _open_index()
     before = _counts(index)
@@ -223,11 +227,11 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
 
 
 def _named(away: Sequence[Move], names: Sequence[str]) -> list[Move]:
-    """Return what has one of some names, ignoring case; an error for a name that nothing has."""
+    """Return the moves of some skills, ignoring case; a SkillError for a name that none has."""
     keys = {move.name.casefold() for move in away}
     if lost := [name for name in names if name.casefold() not in keys]:
         there = listed((move.name for move in away), _SHOWN) or "none"
-        raise SkillError(f"{lost[0]!r} is not away. Skills that are: {there}.")
+        raise SkillError(f"{lost[0]!r} is not in the library. In it are: {there}.")
     wanted = set(map(str.casefold, names))
     return [move for move in away if move.name.casefold() in wanted]
 

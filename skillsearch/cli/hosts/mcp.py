@@ -64,7 +64,7 @@ _FOR_HTTP = "--allow-remote and --token-file are for a server with --http."
 @click.option(
     "--executor",
     type=click.Choice(executor_names()),
-    help="What runs them with --allow-run. [default: auto, the safest that works here]",
+    help="Executor of --allow-run. [default: auto, the safest that works here]",
 )
 @click.option("--allow-remote", is_flag=True, help="Let other machines reach --http.")
 @click.option(
@@ -112,7 +112,7 @@ def mcp_command(
 
 
 def _check_flags(roots: Sequence[NamedRoot]) -> None:
-    """Refuse what an index that exists has already decided, beside no ROOTs."""
+    """Refuse options that an existing index has already decided, if no ROOTs are given."""
     flags = read_flags()
     refuse(
         flags["trust"] and not roots,

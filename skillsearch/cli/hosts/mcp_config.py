@@ -75,14 +75,12 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
     help="With --hook: offer skills that nobody vouches for too.",
 )
 @click.option(
-    "--write", is_flag=True, help="Put it into the host's file; show what changes and keep a copy."
+    "--write", is_flag=True, help="Put it into the host's file; show the changes and keep a copy."
 )
 @click.option(
     "--remove", is_flag=True, help="Take our server, or with --hook our hook, out of that file."
 )
-@click.option(
-    "--project", is_flag=True, help="Mean the file of the project in this folder, not the user's."
-)
+@click.option("--project", is_flag=True, help="Change the project's file instead of yours.")
 def mcp_config_command(
     client: str,
     roots: tuple[NamedRoot, ...],
@@ -160,7 +158,7 @@ class _Config:
 
     @property
     def says_what(self) -> bool:
-        """Whether anything says what a server or hook is to do."""
+        """Whether any option is for a server or hook."""
         words = (self.server_options, self.roots, self.url, self.include_unvetted)
         return any(words) or self.has_index_dir
 
@@ -181,7 +179,7 @@ class _Config:
         return make(self.client, server)
 
     def check(self, *, write: bool, remove: bool) -> None:
-        """Refuse what does not go together."""
+        """Refuse options that do not go together."""
         refuse(write and remove, "--write or --remove, not both.")
         refuse(remove and self.says_what, _REMOVAL)
         refuse(self.include_unvetted and not self.hook, "--include-unvetted is for --hook.")
@@ -211,7 +209,8 @@ class _Config:
         """Return the URL of the server, or the command that the host runs."""
         if self.url:
             return self.url
-        index_dir, here = settings.index_dir.absolute(), Path.cwd() if self.project else None
+        index_dir = settings.index_dir.absolute()
+        here = Path.cwd() if self.project else None
         words = ["--index-dir", _named(index_dir, here)] if self.names_index else []
         words += [*self.server_options, *["--include-unvetted"] * self.include_unvetted]
         roots = [_named(root, here) for root in self.roots]
@@ -220,7 +219,7 @@ class _Config:
         return [*program, *kind, *words]
 
     def explain(self, server: str | list[str], *, is_written: bool) -> None:
-        """Say what else a colleague needs, or by which command the host adds it itself."""
+        """Name other needs of a colleague, or the command by which the host adds the entry."""
         if self.project and not self.url:
             say(_ON_PATH.format("" if self.hook else "[mcp]"))
         if is_written or self.hook or self.project:
@@ -230,7 +229,7 @@ class _Config:
             click.echo(f"Or run: {visible(adding)}", err=True)
 
     def warn(self, settings: Settings) -> None:
-        """Say what the server or hook will lack."""
+        """Warn of anything that the server or hook will lack."""
         index_dir = settings.index_dir
         if not (self.hook or self.url or importlib.util.find_spec("mcp")):
             say(f"warning: the server needs an extra: {install_extra('mcp')}")
@@ -262,7 +261,7 @@ def _named(root: NamedRoot, project: Path | None) -> str:
 
 
 def _change(entry: Entry, file: Path, *, project: bool) -> None:
-    """Put an entry into a host's file or take it out; if that fails, print what to paste."""
+    """Put an entry into a host's file or take it out; if that fails, print the text to paste."""
     writes = entry.value is not None
     try:
         change = Change.plan(file, [entry], Path.cwd() if project else None)

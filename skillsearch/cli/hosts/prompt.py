@@ -107,7 +107,7 @@ def prompt_command(
 def _check_prompt(
     words: Sequence[str], names: Sequence[str], *, every_skill: bool, required: bool
 ) -> None:
-    """Refuse what asks for nothing, or for two things."""
+    """Refuse options that ask for nothing, or for two things."""
     refuse((every_skill and words) or not any((words, every_skill, names)), _WHAT_TO_PROMPT)
     refuse(required and not names, "--required is for the skills of --load NAME.")
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.app import agrees
+from skillsearch.cli.app import has_consent
 from skillsearch.cli.hosts.mcp_config import make_change
 from skillsearch.cli.index import ask_to_vouch, build_index, show_folders
 from skillsearch.cli.options import read_settings
@@ -55,16 +55,16 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     settings = of_own_index(read_settings())
     index_dir = settings.index_dir.absolute()
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
-    roots, is_new = ([], False) if remove else _roots_to_index(change)
+    roots, is_new = _roots_to_index(change, remove=remove)
     plans = list(plan_hosts(index_dir, Path.cwd(), only, remove=remove))
     if not as_json:
         _show_rows(roots, index_dir, plans)
     _explain(plans, remove=remove)
     is_open = is_new or any(plan.is_open for plan in plans)
-    done = _agrees(yes, only, remove=remove, is_open=is_open, is_empty=not (plans or roots))
-    if done and roots:
-        _index(change, index_dir)
-    outcomes = [_carry_out(plan) if done else plan.row for plan in plans]
+    done = _has_consent(
+        only, yes=yes, remove=remove, is_open=is_open, is_empty=not (plans or roots)
+    )
+    outcomes = _do(change, roots, plans) if done else [plan.row for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     elif done and not (yes or remove):
@@ -74,12 +74,23 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     return _exit_code(outcomes, is_left=is_open and not done)
 
 
+def _do(
+    change: RootChange, roots: Sequence[str], plans: Sequence[HostPlan]
+) -> list[Mapping[str, str]]:
+    """Index the roots, if there are some, and change the files; return what came of each plan."""
+    if roots:
+        _index(change)
+    return [_carry_out(plan) for plan in plans]
+
+
 def _exit_code(outcomes: Sequence[Mapping[str, str]], *, is_left: bool) -> int:
     """Return 1 if a file was refused, or if nobody agreed to what was left to do."""
     return int(is_left or "refused" in map(itemgetter("state"), outcomes))
 
 
-def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empty: bool) -> bool:
+def _has_consent(
+    only: str | None, *, yes: bool, remove: bool, is_open: bool, is_empty: bool
+) -> bool:
     """Return whether to do what is shown; without ``--yes`` only if anything is open."""
     if is_empty:
         say("Neither hosts nor skills were found here; see skillsearch mcp-config --help")
@@ -88,7 +99,8 @@ def _agrees(yes: bool, only: str | None, *, remove: bool, is_open: bool, is_empt
         say("There is nothing to change.")
         return False
     words = ["--yes", *(["--only", only] if only else ()), *(["--remove"] if remove else ())]
-    return agrees(yes, f"Nothing was changed. To do this: skillsearch setup {' '.join(words)}")
+    otherwise = f"Nothing was changed. To do this: skillsearch setup {' '.join(words)}"
+    return has_consent(otherwise, yes=yes)
 
 
 def _show_rows(roots: Sequence[str], index_dir: Path, plans: Sequence[HostPlan]) -> None:
@@ -104,22 +116,24 @@ def _explain(plans: Sequence[HostPlan], *, remove: bool) -> None:
         say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
-def _roots_to_index(change: RootChange) -> tuple[list[str], bool]:
-    """Return the roots that a change means, none if there are none, and if any of it is new."""
+def _roots_to_index(change: RootChange, *, remove: bool) -> tuple[list[str], bool]:
+    """Return the roots to index, none if hosts are only left, and whether any of it is new."""
+    if remove:
+        return [], False
     held = request_of(change.settings)
     with suppress(ConfigError):  # there is nothing to index
         return [shown(source_of(root)) for root in change.named(held)], change.is_news(held)
     return [], False
 
 
-def _index(change: RootChange, index_dir: Path) -> None:
+def _index(change: RootChange) -> None:
     from skillsearch.reports.host_folders import report_folders
 
     before = held_roots(change.settings)
     index, report = build_index(change)
     show_diagnostics(report.diagnostics)
     roots = listed((root.origin or str(root.path) for root in index.opened.settings.roots), 10)
-    say(f"{counted(report.indexed, 'skill')} in the index {index_dir}; roots: {roots}")
+    say(f"{counted(report.indexed, 'skill')} in the index {index.folder}; roots: {roots}")
     show_folders(report_folders(index, Path.cwd(), before))
     ask_to_vouch(index, before)
 

@@ -58,12 +58,17 @@ class Picker:
     """A request that is being typed, the skills that fit or may fit it, and the chosen one."""
 
     def __init__(self, searches: Sequence[Search], body: Callable[[str], str], said: str) -> None:
-        self._searches, self._body, self._said = searches, cache(body), f"{said} {_HELP}"
+        self._searches = searches
+        self._body = cache(body)
+        self._said = f"{said} {_HELP}"
         self._result: SearchResult | None = None
         self.standing: SearchResult | None = None
         """The answer that was read: the user chose from it, or it stood without a key."""
         self._signal = 0
-        self._answered, self._chosen, self._kept, self._is_taken = "", 0, "", False
+        self._answered = ""
+        self._chosen = 0
+        self._kept = ""
+        self._is_taken = False
         self._wakes = asyncio.Event()
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._wakes.set())
 
@@ -154,7 +159,9 @@ class Picker:
         return self._wakes.is_set()
 
     async def _ask(self, search: Search) -> None:
-        text, said, result = self._text, _HELP, None
+        text = self._text
+        said = _HELP
+        result = None
         try:
             result = await asyncio.to_thread(search, text) if text else None
         except (SkillSearchError, OSError) as exc:

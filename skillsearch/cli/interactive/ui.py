@@ -56,7 +56,8 @@ def ui_command(port: int, reports: Path | None, opens: bool) -> int:
     from skillsearch.ui.app import make_app
     from skillsearch.ui.pages import Pages
 
-    listener, secret = listen("127.0.0.1", port), secrets.token_urlsafe()
+    listener = listen("127.0.0.1", port)
+    secret = secrets.token_urlsafe()
     pages = Pages(settings, reports)
     url = f"{listener.origin}/{secret}/"
 

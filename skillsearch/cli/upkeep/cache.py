@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 
 @click.command("cache")
-@click.option("--prune", is_flag=True, help="Remove what nothing needs, unused for 30 days.")
+@click.option(
+    "--prune", is_flag=True, help="Remove entries that nothing needs, unused for 30 days."
+)
 @click.option("--clear", is_flag=True, help="Remove everything that nothing needs.")
 @options.header
 @options.as_json(lambda: options.models.CACHE)

@@ -29,14 +29,15 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
     """List or show named environments, or switch to one.
 
     An environment is a folder NAME/skills below the setting "environments". Without NAME, "show"
-    takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc beside
-    that folder, where the toolset of environments reads it.
+    takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc next
+    to that folder, where the toolset of environments reads it.
     """
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 
     refuse(action == "switch" and name is None, "switch needs the NAME.")
     refuse(action == "list" and name, "list takes no NAME; show does.")
-    environment, settings = ServerEnvironment(), read_settings()
+    environment = ServerEnvironment()
+    settings = read_settings()
     names = environment.list_environments()
     _enter(environment, name, settings.environments, is_empty=not names)
     if action == "switch":
@@ -76,7 +77,10 @@ def _switch(name: str, settings: Settings) -> None:
     source = settings.sources.get("environment")
     if source and settings.environment != name:
         source = f"{PREFIX}ENVIRONMENT" if source == "environment" else source
-        raise ConfigError(f"{source} names the environment {settings.environment!r}; change that.")
+        raise ConfigError(
+            f"{source} sets the environment to {settings.environment!r}, which comes before this "
+            f"switch; set it to {name!r} there, or unset it."
+        )
     file = settings.environments.parent / CONFIG_FILE
     change = Change.plan(file, [Entry("json", (ACTIVE,), name)])
     if change.is_needed:
