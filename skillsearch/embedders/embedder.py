@@ -41,7 +41,7 @@ SPECS = "onnx, hashing, onnx:FOLDER, st:NAME_OR_FOLDER"
 # What counts tokens, and its digest.
 TOKENIZER = _MODELS / "tokens" / "tokenizer.json"
 _TOKENIZER_SHA256 = "be50c3628f2bf5bb5e3a7f17b1f74611b2561a3a27eeab05e5aa30f411572037"
-# Named beside every count: tokenizers of other models differ by some tens of percent.
+# Named with every count: tokenizers of other models differ by some tens of percent.
 COUNTED_BY = "the packaged tokenizer (WordPiece of all-MiniLM-L6-v2)"
 # A run without blanks and ASCII punctuation, at which the tokenizer always splits words.
 _WORD = lazy_pattern(r"[^ \t\n\r!-/:-@\[-`{-~]+")

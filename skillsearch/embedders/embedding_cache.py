@@ -27,7 +27,7 @@ from skillsearch.settings.user_folders import cache_dir
 Row = NDArray[np.float32]
 
 FOLDER, FILE = "embeddings", "vectors.db"
-# Bytes from which on the vectors unused for longest are removed, so many of a hundred at a time.
+# Size in bytes from which on the longest unused vectors are removed, and the percentage of them.
 LIMIT = 2 << 30
 _PRUNED = 10
 # Seconds to wait for other writers, each of which takes milliseconds.

@@ -90,7 +90,8 @@ def verify(path: Path, expected: str | None) -> str:
     stamp = _stamp_of_own(path) if expected else None
     if stamp is None:
         return sha256_of(path, expected)
-    record, entry = _read_stamps(), [*stamp, expected]
+    record = _read_stamps()
+    entry = [*stamp, expected]
     if record.get(str(path)) == entry:
         return str(expected)
     digest = sha256_of(path, expected)
@@ -217,7 +218,8 @@ def _read_json(path: Path, default: Any) -> Any:
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as exc:
-        raise EmbedderError(f"{path} cannot be read as JSON: {exc}") from exc
+        problem = f"{path} cannot be read as JSON: {exc}; reinstall the model"
+        raise EmbedderError(problem) from exc
     if not isinstance(value, type(default)):
         kinds = f"{type(value).__name__}, not {type(default).__name__}"
         raise EmbedderError(f"{path} holds {kinds}; reinstall the model")

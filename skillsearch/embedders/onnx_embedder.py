@@ -68,9 +68,9 @@ class OnnxEmbedder:
         digests += [config.verify(file) for file in weight_files(path)]
         tokenizer = load_tokenizer(folder / "tokenizer.json", config.max_tokens)
         run = _load_session(path, config.pooling)
-        dimensions, limit = int(run(tokenizer.encode("probe")).shape[-1]), config.max_tokens
-        fingerprint = embedding.fingerprint_of(*digests, config.pooling, limit)
-        return cls(fingerprint, config.name, dimensions, limit, tokenizer, run)
+        dimensions = int(run(tokenizer.encode("probe")).shape[-1])
+        fingerprint = embedding.fingerprint_of(*digests, config.pooling, config.max_tokens)
+        return cls(fingerprint, config.name, dimensions, config.max_tokens, tokenizer, run)
 
     def embed_stream(
         self, texts: Sequence[str], *, role: embedding.Role = "passage"

@@ -122,7 +122,7 @@ def _load(kind: str, name_or_path: str, device: str, role: str) -> tuple[Path, A
 def length_batches(lengths: Sequence[int], limit: int | None, tokens: int) -> Iterator[list[int]]:
     """Yield the positions of texts in batches of similar length, short ones first.
 
-    A batch has at most so many `tokens`, padding included, if each character is one up to `limit`.
+    A batch has at most `tokens` tokens, padding included, if each character is one up to `limit`.
     """
     batch: list[int] = []
     for position in sorted(range(len(lengths)), key=lengths.__getitem__):
@@ -144,4 +144,7 @@ def _download(name: str) -> Path:
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, ignore_patterns=ignored))
     except (OSError, ValueError) as exc:
-        raise EmbedderError(f"No folder and no model on the hub: {name!r} ({exc})") from exc
+        raise EmbedderError(
+            f"{name!r} is neither a folder nor a model that the hub gives ({exc}); check the name, "
+            "and the network if it is right."
+        ) from exc

@@ -85,9 +85,11 @@ class UnigramTokenizer:
             total = best[start] + score
             if total > best[end]:
                 best[end], origin[end], piece[end] = total, start, number
-        split, end = [], len(codes)
+        split = []
+        end = len(codes)
         for word in reversed(words):
-            begin, path = end - len(word), []
+            begin = end - len(word)
+            path = []
             while end > begin:
                 path.append(piece[end])
                 end = origin[end]

@@ -41,22 +41,22 @@ def _make(cls: type, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> t
         made.__hash__ = None
         names += ["__hash__"] if frozen else []
     for name in names:
-        setattr(made, name, _deferred(made, name, frozen))
+        setattr(made, name, _deferred(made, name, frozen=frozen))
     if "__init__" in names:
-        made.__signature__ = _Signature(made, frozen)
+        made.__signature__ = _Signature(made, frozen=frozen)
     return cast("type", made)
 
 
-def _deferred(cls: type, name: str, frozen: bool) -> Callable[..., Any]:
+def _deferred(cls: type, name: str, *, frozen: bool) -> Callable[..., Any]:
     """Return a method that has itself replaced by the compiled one, and calls that."""
 
     def method(self: object, /, *args: Any, **options: Any) -> Any:
-        return _compile(cls, name, frozen)(self, *args, **options)
+        return _compile(cls, name, frozen=frozen)(self, *args, **options)
 
     return method
 
 
-def _compile(cls: Any, name: str, frozen: bool) -> Callable[..., Any]:
+def _compile(cls: Any, name: str, *, frozen: bool) -> Callable[..., Any]:
     """Take a method from a dataclass of the same fields that has little else."""
     fields = {field.name: field for field in dataclasses.fields(cls)}
     types = {name: field.type for name, field in fields.items()}
@@ -78,14 +78,16 @@ def _compile(cls: Any, name: str, frozen: bool) -> Callable[..., Any]:
 class _Signature:
     """The signature of a class, for which its ``__init__`` is compiled when somebody asks."""
 
-    def __init__(self, cls: Any, frozen: bool) -> None:
-        self._cls, self._frozen, self._deferred = cls, frozen, cls.__init__
+    def __init__(self, cls: Any, *, frozen: bool) -> None:
+        self._cls = cls
+        self._frozen = frozen
+        self._deferred = cls.__init__
 
     def __get__(self, _record: object, owner: Any) -> Any:
         """Return the signature of the class, or of one derived from it."""
         import inspect
 
         if owner.__init__ is self._deferred:
-            _compile(self._cls, "__init__", self._frozen)
+            _compile(self._cls, "__init__", frozen=self._frozen)
         signature = inspect.signature(owner.__init__)
         return signature.replace(parameters=list(signature.parameters.values())[1:])

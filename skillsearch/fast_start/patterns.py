@@ -7,7 +7,7 @@ from typing import Any, AnyStr, cast
 
 
 class _Pattern:
-    """Stands for an expression until an attribute is asked for, then has those of the compiled."""
+    """Proxy for a regular expression, compiled at first use."""
 
     def __init__(self, source: Any, flags: int) -> None:
         self._source, self._flags = source, flags

@@ -33,8 +33,8 @@ REQUEST_TOKENS = 80
 MAX_TOKENS = 168
 # What a token belongs to; special tokens to neither text.
 NEITHER, REQUEST, SKILL = range(3)
-HEAD = "head."  # begins the names of what a reader has beside the encoder
-# What the head of a reader sees of a pair: so many vectors of the hidden size, and so many numbers.
+HEAD = "head."  # begins the names of a reader's weights that an encoder does not have
+# The input of a reader's head for a pair: vectors of the hidden size, and numbers next to them.
 HEAD_VECTORS, HEAD_NUMBERS = 5, 4
 # Both are brought to the scale of the vectors: products of unit vectors, and cosines.
 PRODUCT_SCALE, NUMBER_SCALE = 20.0, 4.0

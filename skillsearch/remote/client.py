@@ -216,7 +216,7 @@ class MilvusServer:
         self._ask(f"drop the collection {name!r}", drop, name, timeout=_WRITE_SECONDS)
 
     def flush(self, name: str) -> None:
-        """Have the server index what was written, which makes it faster to search."""
+        """Have the server index the written rows, which makes them faster to search."""
         self._ask("flush", self._client.flush, name, timeout=_WRITE_SECONDS)
 
     def insert(self, name: str, rows: Sequence[Row]) -> None:
@@ -332,7 +332,8 @@ class MilvusServer:
         reason = one_line(str(getattr(error, "message", "") or error), _MAX_MESSAGE)
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
-        kind, hint = RemoteError, "Check that the server is running, and --uri."
+        kind = RemoteError
+        hint = "Check that the server is running, and --uri."
         if getattr(error, "code", None) == _MISSING:
             kind = CollectionMissingError
             hint = "To create it: run `skillsearch index --backend milvus`."

@@ -212,8 +212,12 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
 
         A QueryError if the options select some of the skills: Milvus searches all.
         """
-        if options.vetted_only or without_scope(options.selection):
-            raise errors.QueryError("Milvus searches all skills; leave out what selects some.")
+        selection = without_scope(options.selection)
+        if options.vetted_only or selection:
+            chosen = "vetted_only" if options.vetted_only else selection[0][0]
+            raise errors.QueryError(
+                f"Milvus searches all skills, so {chosen} cannot select some; leave it out."
+            )
         return [self._search(query, options) for query in queries]
 
     def _search(self, query: str, options: SearchOptions) -> SearchResult:

@@ -68,7 +68,8 @@ class RowWriter:
     def send(self) -> None:
         """Embed and send the queue; raise `EmbedderError` if the embedder gives bad vectors."""
         self._claim.renew()
-        vectors, since = self._vectors(), self._head.version + 1
+        vectors = self._vectors()
+        since = self._head.version + 1
         with_body = self._head.settings.with_body
         rows = [
             packed.row_of(new, vectors, since=since, with_body=with_body) for new in self._waiting
@@ -316,5 +317,5 @@ class Histograms:
 def _known_frequencies(row: Row | None, version: int) -> tuple[int, int]:
     """Return the frequencies at a version; only concurrent writers can have made it forget."""
     if (numbers := packed.frequencies_at(row, version)) is None:
-        raise CacheError("a term of the collection has a version from the future")
+        raise CacheError("a term was written by a newer version of the index than the one read")
     return numbers

@@ -138,7 +138,8 @@ def _zip_members(file: BinaryIO, limits: UnpackLimits) -> Iterator[Member]:
             # zipfile cuts a name at a NUL; other readers do not.
             name = entry.orig_filename if "\0" in entry.orig_filename else entry.filename
             name = name.replace("\\", "/")  # the format knows slashes alone, Windows writes both
-            mode, is_folder = entry.external_attr >> 16, name.endswith("/")
+            mode = entry.external_attr >> 16
+            is_folder = name.endswith("/")
             kind, method = stat.S_IFMT(mode), entry.compress_type
             is_plain = kind in (0, stat.S_IFREG) or (kind == stat.S_IFDIR and is_folder)
             is_usual = method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)

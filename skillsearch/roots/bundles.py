@@ -91,7 +91,7 @@ def update(
 ) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
 
-    What is fetched lies beside it until `agree` decides; an error of that leaves it too. With
+    The new copy lies next to it until `agree` decides; an error of that leaves it too. With
     `agree`, a server that cannot be reached is an error. With `only_mend`, nothing is fetched if
     the folder is whole.
     """

@@ -197,7 +197,7 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
             deadline.watch(self.sock, self.host)
 
     class SecureConnection(http.client.HTTPSConnection, Connection):
-        """Connects by the second base, so that the TLS handshake is watched too."""
+        """Adds TLS; `super().connect()` there calls `Connection.connect`, so that it is watched."""
 
     class Handler(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:

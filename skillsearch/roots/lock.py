@@ -44,7 +44,7 @@ class LockedSource(Record):
 
 
 def lock_file() -> Path:
-    """Return the path of the lock file, beside the user's settings; it may not exist."""
+    """Return the path of the lock file, next to the user's settings; it may not exist."""
     return user_folders.user_file().with_name("skillsearch.lock")
 
 
@@ -97,7 +97,7 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
 
 
 def pin(source: str, text: str, digest: str) -> None:
-    """Write into the lock file what a source holds from today on; fails as `changed_lock` does."""
+    """Write the content of a source from today on into the lock; fails as `changed_lock` does."""
     with changed_lock() as entries:
         today = datetime.now(UTC).date().isoformat()
         entries[source] = LockedSource(source, text, digest, today)

@@ -135,7 +135,8 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
                     if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
                         said = "has another digest than its server says"
                         raise RootError(f"{one_line(uri, 200)} {said}. {_REFUSED}")
-                    files[parts], left = data, left - len(data)
+                    files[parts] = data
+                    left = left - len(data)
                     if left < 0:
                         raise RootError(
                             f"{shown(url)} serves more than {MAX_BYTES:,} bytes, the most that is "
@@ -164,8 +165,9 @@ async def _list_skills(client: Client, url: str) -> list[JsonObject]:
     usable = []
     for skill in skills[:MAX_SKILLS]:
         if (number := len(list_of(skill["resources"]))) > MAX_FILES:
-            name, most = one_line(str(skill["uri"]), 200), f"the most is {MAX_FILES}"
-            logger.warning("Left out of %s: %s has %d files; %s", shown(url), name, number, most)
+            name = one_line(str(skill["uri"]), 200)
+            message = "Left out of %s: %s has %d files, more than %d"
+            logger.warning(message, shown(url), name, number, MAX_FILES)
         else:
             usable.append(skill)
     if not usable:

@@ -28,7 +28,7 @@ from skillsearch.types.skills import is_skill_md
 SUFFIXES = (".tar.gz", ".tar.bz2", ".tar.xz", ".tar", ".tgz", ".zip", ".skill")
 """Endings of archive names, in any case; packagers of skills write zips that end in the last."""
 READY = "ready.json"
-"""The record beside the folder of a bundle."""
+"""The record next to the folder of a bundle."""
 _MAX_READY_BYTES = 1 << 16
 _USED_BY = "used-by-"
 _NAME_CHARS = 60
@@ -88,7 +88,7 @@ class Downloaded:
 
     @property
     def condition(self) -> dict[str, str]:
-        """The header that asks a server only for what is newer, if it can be asked."""
+        """The header that asks a server for newer content only, if it can be asked."""
         if self.etag:
             return {"If-None-Match": self.etag}
         return {"If-Modified-Since": self.last_modified} if self.last_modified else {}
@@ -202,7 +202,7 @@ def _archive(host: str, path: str, ref: str | None, folder: str | None) -> str:
 
 
 def added_source(text: str) -> str:
-    """Return the canonical root for what a user names to add, or raise `RootError`.
+    """Return the canonical root for a text by which a user adds it, or raise `RootError`.
 
     That is a folder or an archive that is there; a repository as for `archive_url`; the URL of an
     archive, a SKILL.md or a skill server; or a host, ``https://HOST``, for what it offers.

@@ -101,7 +101,7 @@ def read_index(data: bytes, url: str) -> list[ListedSkill]:
 
 
 def _skill_of(entry: Json, index: str) -> ListedSkill | str:
-    """Return the skill of an entry, or what is wrong with it."""
+    """Return the skill of an entry, or its problem."""
     values = entry if isinstance(entry, dict) else {}
     name, kind, url, digest = (
         text if isinstance(text := values.get(key), str) else ""

@@ -76,7 +76,7 @@ def _place(text: str, values: Fields) -> tuple[int, int]:
     while not lines[-1].strip() or lines[-1].startswith("#"):
         lines = lines[:-1]
     if any(_is_comment(lines, at) for at in {0, len(lines) - 1}):
-        raise EditError("has a comment beside its description; put it on a line of its own first")
+        raise EditError("has a comment behind its description; put it on a line of its own first")
     return sections.first_line - 1 + start, len(lines)
 
 

@@ -57,7 +57,7 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
-    """Result of a walk over the roots: SKILL.md files by document id, and what is odd by path.
+    """Result of a walk over the roots: SKILL.md files by document id, and diagnostics by path.
 
     The `folders` are path and modification time (nanoseconds) of every listed one: while none of
     these times changes, no skill came or went.
@@ -354,7 +354,7 @@ class _Walk:
             message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
             self._report("file-name-case", "note", entry.path, message)
         for other in others:
-            message = f"The file is ignored, for {entry.name!r} is beside it; remove one."
+            message = f"The file is ignored, for {entry.name!r} is in the same folder; remove one."
             self._report("file-name-twice", "warning", other.path, message)
         try:
             status = entry.stat()

@@ -35,7 +35,7 @@ _EVAL_FOLDER = re.compile(r"(?:(?:skill|trigger|routing)[-_])?eval(?:uation)?s?"
 _EVAL_STEM = re.compile(
     r"(?:.*[-_.])?(?:eval(?:uation)?s?|triggers?|routing)(?:[-_.](?:queries|cases|tests?|evals?))?"
 )
-# What evals read and write lies beside them.
+# The files that evals read and write lie next to them.
 _DATA_FOLDERS = frozenset({"files", "fixtures", "fixture", "inputs", "outputs", "results", "runs"})
 _DATA_STEM = re.compile(
     r"(?:_.*|package|benchmark|grading|timing|history|.*(?:schema|config|results?))(?:[-_.].*)?"
@@ -83,7 +83,7 @@ def is_eval_file(relative_path: str) -> bool:
 def read_eval_files(
     files: Iterable[tuple[str, bytes]], skill_name: str, *, skills: AbstractSet[str] = frozenset()
 ) -> tuple[list[EvalQuery], list[Diagnostic]]:
-    """Read the eval files of one skill; what cannot be read is a diagnostic, never an error.
+    """Read the eval files of one skill; an unreadable one is a diagnostic, never an error.
 
     A query is for that skill unless its file says otherwise; `known` are the folded names of all.
     """
@@ -116,7 +116,7 @@ def read_eval_files(
 
 
 def _load(file: str, data: bytes) -> tuple[Json, Diagnostic | None]:
-    """Return the values of a file, None if it cannot be read, and what is wrong with it."""
+    """Return the values of a file, None if it cannot be read, and its problem."""
     if len(data) > MAX_FILE_BYTES:
         message = f"The eval file is larger than {MAX_FILE_BYTES} bytes; split it."
         return None, Diagnostic("eval-too-large", "warning", message, file)

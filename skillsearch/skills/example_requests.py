@@ -39,7 +39,7 @@ MAX_EXAMPLES = 8
 MAX_CHARS = 300
 _MAX_BYTES = 64 << 20
 _MAX_EVAL_FILES, _MAX_EVAL_BYTES, _MAX_ENTRIES = 8, 256 << 10, 2_000
-"""What is read of a skill: so many eval files, so many bytes of all, of so many entries."""
+"""The limits of a skill: eval files, bytes of all of them together, entries of its folder."""
 
 logger = logging.getLogger(__name__)
 
@@ -200,7 +200,7 @@ def read_examples(path: Path) -> Iterator[Mapping[str, Json]]:
 
 
 def _bytes_of(path: Path) -> bytes:
-    """Return what is in a file, maybe packed; nothing, and a warning, if it cannot be read."""
+    """Return the records of a file, maybe packed; none, and a warning, if it cannot be read."""
     import gzip
 
     try:
@@ -236,7 +236,7 @@ def _digest(path: Path, seen: FileStat) -> bytes:
 
 
 def beside_hash(continuation_hash: str, evals_hash: str) -> str:
-    """Return a digest of what was read beside a SKILL.md; empty if nothing was."""
+    """Return a digest of the other files read for a SKILL.md; empty if none was."""
     if not evals_hash:
         return continuation_hash
     return hashlib.sha256(f"{continuation_hash} {evals_hash}".encode()).hexdigest()[:32]

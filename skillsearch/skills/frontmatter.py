@@ -67,7 +67,7 @@ class Finding(NamedTuple):
 
 Fields: TypeAlias = JsonObject
 Loaded: TypeAlias = tuple[Fields, tuple[Finding, ...]]
-"""The fields of a frontmatter, and what is odd about them."""
+"""The fields of a frontmatter, and the findings about them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,7 @@ def as_yaml(text: str) -> str:
 
 
 def usual_type(text: str) -> str:
-    """Return what most YAML readers make of a plain scalar: ``str``, ``bool``, ``timestamp``, …."""
+    """Return the type that most YAML readers give a plain scalar: ``str``, ``timestamp``, …."""
     return str(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))).removeprefix(_CORE_TAG)
 
 

@@ -22,7 +22,7 @@ _PHRASE_KEYS = (*TAG_KEYS, *TRIGGER_KEYS)
 _NESTING_KEYS = (*NESTING_KEYS, *_PHRASE_KEYS)
 _TEXT_KEYS = (*_NAMING_KEYS, "whentouse", *_PHRASE_KEYS)
 _ALONE: dict[str, bool | None] = {**dict.fromkeys(_PHRASE_KEYS), "description": True, "": True}
-"""Whether a comment that is all there is beside a key is text; None if that cannot be known."""
+"""Whether a comment that stands alone behind a key is text; None if that cannot be known."""
 _BEHIND_TEXT: dict[str, bool | None] = dict.fromkeys((*_NAMING_KEYS, "whentouse"))
 """The same behind a text."""
 _SHOWN_CHARS = 60
@@ -88,7 +88,7 @@ def mend_fields(fields: Fields, text: str, *, first_line: int = 1, level: int = 
 
 
 def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
-    """Return the value that was meant, and what is odd about it; an item of a list has no key."""
+    """Return the value that was meant, and its oddities; an item of a list has no key."""
     if isinstance(value, list) and len(items := _items(written)) == len(value):
         pairs = [_mend("", item, text) for item, text in zip(value, items, strict=True)]
         return [item for item, _ in pairs], list(chain.from_iterable(some for _, some in pairs))
@@ -126,7 +126,7 @@ def _with_comment(key: str, value: Json, written: str) -> tuple[Json, list[Findi
 
 
 def _items(written: str) -> list[str]:
-    """Return what is written behind each dash of a list, with the lines that go on with it."""
+    """Return the text behind each dash of a list, with the lines that continue it."""
     first = _ITEM.search(written)
     return re.split(rf"(?m)^{first[1]}-(?:[ \t]+|$)", written)[1:] if first else []
 

@@ -110,7 +110,7 @@ def _is_set(levels: Iterable[Fields], key: str) -> bool:
 
 
 def opening_of(body: str) -> str:
-    """Return the first paragraph of a body, else its first words beside headings and code."""
+    """Return the first paragraph of a body, else its first words outside headings and code."""
     text = clean(body)
     if paragraph := first_paragraph(text, MAX_DESCRIPTION_CHARS):
         return paragraph

@@ -58,7 +58,7 @@ _Read: TypeAlias = tuple[Fields, str, tuple[Finding, ...]]
 def parse_skill(
     data: bytes, *, doc_id: str, path: Path, root: Path
 ) -> tuple[Skill, tuple[Diagnostic, ...]]:
-    """Parse a SKILL.md, repairing what can be repaired; linear in the size of `data`.
+    """Parse a SKILL.md, repairing it where possible; linear in the size of `data`.
 
     A file whose description a person can read becomes a skill; every repair and guess comes back as
     a diagnostic. The folder of `path` names the skill if the frontmatter does not, and the first
@@ -306,7 +306,7 @@ def _salvage(head: str, tail: str, lines: Sequence[str]) -> tuple[Json, str, str
     """
     code, cause = "yaml-salvaged", "is not YAML"
     if indicator := _MISUSED_INDICATOR.match(head):
-        head, cause = head[indicator.end() :], f"has text beside the mark {indicator[0].strip()!r}"
+        head, cause = head[indicator.end() :], f"has text after the mark {indicator[0].strip()!r}"
     if ": " in f"{head} ":
         code, cause = "yaml-unquoted-colon", "holds an unquoted colon"
     if _BLOCK_INDICATOR.fullmatch(head):

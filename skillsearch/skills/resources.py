@@ -278,7 +278,7 @@ def read_page(
     is_text = False
     with suppress(UnicodeDecodeError):
         is_text = "\0" not in data.decode()
-    start, end = _bounds(data, offset, limit, is_text)
+    start, end = _bounds(data, offset, limit, is_text=is_text)
     page = data[start:end]
     content = page.decode() if is_text else base64.b64encode(page).decode("ascii")
     if is_text and not start:
@@ -296,7 +296,7 @@ def read_page(
     )
 
 
-def _bounds(data: bytes, offset: int, limit: int | None, is_text: bool) -> tuple[int, int]:
+def _bounds(data: bytes, offset: int, limit: int | None, *, is_text: bool) -> tuple[int, int]:
     """Return where a page begins and ends; one of text has whole characters, at least one."""
 
     def is_inside(position: int) -> bool:

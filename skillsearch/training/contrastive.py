@@ -73,7 +73,7 @@ class TorchEncoder:
         return {name: parameter for name, parameter in named if parameter.requires_grad}
 
     def embed(self, texts: Sequence[str], limit: int, size: int = CHUNK) -> Tensor:
-        """Return the vectors of texts, embedding so many of similar length together."""
+        """Return the vectors of texts, embedding `size` of similar length together."""
         limit = min(limit, self._limit)
         heads = [head_of(text, limit)[0] for text in texts]
         ids = [[BEGIN, *self._tokenizer.encode(head, limit - 2)[0], END] for head in heads]
@@ -221,7 +221,8 @@ class _Run(RunState):
 @contextlib.contextmanager
 def _first_interrupt() -> Iterator[threading.Event]:
     """Catch the first Ctrl-C in an event; the second one ends the run at once."""
-    event, before = threading.Event(), signal.getsignal(signal.SIGINT)
+    event = threading.Event()
+    before = signal.getsignal(signal.SIGINT)
     is_main = threading.current_thread() is threading.main_thread()
 
     def catch(_signal: int, _frame: object) -> None:

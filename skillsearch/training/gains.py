@@ -18,7 +18,7 @@ MEASURES = ("nDCG@10", "R@5", "Success@1")
 DECISIVE = "nDCG@10"
 SYSTEMS: tuple[System, ...] = ("dense", "hybrid")
 HYBRID_MAY_LOSE = 0.01  # held-out requests share words with their skill, which favours BM25
-DECISIVE_JUDGED = 30  # so many judged queries decide, instead of the held-out ones
+DECISIVE_JUDGED = 30  # from this number on judged queries decide, instead of the held-out ones
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,7 @@ FORM = (
     'Write one object a line: {"query": "what was asked", "skill": "the name that was chosen"}, '
     'or "skills" with several names; or name the folder of a judged collection.'
 )
-_MEASURED = 3  # one in so many judged queries is kept to measure by
+_MEASURED = 3  # one in three judged queries is held out to measure by
 REQUESTS = ("request", "clause")  # kinds of texts most like the queries of users
 PIECES = ("piece",)  # used if skills state too few requests
 _MOST_SCRIPTS = 20

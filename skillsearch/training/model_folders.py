@@ -53,7 +53,10 @@ def begin_weights(spec: str, stem: Stem = "model") -> BertWeights:
             settings.verify(file)
         return read_graph(graph, WordTable.load(words))
     except (EmbedderError, TrainingError) as exc:
-        raise TrainingError(f"{folder} holds no {stem} that can be tuned: {exc}") from exc
+        raise TrainingError(
+            f"{folder} holds no {stem} that can be tuned: {exc}; name another folder, or begin "
+            f"with {_PACKAGED[stem][0]}, the packaged one."
+        ) from exc
 
 
 def texts_beside(folder: Path) -> list[str | None]:

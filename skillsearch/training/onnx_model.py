@@ -91,7 +91,7 @@ def quantise(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np
 
 
 def write_apart(model: onnx.ModelProto, out: Path) -> None:
-    """Write a model with its large weights beside it, taken out of `model` and aligned.
+    """Write a model with its large weights in a file next to it, taken out of `model`, aligned.
 
     They are in a file with `DATA_SUFFIX`. ONNX Runtime maps them: a load takes half the time, and
     no memory for unused ones.

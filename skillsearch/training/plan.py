@@ -101,7 +101,7 @@ def distinct_skills(skills: Sequence[SkillText]) -> tuple[list[SkillText], dict[
 
 
 def has_texts(skills: Sequence[SkillText], least: int) -> bool:
-    """Return whether there are at least so many different texts to make queries of."""
+    """Return whether there are at least `least` different texts to make queries of."""
     sources = (MinedSkill.mine(skill).sources.values() for skill in skills)
     return any(
         count >= least for count in accumulate(len(texts) for kinds in sources for texts in kinds)

@@ -62,11 +62,11 @@ LEAST_JUDGED = 30  # fewer requests teach nothing and tell no gain from chance
 SETTINGS = ReaderSettings(epochs=4.0, learning_rate=2e-5, head_rate=2.0)
 """The head is trained already, and so much is not to be forgotten."""
 _LEAST_EPOCHS = 0.5
-_WATCHED = 5  # one in so many requests to learn from says when to stop
+_WATCHED = 5  # one in five of the requests to learn from says when to stop
 _MOST_RIGHT = 3  # right skills of a request that are learned
 _HITS = 10
 _BATCH = 32  # requests that are searched together
-_STEP_COST = 4  # a step of training takes up to so many times as long as reading its pairs
+_STEP_COST = 4  # a step of training takes up to four times as long as reading its pairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def tune_reader(
 
 
 class _Searched:
-    """An index of the skills, and what a reader is shown of its answers."""
+    """An index of the skills, and the passages of its answers that a reader is shown."""
 
     def __init__(self, options: ReaderOptions, folder: Path, tell: Progress) -> None:
         request = IndexRequest(options.roots, options.model, with_body=True)
@@ -231,7 +231,7 @@ class _Searched:
             self._tell("search", begin + len(some), len(requests))
 
     def _shown(self, form: QueryForm, doc_ids: Sequence[str]) -> dict[str, str]:
-        """Return what a reader is shown of skills, without those that are not indexed."""
+        """Return the passages of skills for a reader, without those that are not indexed."""
         documents = self._index.opened.corpus.documents
         roots = [root.path for root in self._index.opened.settings.roots]
         numbers = {doc_id: documents.number_of(doc_id) for doc_id in doc_ids}
@@ -304,7 +304,7 @@ class _ReaderTuning:
         if seen != {0, 2} or not self._learned or not self._watched:
             raise TrainingError(
                 f"Among the first {READ_MOST} hits of the {len(self._requests.measured):,} "
-                "held-out requests a reader finds no right skill beside a wrong one that it can "
+                "held-out requests a reader finds no right skill with a wrong one that it can "
                 f"read; judge more requests in {self._options.queries}, or name more skills."
             )
 

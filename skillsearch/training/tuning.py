@@ -67,13 +67,13 @@ MEASURING = "Measuring the gain on held-out requests."
 
 
 def notes_on_lost(queries: int) -> tuple[str, ...]:
-    """Return what to say of judged queries that no skill here is right for."""
+    """Return a sentence on judged queries that no skill here is right for."""
     lost = f"Judged queries left out because none of their skills is here: {queries}."
     return (lost,) if queries else ()
 
 
 class Work(NamedTuple):
-    """The folder that a tuning works in, and what it calls with its stages and its sentences."""
+    """The folder that a tuning works in, and the callbacks for its stages and its sentences."""
 
     folder: Path
     progress: Progress
@@ -157,7 +157,7 @@ def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float
 
 
 def make_work_dir(out: Path) -> Path:
-    """Make or take over the folder beside `out` for a run; TrainingError if it cannot be used."""
+    """Make or take over the folder next to `out` for a run; TrainingError if it is unusable."""
     work_dir = out.with_name(f".{out.name}.unfinished")
     with explained(TrainingError, f"{out} cannot be written: %s; name another folder."):
         if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -188,7 +188,7 @@ def export_tuned(
     old: Embedder | Reader,
     learned: Mapping[str, int],
 ) -> None:
-    """Write a share of what was tuned from the `old` model in a folder, with the texts beside that.
+    """Write a share of what was tuned from the `old` model, with the texts of that model's folder.
 
     The record says how many of what it `learned` from.
     """
@@ -231,15 +231,14 @@ class _Tuning:
         measured: dict[str, Measured] = {}
         if gains or options.keep:
             fresh, work = self._folder / "model", self._folder / "measured"
-            source, learned = folder_of(options.model), {"skills": len(material.skills)}
             export_tuned(
                 self._begin,
                 trained,
                 share,
                 fresh,
-                source=source,
+                source=folder_of(options.model),
                 old=self._embedder,
-                learned=learned,
+                learned={"skills": len(material.skills)},
             )
             models = (options.model, f"onnx:{fresh}")
             self._tell(MEASURING)

@@ -210,7 +210,8 @@ class UsageLog:
                 (index_id,) = self._hashed(origin.index_dir)
                 of = (str(self.file), index_id, origin.model)
                 known = before if before and before.read.of == of else Usage(read=LogRead(of))
-                read, today = self._read(known.read), int(time.time()) // DAY
+                read = self._read(known.read)
+                today = int(time.time()) // DAY
                 if read.events is known.read.events and today == known.today:
                     return known if read is known.read else replace(known, read=read)
                 return Usage.of(read.events, dimensions, today, origin.alike, read)
@@ -227,7 +228,8 @@ class UsageLog:
         begin = before.stat[2] - len(before.end)
         data = self._bytes(begin, stat[2] - begin)
         if not data.startswith(before.end):  # another file with the number of the old one
-            before, data = LogRead(last.of), self._bytes(0, stat[2])
+            before = LogRead(last.of)
+            data = self._bytes(0, stat[2])
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data[len(before.end) :].splitlines() if not is_request(line)]
         new = tuple(

@@ -90,6 +90,6 @@ def origin_of(index: AnyIndex, selection: Selection = ()) -> Origin:
     from skillsearch.usage.log import Origin
     from skillsearch.usage.support import ALIKE, ALIKE_ELSEWHERE
 
-    model, folder = index.model, next(iter(folders_of(selection)), "")
-    alike = ALIKE if model.spec in PACKAGED else ALIKE_ELSEWHERE
-    return Origin(folder, index.address, model.fingerprint, alike)
+    alike = ALIKE if index.model.spec in PACKAGED else ALIKE_ELSEWHERE
+    folder = next(iter(folders_of(selection)), "")
+    return Origin(folder, index.address, index.model.fingerprint, alike)

@@ -18,7 +18,7 @@ ALIKE, ALIKE_ELSEWHERE = 0.5, 0.9
 """Below this cosine, requests are not alike: of a packaged model, and of any other."""
 HALF_LIFE_DAYS = 60.0
 PRIOR = 2.0
-"""Weight of doubt: as if so many similar requests had led to no skill."""
+"""Weight of doubt: as if this many similar requests had led to no skill."""
 PIN_WEIGHT = 4.0
 """How many loads of today a pin weighs as much as."""
 SAME = 0.98
@@ -102,7 +102,8 @@ class Usage:
             return {}
         likeness = (self.vectors @ vector - self.alike) / (1.0 - self.alike)
         weights = np.clip(likeness, 0.0, 1.0) * self.weights
-        total, sums = float(weights.sum()) + PRIOR, dict[str, float]()
+        total = float(weights.sum()) + PRIOR
+        sums = dict[str, float]()
         for row in np.flatnonzero(weights).tolist():
             skill = self.skills[row]
             sums[skill] = sums.get(skill, 0.0) + float(weights[row])

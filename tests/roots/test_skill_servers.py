@@ -198,7 +198,7 @@ def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, capl
     skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
     assert cli("add", served(skills)).exit_code == 0
     assert names() == ["a"]
-    assert "skill://b/SKILL.md has 513 files; the most is 512" in caplog.text
+    assert "skill://b/SKILL.md has 513 files, more than 512" in caplog.text
     url = served({"b": skills["b"]})
     refused = cli("add", url)
     assert (refused.exit_code, "serves no skills that can be used" in refused.stderr) == (2, True)

@@ -125,7 +125,7 @@ def first(index, query):
 
 
 def test_a_stub_is_found_by_its_other_files(tmp_path, stub):
-    """Which are no part of its body: an agent loads them on demand."""
+    """These files are not part of its body: an agent loads them on demand."""
     index = SkillIndex.from_roots([tmp_path / "root"], index_dir=tmp_path / "i", model="hashing")
     skill = index.get("kitchen")
     assert skill.body == "See the guide."
