@@ -276,7 +276,7 @@ class MissingDependencyError(SkillSearchError, ImportError):
 
 
 def machine_problem(error: BaseException | None) -> str:
-    """Return what this machine refused that led to an error, and what helps; nothing if it did not.
+    """Return the system error behind an exception and its remedy; empty if there is none.
 
     A refusal of the system is not a bug, whichever library reports it.
     """
@@ -291,7 +291,7 @@ def machine_problem(error: BaseException | None) -> str:
 
 
 def unexpected(error: Exception, hint: str = "") -> str:
-    """Return what to say of an error that nobody foresaw: what the machine refused, or a bug."""
+    """Return the message for an unforeseen error: that of the system, or that of a bug."""
     bug = f"{BUG}, please report it: {type(error).__name__}: {error}{hint}"
     return machine_problem(error) or bug
 

@@ -39,7 +39,7 @@ class PublishedSkill:
     """A skill, and where it can be fetched.
 
     Attributes:
-        path: What names it beside its publisher, from the general to the name.
+        path: Its address below its publisher, from the general to the name.
         description: What its SKILL.md says now.
         url: Where its SKILL.md is, or with another `media_type` its folder.
         digest: Of what is there, ``sha256:`` and hexadecimal digits.

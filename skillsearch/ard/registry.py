@@ -206,7 +206,7 @@ def list_answer(
 
 
 def error_record(code: str, message: str) -> JsonObject:
-    """Return what a registry answers when it cannot."""
+    """Return the error that a registry answers."""
     return {"errorCode": code, "message": one_line(message, 1_000)}
 
 
@@ -284,7 +284,8 @@ def _read_expression(text: str) -> dict[str, tuple[str, ...]]:
         is_unordered = clause["sign"] == ">" and field != "updatedAfter"
         if is_dangling or is_unordered or quoted.endswith(" AND"):
             raise QueryError(f"filter has {_shown(clause[0].strip())}; {hint}.")
-        by[field], position = values, clause.end()
+        by[field] = values
+        position = clause.end()
     return by
 
 

@@ -37,7 +37,7 @@ class Written(NamedTuple):
 
 
 def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
-    """Write files below a folder in their order, and remove what an earlier run left there.
+    """Write files below a folder in their order, and remove the old files of an earlier run.
 
     A ConfigError, and nothing is changed, if something is in the way that is not ours or was
     changed since. Each file is replaced in one step; a StorageError if one cannot be written.
@@ -98,7 +98,7 @@ def _refuse_foreign(
 
 
 def _recorded(folder: Path) -> Digests:
-    """Return what an earlier run recorded, or nothing; a ConfigError if that is damaged."""
+    """Return the record of an earlier run, if any; a ConfigError if it is damaged."""
     path = folder / RECORD
     if not path.is_symlink() and not path.exists():
         return {}
@@ -110,7 +110,7 @@ def _recorded(folder: Path) -> Digests:
     except (CacheError, KeyError, TypeError, ValueError) as exc:
         raise ConfigError(
             f"{visible(str(path))}, which says what skillsearch wrote, is damaged. Remove it and "
-            "the files beside it, or name another folder."
+            "the files next to it, or name another folder."
         ) from exc
 
 

@@ -126,7 +126,8 @@ class BudgetReport:
 
     def headline(self) -> str:
         """Return a sentence about what hosts would cut."""
-        all_of_them, cuts = counted(self.skills, "skill"), []
+        all_of_them = counted(self.skills, "skill")
+        cuts = []
         for listing in self.listings:
             counts = {fate: len(listing.fates[fate]) for fate in _CUTS if listing.fates[fate]}
             if verbs := [_CUTS[fate].format(f"{count:,}") for fate, count in counts.items()]:

@@ -232,7 +232,8 @@ class _Codex(NamedTuple):
         lengths: _Kept = [None] * len(lines)
         for number, line in enumerate(lines):
             if line.cost <= limit:
-                lengths[number], limit = 0, limit - line.cost
+                lengths[number] = 0
+                limit = limit - line.cost
         return lengths
 
     def deal_evenly(self, lines: Sequence[_Line], spare: int) -> list[int]:
@@ -289,10 +290,11 @@ def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[i
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """How a host lists skills: its order, and what is kept of each for a budget.
+    """How a host lists skills: their order, and the part of each that fits into a budget.
 
-    The budget is `limit`, or so many hundredths of each token of a known window. It may leave out
-    skills that ask for that, sort by name, and put ``when_to_use`` behind the description.
+    The budget is `limit` or, if the window is known, `of_window` hundredths for each of its tokens.
+    A host may omit skills that ask for that, sort by name, and put ``when_to_use`` behind the
+    description.
     """
 
     order: str

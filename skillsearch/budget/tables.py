@@ -28,7 +28,7 @@ def levels(report: BudgetReport) -> Table:
 
 
 def claims(report: BudgetReport) -> Table:
-    """Return the promised savings beside the measured ones."""
+    """Return the promised savings next to the measured ones."""
     rows: list[Row] = []
     for claim in report.claims:
         shares = claim.figure, claim.claimed, claim.measured

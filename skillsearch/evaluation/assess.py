@@ -58,7 +58,7 @@ def assess(
 ) -> Report:
     """Measure systems on a collection and compare them with the first of them.
 
-    At most so many of their worst and best queries are shown; `notes` follow the collection's.
+    At most `examples` of their worst and best queries are shown; `notes` follow the collection's.
     An EvaluationError if no query has a relevant document, or two systems share a name.
     """
     ids = [query.query_id for query in collection.queries]
@@ -285,7 +285,7 @@ class _Observed(NamedTuple):
         return OperatingPoint(float(threshold), share, false, precision)
 
     def calibration(self) -> tuple[dict[str, float], tuple[ReliabilityBin, ...]]:
-        """Compare the scores of first hits with what is relevant.
+        """Compare the scores of first hits with their relevance.
 
         Over all queries the answerable and the unanswerable ones weigh the same, however many they
         are: else the error would reflect how many of the other sort were asked.

@@ -39,7 +39,7 @@ def interval(values: ArrayLike, *, seed: int = 0, block: int = _BLOCK) -> tuple[
 
 
 def share_interval(share: float, size: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share of so many cases (Wilson 1927)."""
+    """Return the 95 % interval of a share of `size` cases (Wilson 1927)."""
     square = 1.959964**2 / size
     middle, half = share + square / 2, math.sqrt(square * (share * (1 - share) + square / 4))
     return max((middle - half) / (1 + square), 0.0), min((middle + half) / (1 + square), 1.0)
@@ -103,7 +103,7 @@ def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:
 
 
 def _blocks(rows: int, width: int, block: int) -> Iterator[int]:
-    """Split rows of so many numbers into blocks that fit into memory."""
+    """Split rows of `width` numbers into blocks that fit into memory."""
     step = max(1, block // width)
     for start in range(0, rows, step):
         yield min(step, rows - start)

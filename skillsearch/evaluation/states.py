@@ -21,7 +21,7 @@ from skillsearch.text.states import BOUNDS, count_shown
 from skillsearch.types.answers import Face
 
 DEPTH = 5  # skills of an answer
-RANKED = 10  # a ranking whose first so many hold a relevant document could have shown it
+RANKED = 10  # a relevant document among the first ten could have been shown
 
 
 class _Answer(NamedTuple):

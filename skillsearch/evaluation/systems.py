@@ -59,7 +59,7 @@ def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
     name, equals, rest = text.partition("=")
     if not equals:
         if name not in SYSTEMS:
-            raise ValueError("it is not a way to search")
+            raise ValueError(f"it is not a system; those are {', '.join(SYSTEMS)}")
         return replace(usual, name=name, system=name)
     if not name or name != one_line(name, _MAX_NAME_CHARS):
         raise ValueError(f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line")

@@ -23,7 +23,7 @@ _UNFINISHED = ".skillsearch-new"
 
 @contextmanager
 def written_beside(path: Path, data: bytes, *, sync: bool = True) -> Iterator[Path]:
-    """Write a temporary file beside a path; it is removed on exit unless it was moved.
+    """Write a temporary file next to a path; it is removed on exit unless it was moved.
 
     Temporary files that killed writers of this path left are removed first.
     """

@@ -1,4 +1,4 @@
-"""Calls of tools, begun and finished in the library's thread, and what their answers say."""
+"""Calls of tools, begun and finished in the library's thread, and the texts of their answers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class Patience:
 
     def lasts(self, waited: float, progress: IndexProgress, *, has_words: bool) -> bool:
         """Return whether to go on waiting; how long an index takes may be unknown."""
-        left, is_new = progress.seconds_left, waited < self.soon and progress.files < FEW_FILES
+        left = progress.seconds_left
+        is_new = waited < self.soon and progress.files < FEW_FILES
         is_soon = is_new if left is None else left <= self.soon
         return waited <= self.most and (is_soon or not has_words)
 
@@ -89,7 +90,7 @@ class Calls:
             return _success(answer, tool.text if tool else None)
         error = problem_in(answer)
         lines = [f"{error['message']} {error['next_step']}"]
-        for key, value in list(error.items())[3:]:  # beside code, message and next step
+        for key, value in list(error.items())[3:]:  # after code, message and next step
             shown = ", ".join(map(str, value)) if isinstance(value, list) else value
             lines.append(f"{key}: {shown}")
         text = TextContent(type="text", text="\n".join(lines))
@@ -121,7 +122,8 @@ class Calls:
                     return tool, await self._thread.run(finish)
                 if not progress:
                     return tool, answer
-                has_words, waited = "result" in answer, anyio.current_time() - begun_at
+                has_words = "result" in answer
+                waited = anyio.current_time() - begun_at
                 if not self._patience.lasts(waited, progress, has_words=has_words):
                     if has_words:
                         answer = {**answer, "progress": _words_only(progress, tool, answer)}
@@ -136,7 +138,8 @@ class Calls:
         while (before := self._running.get(session)) and not before.done():
             await asyncio.wait({asyncio.wrap_future(before)})
         self._running = {key: call for key, call in self._running.items() if not call.done()}
-        context, stop = copy_context(), threading.Event()
+        context = copy_context()
+        stop = threading.Event()
         context.run(STOP.set, stop)
         future = self._running[session] = self._slow.submit(context.run, deferred.run)
         try:

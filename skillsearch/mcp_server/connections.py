@@ -186,7 +186,7 @@ class Connection(H11Protocol):
         return _STREAM if self.scope["method"] == "GET" else None
 
     def _drop(self) -> None:
-        """Close the connection without sending what is pending."""
+        """Close the connection without sending pending data."""
         self.connections.discard(self)
         self.transport.abort()
 

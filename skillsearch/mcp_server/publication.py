@@ -105,7 +105,7 @@ def read_published(skill: Published, path: str) -> tuple[bytes, os.stat_result |
 
 
 def _others(skill: Published) -> dict[str, FileStat] | Finding:
-    """Return the state of each file beside SKILL.md, or why they cannot be published."""
+    """Return the state of each file except SKILL.md, or why they cannot be published."""
     try:
         paths, is_truncated = list_files(skill.folder, limit=MAX_FILES)
         states = {path: FileStat.of((skill.folder / path).lstat()) for path in paths}
@@ -345,7 +345,7 @@ class Publisher:
 
 
 def describe(library: SkillLibrary) -> tuple[str, list[str]]:
-    """Sum up which skills are published; also return those that could be, and what to fix."""
+    """Sum up which skills are published; also return those that could be, with the fix."""
     problems = Publisher(library).problems()
     total = len(library.list(include_hidden=True)) + len(library.shadowed())
     summary = f"published: {total - len(problems):,} of {counted(total, 'skill')}"

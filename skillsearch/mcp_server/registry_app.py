@@ -1,4 +1,4 @@
-"""A registry of Agentic Resource Discovery over HTTP, beside the MCP server and within its limits.
+"""A registry of Agentic Resource Discovery over HTTP, next to the MCP server, within its limits.
 
 It tells of the skills that the server publishes, and serves their files, so that every URL that it
 tells leads somewhere.

@@ -76,7 +76,8 @@ class ServedLibrary:
         if self.roots and not library.roots:
             library.refresh()
         if self.roots and not library.roots:
-            raise RootError(f"None of the folders can be read: {', '.join(map(str, self.roots))}")
+            roots = ", ".join(map(str, self.roots))
+            raise RootError(f"None of the roots can be read: {roots}. Create one, or name another.")
         library.selection = self._selection()
         return library
 
@@ -110,7 +111,8 @@ class ServedLibrary:
             config["index_dir"] = self.index_dir
             library = SkillLibrary.from_roots(self._named, executor=executor, **config)
         library.looks = settings.refresh
-        library.threshold, library.usage = settings.threshold, log_of(settings, "mcp")
+        library.threshold = settings.threshold
+        library.usage = log_of(settings, "mcp")
         return library
 
     def _make_first_index(self) -> None:
@@ -166,7 +168,8 @@ def watch_library(
     """Keep a library up to date from a daemon thread; `on_change` is called in the event loop."""
     from skillsearch.library.watcher import watch
 
-    loop, stop = asyncio.get_running_loop(), threading.Event()
+    loop = asyncio.get_running_loop()
+    stop = threading.Event()
 
     def look(_changed: frozenset[Path] | None) -> None:
         """Bring the library up to date, and report a change once it can be searched."""

@@ -41,7 +41,7 @@ MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 _SKILLS = mt.Prompt(
     name="skills",
     title="Skills",
-    description="What the system message should say about skills: those there are, those loaded.",
+    description="The part of the system message on skills: the available and the loaded ones.",
 )
 _FIND = mt.Prompt(
     name="find_skill",
@@ -100,7 +100,8 @@ class SkillServer(Server[Any]):
             on_call_tool=self._call_tool,
         )
         self.middleware += [ClientFolders(), _read_arguments]
-        add, ttl = self.add_request_handler, TOLD_TTL_MS if tells_changes else 0
+        add = self.add_request_handler
+        ttl = TOLD_TTL_MS if tells_changes else 0
         self._thread = thread
         self._tools = tools
         self._calls = calls.Calls(thread, tools, patience)

@@ -39,7 +39,7 @@ TEMPLATE = mt.ResourceTemplate(
     uri_template=f"{SCHEME}{{+path}}",
     name="skill-file",
     title="File of a skill",
-    description="A file of a skill: <root>/<folder>/SKILL.md and the files beside it.",
+    description="A file of a skill: <root>/<folder>/SKILL.md and the other files of its folder.",
 )
 
 _T = TypeVar("_T")

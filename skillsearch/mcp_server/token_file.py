@@ -25,7 +25,9 @@ def mcp_token(file: Path | None = None) -> str:
             mode = os.fstat(opened.fileno()).st_mode
             token = opened.read(_MAX_TOKEN_BYTES).decode().strip()
     except (OSError, ValueError) as exc:
-        raise ConfigError(f"The token file {file} cannot be read: {reason_of(exc)}") from exc
+        raise ConfigError(
+            f"The token file {file} cannot be read: {reason_of(exc)}; correct it or name another"
+        ) from exc
     if os.name == "posix" and stat.S_ISREG(mode) and mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
             f"The token file {file} is open to other users (mode {stat.S_IMODE(mode):04o});"

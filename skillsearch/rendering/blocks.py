@@ -38,7 +38,7 @@ class Table:
         heads: The heads of its columns; the first names the rows.
         groups: The rows.
         labels: Heads of the columns with the labels of groups.
-        texts: Heads of columns that hold text instead of numbers, beside the first.
+        texts: Heads of columns that hold text instead of numbers, other than the first.
         with_interval: Heads of columns whose intervals a terminal shows too.
         wide: Heads of columns that only a page has room for.
     """

@@ -44,7 +44,7 @@ _TERMS_CHARS = 200_000
 # for 6; of 15 made of other skills' requests, 12 are; AUC .9997. How many stand before the skill
 # that a request comes from tells less: AUC .936.
 HEADED = 6
-# Where few skills are related, all head some: so many times the mean are needed too.
+# Where few skills are related, all head some: this multiple of the mean is needed too.
 _TIMES_MEAN = 10
 _UNRELATED = 0.4
 _FIRST_HITS = 3

@@ -35,7 +35,7 @@ _UNSPACED = ("km", "lo", "my", "th")
 
 
 def audit_text(skill: Skill, source: str) -> Iterator[Finding]:
-    """Yield what a skill hides, stuffs with keywords, or tells the agent to do.
+    """Yield hidden text, stuffed keywords, and orders to the agent in a skill.
 
     The source is its whole file.
     """

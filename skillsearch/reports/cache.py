@@ -95,7 +95,7 @@ def read_cache(folder: Path, in_use: Mapping[Path, str] = {}) -> list[CacheEntry
 def remove_unused(
     entries: Collection[CacheEntry], seconds: float = KEPT_SECONDS
 ) -> Iterator[CacheEntry]:
-    """Remove what was not used for so long, nothing needs and no process writes; yield it first."""
+    """Remove entries unused for so long that nothing needs or writes; yield each first."""
     for entry in entries:
         is_old = entry.kind == "leftover" or time.time() - entry.used >= seconds
         if is_old and not entry.used_by and entry.kind not in ("kept", "other"):
@@ -106,7 +106,7 @@ def remove_unused(
 
 
 def empty_cache(folder: Path, in_use: Mapping[Path, str], seconds: float) -> dict[CacheEntry, int]:
-    """Remove what was not used for so long and nothing needs; return the bytes of each."""
+    """Remove entries unused for so long that nothing needs; return the bytes of each."""
     removed: dict[CacheEntry, int] = {}
     for _ in range(2):  # an archive is no longer needed once the last index over it is gone
         unused = remove_unused(read_cache(folder, in_use), seconds)

@@ -246,7 +246,7 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
 
 
 def _check_places(index: SkillIndex | None) -> Iterator[Check]:
-    """Say which folders of hosts are indexed, which plugins are disabled, and what is missing."""
+    """Say which folders of hosts are indexed or missing, and which plugins are disabled."""
     by_state: dict[str, list[FolderReport]] = {}
     for report in report_folders(index, Path.cwd()):
         by_state.setdefault("indexed" if report.state == "new" else report.state, []).append(report)

@@ -1,4 +1,4 @@
-"""Where hosts look for skills from a folder, and what an index has of each."""
+"""The folders where hosts look for skills from a folder, and the state of each in an index."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_COUNTED = 9_999
 
 @dataclass(frozen=True, slots=True)
 class FolderReport(Record):
-    """A folder where hosts look, how many skills it holds, and what has become of them.
+    """A folder where hosts look, the number of its skills, and their state in an index.
 
     new: indexed, and not so before; disabled: the user has turned off its plugin, or another
     version is the installed one; outside: a link leads to it out of the project, and its skills are

@@ -17,7 +17,7 @@ from skillsearch.text.safe_text import visible
 
 
 def why_not_own(index: SkillIndex, document: Document, folder: Path, option: str = "") -> str:
-    """Return why a skill is not the user's to edit, and what to do instead; empty if it is.
+    """Return why a skill is not the user's to edit, and the next step; empty if it is.
 
     `folder` is the working folder: plugins of its project count too.
     """
@@ -44,7 +44,7 @@ def why_not_own(index: SkillIndex, document: Document, folder: Path, option: str
 
 
 def replace_skill_md(path: Path, before: bytes, after: bytes) -> None:
-    """Replace a SKILL.md in one step, with its mode; where it is a link, what that leads to.
+    """Replace a SKILL.md in one step, with its mode; of a link, the file that it leads to.
 
     A SkillError if it has other bytes than before by now, a StorageError if it cannot be written;
     then it is as it was.

@@ -1,4 +1,4 @@
-"""How a skill stands for a request beside the skill that comes first, and what would change it."""
+"""How a skill compares with the first hit of a request, and which changes would move it up."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Standing(Record):
         return not self.is_best and self.best_score >= self.threshold
 
     def own(self, name: str) -> float:
-        """Return what a piece of evidence adds to its log-odds."""
+        """Return the part of a piece of evidence in its log-odds."""
         return sum(part.own for part in self.evidence if part.name == name)
 
     def behind(self, names: Sequence[str]) -> float:
@@ -190,7 +190,7 @@ def _said(explained: Explanation) -> set[str]:
 def check_standing(
     standing: Standing, document: Document, root: Root, option: str = ""
 ) -> Iterator[Check]:
-    """Say in words how a skill stands, what the best hit has more of, and what to change.
+    """Say in words how a skill stands, where the best hit is ahead, and which changes to make.
 
     The `option` names the index in commands, if it has to.
     """
@@ -228,7 +228,7 @@ def _check_score(standing: Standing) -> Check:
 
 
 def _check_evidence(standing: Standing) -> Iterator[Check]:
-    """Say what speaks for and against a skill that comes first."""
+    """Name the evidence for and against a skill that comes first."""
     chosen = [part for part in standing.evidence if part.name != "lead" and not _is_of_all(part)]
     for name, sign, verdict in (("for it", 1, "ok"), ("against it", -1, "warning")):
         parts = sorted(chosen, key=lambda part: -sign * part.own)
@@ -244,7 +244,7 @@ def _is_of_all(part: Contribution) -> bool:
 
 
 def _compare(standing: Standing) -> Iterator[Check]:
-    """Say what the best hit has more of, the most first, and what it has less of."""
+    """Name the evidence that the best hit has more of, the most first, then less of."""
     more = [part for part in standing.evidence if part.behind >= LEAST][:_MOST_COMPARED]
     for part in more:
         figures = f"{part.own:+.1f}, of the first {part.best:+.1f}"
@@ -256,7 +256,7 @@ def _compare(standing: Standing) -> Iterator[Check]:
 
 
 def _advise(standing: Standing, document: Document, root: Root, option: str) -> Iterator[str]:
-    """Yield what to change so that a skill fits, each because of a figure."""
+    """Yield changes by which a skill would fit, each with the figure that calls for it."""
     if standing.state == "fits":
         return
     yield from _advise_on_text(standing, document, option)

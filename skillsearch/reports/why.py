@@ -57,7 +57,7 @@ _FOLDED = "scope settings name copies offer trust file examples hosts listing".s
 
 @dataclass(frozen=True, slots=True)
 class Why(Record):
-    """The answer: what was checked, and how the skill stands for a request, if there is one."""
+    """The answer: the checks, and how the skill stands for a request, if there is one."""
 
     OPTIONAL = ("doc_id", "path", "standing")
 
@@ -241,7 +241,8 @@ def check_skill(
 
 
 def _check_scope(index: SkillIndex, document: Document, root: Root, selection: Selection) -> Check:
-    scope, folders = scope_of(selection), listed(folders_of(selection), _MOST_NAMED)
+    scope = scope_of(selection)
+    folders = listed(folders_of(selection), _MOST_NAMED)
     projects = listed(root.projects, _MOST_NAMED)
     said = f"of the project {projects}, seen from there" if projects else "seen from everywhere"
     if document.paths:
@@ -353,7 +354,8 @@ def _check_hosts(
 ) -> Iterator[Check]:
     """Say which hosts list the skill themselves, which are told not to, and which cut it."""
     around = Path(next(iter(folders_of(selection)), Path.cwd()))
-    listings, folder = Listings(around), Path(document.path).parent
+    listings = Listings(around)
+    folder = Path(document.path).parent
     readers = listings.readers(folder, with_plugins=True)
     if library_folder().resolve() in folder.parents:
         yield Check("hosts", "ok", "it is in your library: found by search, listed by no host")

@@ -1,4 +1,4 @@
-"""Skills as values: where they are, what their files say, and what is wrong with them."""
+"""Skills as values: their folders, the content of their files, and the problems with these."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ WITH_FRONTMATTER = ("frontmatter-missing",)
 MAX_NAME_CHARS = 64
 """Of a name, by the specification; messages quote no more of any."""
 SHOWN_NAME_CHARS = 200
-"""Of a name that is shown beside others."""
+"""Of a name that is shown with others."""
 LOADED_NAME_CHARS = 256
 """Of a name by which a skill is loaded: with its root, or a version."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 NEIGHBOURS = 15
 PAIRS = 2_000
 """Pairs that are joined at most."""
-_SHARE = 8  # of few skills, one in so many attracts each; if all did, none would be near
+_SHARE = 8  # of few skills, one in eight attracts each; if all did, none would be near
 _ROUNDS = 100  # so often each pair of neighbours attracts
 # Others that repel a point for each neighbour that attracts it, and how much each counts.
 _REPELLED, _PUSH = 5, 8.0

@@ -53,8 +53,8 @@ def test_the_settings_are_told_in_a_line():
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("splade", "'splade': it is not a way to search"),
-        ("", "'': it is not a way to search"),
+        ("splade", "'splade': it is not a system; those are hybrid"),
+        ("", "'': it is not a system; those are hybrid"),
         ("=system:bm25", "visible characters"),
         ("a\x1b[2J=system:bm25", "visible characters"),
         ("a\u202eb=system:bm25", "visible characters"),

@@ -249,7 +249,7 @@ class _Grid(TypedDict, total=False):
 
 @contextmanager
 def _figure(height: float, **grid: Unpack[_Grid]) -> Iterator[tuple[Figure, Any]]:
-    """Give a figure so many inches high with its empty axes, and our style until it is saved."""
+    """Give a figure of this height in inches, with empty axes and our style until it is saved."""
     folder = str(cache_dir() / "matplotlib")
     # At the import it lists the fonts, as does fontconfig, and both cache their list.
     cached = Variables({"MPLCONFIGDIR": folder, "XDG_CACHE_HOME": folder})
