@@ -340,8 +340,8 @@ def figures() -> str:
             f"{bench_report.digits(cold['cpu_s'])} CPU s, {cold['rss_mb']:.0f} MB",
         ),
         (
-            f"a turn with {library['skills']:,} skills by the hook, which offers the right one in"
-            f" {100 * hook['right']['whole']:.0f} % of tasks",
+            f"what the hook adds to a prompt, with {library['skills']:,} skills (it offers the"
+            f" right one in {100 * hook['right']['whole']:.0f} % of tasks)",
             f"{hook['tokens']:,.0f} tokens; all names in Claude Code: {listing['tokens']:,.0f}",
         ),
         (

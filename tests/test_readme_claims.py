@@ -71,7 +71,7 @@ def of_answers():
     two = [asked[f"requests-{number}"] for number in (0, 1)]
     kept = 100 * statistics.mean(row["recall"] for row in two)
     twins = 100 * statistics.mean(row["unanswerable"]["twin"]["answered"] for row in two)
-    yield f"{kept:.0f} % of requests of unseen writers hear of a right skill as fitting"
+    yield f"a right skill scores high enough for {kept:.0f} % of requests by writers that the fit"
     yield f"and {twins:.0f} % of twins"
     nothing = asked["real-nothing"]["unanswerable"]["nothing"]
     empty = 100 * nothing["none"]["list"]
