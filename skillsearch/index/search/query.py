@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from skillsearch.usage.support import Usage
 
-# Words of a query about a text that is pasted into it: how often their terms count relative to those
-# of the whole, and their share of the vector.
+# Words of a query about a text that is pasted into it: how often their terms count, relative to
+# those of the whole, and their share of the vector.
 INSTRUCTION_REPEATS, INSTRUCTION_SHARE = 2, 0.7
 # Terms of a query that may hold parts of words, at most, and how far such a part stands for them.
 PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
