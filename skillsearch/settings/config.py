@@ -374,7 +374,7 @@ def _tables_of_profiles(path: Path, table: Mapping[str, Json]) -> dict[str, Json
 @lru_cache(maxsize=4)
 def _parsed(data: bytes) -> Mapping[str, Json]:
     """Parse TOML once; settings are gathered far more often than files change."""
-    return MappingProxyType(tomllib.loads(data.decode()))
+    return MappingProxyType(tomllib.loads(data.decode("utf-8-sig")))
 
 
 def _profiles(name: str, files: Sequence[Path]) -> Iterator[tuple[Path, JsonObject]]:

@@ -56,6 +56,14 @@ def test_without_any_source_the_defaults_hold(project, home, monkeypatch):
     assert load_settings().sources == {}
 
 
+def test_a_settings_file_may_begin_with_a_byte_order_mark(project, user_file):
+    """Editors on Windows write it."""
+    user_file("\ufeffthreshold = 0.5\n")
+    project("\ufeffreader = 'off'\n")
+    settings = load_settings()
+    assert (settings.threshold, settings.reader) == (0.5, "off")
+
+
 def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
     project, user_file, monkeypatch
 ):
