@@ -23,7 +23,7 @@ from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.relatives import MOST_LISTED
 from skillsearch.index.freshness import MAX_AGE, Freshness
 from skillsearch.index.indexing.reading import skipped
-from skillsearch.index.opening import answer_queries, near_names
+from skillsearch.index.opening import Tell, answer_queries, near_names
 from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
@@ -115,35 +115,38 @@ class Pages:
         index = self.index(0 if refresh else MAX_AGE, selection)
         query = query[:MOST_CHARS].strip()
         notes = self._note.splitlines()
-        answers = answer_queries(
-            index,
-            [query] if query else [],
-            notes.append,
-            replace(
-                SearchOptions.of(self.settings),
-                n=HITS,
-                reader=self.settings.reader if read else "off",
-                selection=selection,
-                explain=True,
-                face="page",
-            ),
+        shown = self._answer(index, query, selection, notes.append, read=read)
+        shown |= {"query": query, "notes": notes, "count": len(index)}
+        shown |= {"project": project, "projects": self._projects(index)}
+        if query:
+            is_again = refresh and (query, selection) in self._answered
+            if submitted and not is_again:
+                self._record_request(index)
+            if read and (query, selection) not in self._answered:
+                self._answered.append((query, selection))
+            return shown
+        if refresh:  # whoever opens the page is about to type
+            self.searching.submit(index.search, "anything")
+        return shown | {"requests": self._first_requests(index, selection)}
+
+    def _answer(
+        self, index: SkillIndex, query: str, selection: Selection, tell: Tell, *, read: bool
+    ) -> Shown:
+        """Search if there is a query, and look for names that it may misspell if nothing fits."""
+        options = replace(
+            SearchOptions.of(self.settings),
+            n=HITS,
+            reader=self.settings.reader if read else "off",
+            selection=selection,
+            explain=True,
+            face="page",
         )
-        shown: Shown = {"query": query, "notes": notes}
-        for result in answers:
-            shown["result"] = result
+        shown: Shown = {}
+        for result in answer_queries(index, [query] if query else [], tell, options):
             self._standing = result, selection
             is_lost = read and not result
-            shown["near"] = near_names(index, query, selection) if is_lost else ()
-        request = query, selection
-        if query and submitted and not (refresh and request in self._answered):
-            self._record_request(index)
-        if read and request not in self._answered:
-            self._answered.append(request)
-        if not query:
-            shown["requests"] = self._first_requests(index, selection)
-        if refresh and not query:  # whoever opens the page is about to type
-            self.searching.submit(index.search, "anything")
-        shown |= {"count": len(index), "project": project, "projects": self._projects(index)}
+            near = near_names(index, query, selection) if is_lost else ()
+            shown |= {"result": result, "near": near}
         return shown
 
     def _first_requests(self, index: SkillIndex, selection: Selection) -> tuple[str, ...]:
