@@ -10,13 +10,18 @@ import skillsearch
 from skillsearch.cli.authoring import enrich, enriching
 from skillsearch.cli.hosts import hook
 from skillsearch.daemon import answers, client, offering
+from skillsearch.embedders.embedder import DEFAULT_SPEC
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
+from skillsearch.index.dense.likeness import copies_from
+from skillsearch.index.documents.families import _OF_BODY_ELSEWHERE
 from skillsearch.index.documents.relatives import MOST_LISTED
 from skillsearch.index.roots.root_change import EXAMPLES
+from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.storage.generation_parts import REREAD_BYTES
 from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -52,6 +57,7 @@ def score(value):
 
 
 SERVED = len(with_key("servers"))
+SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
     "skillsearch/index/README.md": [
         f"fewer than {_STUB_WORDS} words",
@@ -62,6 +68,11 @@ SAID = {
         f"Above {freshness.MAX_CHECKED_SKILLS:,} skills it, too",
         f"Up to {freshness.MAX_FOUND_SKILLS} new skills",
         f"within {WORDS[freshness.MAX_AGE].replace('one', 'a')} second",
+        f"skills of others lose {score(UNVETTED_IN_RANKING)} of the sum",
+        f"`has_examples` takes {score(-default_calibration().weights['has_examples'])} of the sum",
+        f"at least {score(SAME_METADATA)} (packaged model; {score(copies_from('other')[0])} for",
+        f"(a cosine of {score(ALIKE_METADATA)}) and nearly all ({score(_OF_BODY_ELSEWHERE)}) of a",
+        f"re-hashes up to\n   {REREAD_BYTES >> 20} MiB of parts",
     ],
     "skillsearch/cli/README.md": [
         f"up to {freshness.MAX_CHECKED_SKILLS:,} skills",

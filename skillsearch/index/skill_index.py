@@ -32,7 +32,7 @@ from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
 from skillsearch.index.roots.request import IndexConfig, IndexRequest
-from skillsearch.index.roots.root_change import How, RootChange
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.calibration_file import default_calibration
@@ -43,7 +43,7 @@ from skillsearch.index.search.search import Position, Search, answer
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.reader import Readers
 from skillsearch.roots.sources import note_index
-from skillsearch.settings.config import Settings, load_only, load_settings
+from skillsearch.settings.config import load_only, load_settings
 from skillsearch.settings.user_folders import index_dir_for
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import ExampleBook
@@ -179,7 +179,7 @@ class SkillIndex:
             raise folder.not_found()
         else:
             logger.warning("The index in %s cannot be used any more; building it anew.", path)
-            index, _ = cls.build(_change(folder.path, how="keep"), folder.path)
+            index, _ = cls.build(RootChange.of_caller(folder.path, how="keep"), folder.path)
         index.threshold = load_only("threshold", index_dir=index_dir).threshold
         return index
 
@@ -284,7 +284,7 @@ class SkillIndex:
             only=only,
             progress=progress,
         )
-        return self.apply(_change(self.folder, "keep"), options)
+        return self.apply(RootChange.of_caller(self.folder, "keep"), options)
 
     def add_roots(
         self,
@@ -298,7 +298,7 @@ class SkillIndex:
         All are brought up to date. Roots, trust and errors are those of `from_roots`; a root that
         is held already may be named to give it another trust.
         """
-        change = _change(self.folder, "add", roots, trust)
+        change = RootChange.of_caller(self.folder, "add", roots, trust)
         return self.apply(change, IndexOptions(progress=progress))
 
     def remove_roots(
@@ -309,7 +309,8 @@ class SkillIndex:
         A RootError for a root that is not held, and if none would be left; else the errors of
         `refresh`.
         """
-        return self.apply(_change(self.folder, "remove", roots), IndexOptions(progress=progress))
+        change = RootChange.of_caller(self.folder, "remove", roots)
+        return self.apply(change, IndexOptions(progress=progress))
 
     def apply(self, change: RootChange, options: IndexOptions | None = None) -> IndexReport:
         """Change what the index holds as `build` does, and search the result from now on."""
@@ -486,17 +487,3 @@ class SkillIndex:
             where = listed(projects, 3)
             reason = f"is a skill of the project {where}: go there, or ask with --all-projects"
             raise SkillNotFoundError(name, (), reason) from exc
-
-
-def _change(
-    folder: Path,
-    how: How,
-    roots: str | Path | Iterable[str | Path] = (),
-    trust: str | Sequence[str] = (),
-) -> RootChange:
-    """Return a change of the index in a folder for a caller in Python; no setting counts."""
-    named = tuple([roots] if isinstance(roots, str | Path) else roots)
-    said = (trust,) if isinstance(trust, str) else tuple(trust)
-    sources = dict.fromkeys(("index_dir", "trust"), "flag")
-    settings = Settings(trust=said, index_dir=folder, sources=sources)
-    return RootChange(named, how, settings)

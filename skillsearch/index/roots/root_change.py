@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 from skillsearch.errors import ConfigError, RootError
 from skillsearch.fast_start.dataclasses import dataclass
@@ -129,6 +129,21 @@ class RootChange:
             hidden_from={key: hidden for key, (_, hidden) in seen_by.items() if hidden},
             aliases=labels(places, aliases.values()) | aliases,
         )
+
+    @classmethod
+    def of_caller(
+        cls,
+        folder: Path,
+        how: How,
+        roots: str | Path | Iterable[str | Path] = (),
+        trust: str | Sequence[str] = (),
+    ) -> Self:
+        """Return a change of the index in a folder for a caller in Python; no setting counts."""
+        named = tuple([roots] if isinstance(roots, str | Path) else roots)
+        said = (trust,) if isinstance(trust, str) else tuple(trust)
+        sources = dict.fromkeys(("index_dir", "trust"), "flag")
+        settings = Settings(trust=said, index_dir=folder, sources=sources)
+        return cls(named, how, settings)
 
     def named(self, held: IndexRequest | None) -> Roots:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
