@@ -63,9 +63,7 @@ class SearchSkillsArgs(SearchArgs):
     """
 
     query: Query = Field(description="The task, as a sentence.")
-    threshold: float | None = Field(
-        None, ge=0, le=1, description="Lowest score of a hit; usually left out."
-    )
+    threshold: float | None = Field(None, ge=0, le=1, description="Lowest score; usually left out.")
 
 
 class LoadSkillArgs(ToolArguments):
@@ -84,21 +82,15 @@ class ReadSkillFileArgs(ToolArguments):
     """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
 
     name: SkillName
-    path: str = Field(
-        max_length=_MAX_PATH_CHARS, description="Path of the file, as load_skill lists it."
-    )
-    offset: int = Field(
-        0, ge=0, description="Byte to start at: the next_offset of the page before."
-    )
-    limit: int = Field(
-        _PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="How many bytes to return."
-    )
+    path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
+    offset: int = Field(0, ge=0, description="A next_offset.")
+    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes.")
 
 
 class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
-    cursor: str | None = Field(None, description="The next_cursor of the page before.")
+    cursor: str | None = Field(None, description="A next_cursor.")
     limit: Count = 50
 
 

@@ -38,17 +38,15 @@ class RunSkillScriptArgs(ToolArguments):
 
     name: SkillName
     command: _Command = Field(
-        description="Bash command, run in the skill's folder: python3 scripts/x.py > out/x.txt"
+        description="Bash command in the skill's folder: python3 scripts/x.py > out/x.txt"
     )
-    stdin: _Text = Field("", description="Text for the command's stdin.")
-    output_files: _Patterns = Field(
-        (), description="Patterns of the files to return, such as out/*.txt."
-    )
+    stdin: _Text = Field("", description="Its stdin.")
+    output_files: _Patterns = Field((), description="Files to return, such as out/*.txt.")
     timeout: float = Field(
         types.DEFAULT_TIMEOUT,
         gt=0,
         le=types.MAX_TIMEOUT,
-        description="Seconds until the command is stopped.",
+        description="Seconds.",
     )
 
 
@@ -124,7 +122,7 @@ class RunArgs(OfSkillArgs):
     env: dict[Name, _Text] = Field(
         {}, max_length=MAX_ITEMS, description="Variables of the environment, by name."
     )
-    stdin: _Text = Field("", description="Text for the command's stdin.")
+    stdin: _Text = Field("", description="Its stdin.")
     editor_text: _Text | None = Field(
         None, description="Text to write if the command opens an editor."
     )
