@@ -188,7 +188,7 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
         check=True,
         timeout=120,
     )
-    assert f"no model on the hub: {name!r}" in result.stdout
+    assert f"{name!r} is neither a folder nor a model that the hub gives" in result.stdout
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the page has commands for a shell of POSIX")
