@@ -43,10 +43,7 @@ class RunSkillScriptArgs(ToolArguments):
     stdin: _Text = Field("", description="Its stdin.")
     output_files: _Patterns = Field((), description="Files to return, such as out/*.txt.")
     timeout: float = Field(
-        types.DEFAULT_TIMEOUT,
-        gt=0,
-        le=types.MAX_TIMEOUT,
-        description="Seconds.",
+        types.DEFAULT_TIMEOUT, gt=0, le=types.MAX_TIMEOUT, description="Seconds."
     )
 
 

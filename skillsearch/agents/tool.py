@@ -31,10 +31,7 @@ Query = Annotated[
     Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words."),
 ]
 """The argument of every search."""
-SkillName = Annotated[
-    str,
-    Field(max_length=LOADED_NAME_CHARS, description="As a hit names it."),
-]
+SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a hit names it.")]
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""

@@ -187,16 +187,13 @@ class Freshness:
         """Index a few changes at once, and return the line that reports them."""
         from skillsearch.index.roots.root_change import RootChange
 
-        index = self.index
         is_much = len(report.added) + len(report.changed) > MAX_REFRESHED_FILES
         if self._executor and (is_much or has_changed_model):
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            next_step = (
-                f"To fix: run `skillsearch index{index_option(index.folder, self._settings)}`"
-            )
-            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {next_step}"
+            cure = f"To fix: run `skillsearch index{self._option}`"
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {cure}"
             return ""
         if not self._may_write():
             return ""

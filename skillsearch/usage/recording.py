@@ -50,8 +50,7 @@ def log_of(settings: Settings, interface: str) -> UsageLog | None:
 
 def learn(index: AnyIndex, log: UsageLog | None) -> None:
     """Let an index use what a log says of its skills; without a log, nothing."""
-    usage = log.usage(origin_of(index), index.model.dimensions, index.usage) if log else None
-    index.usage = usage
+    index.usage = log.usage(origin_of(index), index.model.dimensions, index.usage) if log else None
 
 
 def record(

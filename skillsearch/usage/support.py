@@ -86,11 +86,18 @@ class Usage:
     def __len__(self) -> int:
         return len(self.skills)
 
+    def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+        """Return the cosine of each request; zeros for a vector of another model."""
+        if len(vector) != self.vectors.shape[1]:
+            return np.zeros(len(self), np.float32)
+        cosines: NDArray[np.float32] = self.vectors @ vector
+        return cosines
+
     def pinned(self, vector: NDArray[np.float32]) -> tuple[str, ...]:
         """Return the skills that the request of a unit vector is pinned to, each once."""
-        if not self.are_pins.any() or len(vector) != self.vectors.shape[1]:
+        if not self.are_pins.any():
             return ()
-        rows = np.flatnonzero(self.are_pins & (self.vectors @ vector >= SAME))
+        rows = np.flatnonzero(self.are_pins & (self._cosines(vector) >= SAME))
         return tuple(dict.fromkeys(self.skills[row] for row in rows.tolist()))
 
     def support(self, vector: NDArray[np.float32]) -> Mapping[str, float]:
@@ -98,9 +105,7 @@ class Usage:
 
         That is the weight of those that led to it as a share of the weight of all, and `PRIOR`.
         """
-        if not len(self) or len(vector) != self.vectors.shape[1]:
-            return {}
-        likeness = (self.vectors @ vector - self.alike) / (1.0 - self.alike)
+        likeness = (self._cosines(vector) - self.alike) / (1.0 - self.alike)
         weights = np.clip(likeness, 0.0, 1.0) * self.weights
         total = float(weights.sum()) + PRIOR
         sums = dict[str, float]()

@@ -47,7 +47,7 @@ def rank(
         fused = reciprocal_rank_fusion([lexical, dense]) if len(documents) else lexical
         scores = {"bm25": lexical, "dense": dense, "rrf": fused}[system]
     best = best_first(scores, corpus.documents.in_order(documents))
-    return Ranked(documents, features, candidates.lexical, scores, best)
+    return Ranked(documents, features, candidates.lexical, scores, best, pools=candidates.pools)
 
 
 def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
@@ -65,6 +65,7 @@ def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
         ranked.lexical[rows],
         ranked.scores[rows],
         rows.searchsorted(best),
+        pools=ranked.pools,
     )
 
 

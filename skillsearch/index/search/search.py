@@ -22,8 +22,6 @@ from skillsearch.index.search.candidates import (
     Nominator,
     Ranked,
     find_candidates,
-    most_used,
-    numbers_of,
 )
 from skillsearch.index.search.evidence import READER, UNVETTED, find_evidence
 from skillsearch.index.search.options import SearchOptions
@@ -226,15 +224,14 @@ class Search:
         rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
         return rows[: max(self.options.n, _LEAST_JUDGED)]
 
-    def _used_rows(self, form: QueryForm, ranked: Ranked) -> list[int]:
+    def _used_rows(self, ranked: Ranked) -> list[int]:
         """Return the rows of the skills that requests like this one led to, best first."""
-        if not form.usage:
+        used = ranked.pools.get("usage", NOTHING)
+        if not len(used):
             return []
         leaders_of = self.corpus.documents.families.leaders_of
-        used = leaders_of(numbers_of(self.corpus.documents, most_used(form.usage)))
-        rows: list[int] = ranked.best[
-            np.isin(leaders_of(ranked.documents[ranked.best]), used)
-        ].tolist()
+        are_used = np.isin(leaders_of(ranked.documents[ranked.best]), leaders_of(used))
+        rows: list[int] = ranked.best[are_used].tolist()
         return rows
 
     def _judged(self, form: QueryForm, ranked: Ranked) -> list[Judged]:
@@ -244,7 +241,7 @@ class Search:
         """
         calibration = self.calibration
         rows = self._first_rows(ranked)
-        used = [row for row in self._used_rows(form, ranked) if row not in rows]
+        used = [row for row in self._used_rows(ranked) if row not in rows]
         evidence = self._evidence(form, ranked, [*rows, *used])
         judged = judge(list(evidence.values()), [*rows, *used], calibration)
         read = self.reading.read(self.corpus, form, ranked, judged, self.roots)
