@@ -405,9 +405,8 @@ class SkillIndex:
     def copies(self, doc_ids: Iterable[str]) -> frozenset[str]:
         """Return the known ids of documents, and of all their namesakes and near-copies."""
         documents = self.opened.corpus.documents
-        numbers = (documents.number_of(doc_id) for doc_id in doc_ids)
         with self.opened.guard:
-            alike = copies(documents, (number for number in numbers if number is not None))
+            alike = copies(documents, documents.numbers_of(doc_ids).tolist())
         return frozenset(documents[number].doc_id for number in alike)
 
     def families(self) -> list[tuple[Document, ...]]:
@@ -433,8 +432,7 @@ class SkillIndex:
         corpus = self.opened.corpus
         with self.opened.guard:
             holding = corpus.lexical[0].holding(terms)
-            numbers = map(corpus.documents.number_of, {*self.copies([besides.doc_id])})
-            left_out = [number for number in numbers if number is not None]
+            left_out = corpus.documents.numbers_of(self.copies([besides.doc_id]))
             return len(np.setdiff1d(holding, [*left_out, *corpus.documents.left_out]))
 
     def handle(self, document: Document) -> str:

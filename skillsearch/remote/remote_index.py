@@ -337,11 +337,10 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         named = view.named([hit.name for hit in hits], fields=view.fields, limit=limit)
         distinct = {document_of(row).doc_id: row for row in (*rows, *named)}
         store = view.index_of(list(distinct.values())).corpus.documents
-        numbers = map(store.number_of, options.exclude)
-        left_out = [number for number in numbers if number is not None]
+        gone = store.numbers_of(options.exclude)
         if not options.include_hidden:
-            left_out += np.flatnonzero(store.hidden).tolist()
-        completed, gone = [], np.array(left_out, np.int64)
+            gone = np.concatenate([gone, np.flatnonzero(store.hidden)])
+        completed = []
         for hit in hits:
             number = store.number_of(hit.doc_id)
             family = hit.family if number is None else family_of(store, number, gone)

@@ -191,7 +191,6 @@ def _find_heads(
 def _vectors(index: SkillIndex, documents: Sequence[Document]) -> Floats:
     """Return the vectors of the metadata of documents of the index."""
     corpus = index.opened.corpus
-    numbers = (corpus.documents.number_of(document.doc_id) for document in documents)
-    present = np.array([number for number in numbers if number is not None], np.int64)
+    present = corpus.documents.numbers_of(document.doc_id for document in documents)
     with index.opened.guard:
         return corpus.dense.vectors_of(present)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import Literal, NamedTuple
 
@@ -130,12 +130,6 @@ def most_used(usage: Mapping[str, float]) -> list[str]:
     return sorted(usage, key=lambda doc_id: (-usage[doc_id], doc_id))[:MOST_USED]
 
 
-def _numbers_of(store: DocumentStore, doc_ids: Iterable[str]) -> Numbers:
-    """Return the numbers of the documents that are there, ascending."""
-    numbers = map(store.number_of, doc_ids)
-    return np.array(sorted(number for number in numbers if number is not None), np.int64)
-
-
 def _candidates(
     corpus: Corpus,
     query: QueryForm,
@@ -150,14 +144,14 @@ def _candidates(
     weighed = list(zip(corpus.lexical, query.weights, strict=True))
     matches = [field.best(weights, k, unseen) for field, weights in weighed]
     by_name = np.array(store.named(query.text), np.int64)
-    named = union(by_name, _numbers_of(store, query.pinned))
+    named = union(by_name, store.numbers_of(query.pinned))
     pools: dict[Nominator, Numbers] = {
         "words": union(*(match.documents for match in matches)),
         "vectors": nearest,
         "name": named,
     }
     if query.usage:
-        pools["usage"] = _numbers_of(store, most_used(query.usage))
+        pools["usage"] = store.numbers_of(most_used(query.usage))
     if store.counted_size <= k:
         # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
         pools["all"] = store.counted

@@ -104,8 +104,7 @@ class Search:
 
     def _excluded(self) -> NDArray[np.int64]:
         documents = self.corpus.documents
-        named = map(documents.number_of, self.options.exclude)
-        excluded = np.array([number for number in named if number is not None], np.int64)
+        excluded = documents.numbers_of(self.options.exclude)
         if not self.options.include_hidden:
             excluded = np.concatenate([excluded, np.flatnonzero(documents.hidden)])
         return excluded

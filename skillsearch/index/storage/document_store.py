@@ -223,6 +223,11 @@ class DocumentStore(Iterable[Document]):
                     return first + position
         return None
 
+    def numbers_of(self, doc_ids: Iterable[str]) -> NDArray[np.int64]:
+        """Return the numbers of the living documents with ids, in the order of the ids."""
+        numbers = map(self.number_of, doc_ids)
+        return np.array([number for number in numbers if number is not None], np.int64)
+
     def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
         """Return the ascending numbers of all documents of roots, deleted ones included."""
         return np.flatnonzero(find_sorted(np.sort(_hashes(aliases)), self.roots) >= 0)
