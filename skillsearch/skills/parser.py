@@ -9,7 +9,7 @@ import codecs
 import json
 import re
 import textwrap
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -87,7 +87,7 @@ def read_skill(
     doc_id: str,
     root: Path,
     cached: Skill | None = None,
-    roots: Iterable[Path | str] = (),
+    roots: Collection[Path | str] = (),
 ) -> Skill:
     """Read a skill, or return the `cached` one if its bytes are the same; raises `ParseError`.
 
@@ -99,7 +99,7 @@ def read_skill(
     return parse_skill(data, doc_id=doc_id, path=path, root=root)[0]
 
 
-def read_skill_text(path: Path, roots: Iterable[Path | str] = ()) -> tuple[str, str]:
+def read_skill_text(path: Path, roots: Collection[Path | str] = ()) -> tuple[str, str]:
     """Return the text and the content hash of a SKILL.md; `ParseError` if it cannot be read."""
     data, _ = read_skill_md(path, roots)
     return decode_skill_md(data)[0], content_hash(data)

@@ -14,7 +14,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -75,16 +75,15 @@ _MAX_COMPARED_CHARS = 100
 """Bounds of the search for names that come near: to compare two takes the product of lengths."""
 
 
-def read_skill_md(path: Path, roots: Iterable[Path | str] = ()) -> tuple[bytes, os.stat_result]:
+def read_skill_md(path: Path, roots: Collection[Path | str] = ()) -> tuple[bytes, os.stat_result]:
     """Read a SKILL.md whole; return its bytes and the status of the opened file.
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
     not block. A file that is refused, or that only names another, raises `ParseError` with a code
     of `_REFUSALS`; a hard link to another user's file leaves the skill.
     """
-    paths = tuple(map(Path, roots))
     try:
-        with using(_open_skill_md(path, paths)) as fd:
+        with using(_open_skill_md(path, roots)) as fd:
             if is_foreign_link(os.fstat(fd), path.parent.stat()):
                 raise _refused(path, "link-leaves-skill")
             data, status = read_opened(fd, MAX_SKILL_MD_BYTES)
@@ -94,16 +93,16 @@ def read_skill_md(path: Path, roots: Iterable[Path | str] = ()) -> tuple[bytes, 
         raise _refused(path, code, detail) from error
     named = _NAMING.fullmatch(data) if len(data) <= _MAX_NAMING_BYTES else None
     if named and (target := os.fsdecode(named[1])) != path.name:
-        code = "names-skill" if _is_skill(path.parent / target, paths) else "names-file"
+        code = "names-skill" if _is_skill(path.parent / target, roots) else "names-file"
         raise _refused(path, code, printable(target))
     return data, status
 
 
-def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
+def _is_skill(path: Path, roots: Collection[Path | str]) -> bool:
     """Return whether a path leads to a SKILL.md, or the folder of one, that counts in some root."""
     with suppress(OSError, ValueError):
         target = Path(os.path.realpath(path))
-        for root in filter(target.is_relative_to, roots):
+        for root in filter(target.is_relative_to, map(Path, roots)):
             below = ((target / SKILL_MD) if target.is_dir() else target).relative_to(root).parts
             is_left_out = any(name in SKIPPED_FOLDERS or is_thrown_away(name) for name in below)
             if is_skill_md(below[-1]) and not is_left_out:
@@ -112,7 +111,7 @@ def _is_skill(path: Path, roots: Iterable[Path]) -> bool:
     return False
 
 
-def _open_skill_md(path: Path, roots: Iterable[Path]) -> int:
+def _open_skill_md(path: Path, roots: Collection[Path | str]) -> int:
     """Open a SKILL.md; through a link only into the folder, or to a text in a root."""
     try:
         return os.open(path, READ_FLAGS)
@@ -124,7 +123,7 @@ def _open_skill_md(path: Path, roots: Iterable[Path]) -> int:
     if target == folder:
         raise _refused(path, "not-a-regular-file")
     around = (folder, *(roots if target.suffix.lower() in _TEXTS else ()))
-    for root in around:
+    for root in map(Path, around):
         if target.is_relative_to(root):
             return open_file(root, target.relative_to(root).parts)
     raise _refused(path, "link-leaves-skill")

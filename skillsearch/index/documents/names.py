@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -183,7 +183,7 @@ def _pairs(text: str) -> set[tuple[str, str]]:
     return set(itertools.pairwise(f"^{text[:_COMPARED_CHARS]}$"))
 
 
-def skill_of(document: Document, roots: Iterable[Path | str] = ()) -> Skill:
+def skill_of(document: Document, roots: Collection[Path | str] = ()) -> Skill:
     """Read a document's skill as it is on disk now; raises ParseError if it is not one any more.
 
     Its SKILL.md may link into its root, or into one of the `roots`.

@@ -9,7 +9,7 @@ that are left.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Container, Mapping
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING
 
@@ -160,12 +160,21 @@ class LexicalField:
             documents.append(held.astype(np.int64) + first)
         return np.concatenate(documents)
 
-    def held_terms(self, query: TermWeights, document: int) -> dict[str, float]:
-        """Return the query terms that a document has, told by its postings, with their weights."""
+    def held_terms(
+        self, query: TermWeights, document: int, among: Container[str] | None = None
+    ) -> dict[str, float]:
+        """Return the query terms that a document has, told by its postings, with their weights.
+
+        Only terms `among` some are looked up, if these are given.
+        """
         number, local = locate(self.segments, document)
         segment = self.segments[number]
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
-        return {term: weight for term, weight, row in rows if segment.has(row, local)}
+        return {
+            term: weight
+            for term, weight, row in rows
+            if (among is None or term in among) and segment.has(row, local)
+        }
 
     def rarest_held(self, query: TermWeights, documents: Numbers) -> NDArray[np.float64]:
         """Return the weight of the rarest query term that each document has, 0 without any."""

@@ -103,8 +103,8 @@ def _add_unfit(
     for row in rows.tolist():
         document = corpus.documents[int(documents[row])]
         clause = _clause_terms(document.excluded, document.language)
-        if total > 0 and not clause.isdisjoint(idf):
-            held = corpus.lexical[0].held_terms(query.weights[0], int(documents[row]))
-            unfit = sum(weight for term, weight in idf.items() if term in clause - held.keys())
+        if total > 0 and (shared := clause & idf.keys()):
+            held = corpus.lexical[0].held_terms(query.weights[0], int(documents[row]), shared)
+            unfit = sum(weight for term, weight in idf.items() if term in shared - held.keys())
             # Squared: a few words of a long request may be in the clause by chance.
             shares[row] = max(shares[row], (unfit / total) ** 2)
