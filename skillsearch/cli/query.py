@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from logging import INFO, WARNING
 from typing import BinaryIO
 
 import click
@@ -160,7 +161,9 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
         answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
         return None if answer is None else client.read_search(answer)
     except DaemonError as exc:
-        LOGGER.info("searching without the daemon: %s", exc)
+        # Nobody should wait without being told what for.
+        is_late = isinstance(exc.__cause__, TimeoutError)
+        LOGGER.log(WARNING if is_late else INFO, "searching without the daemon: %s", exc)
         return None
 
 

@@ -228,6 +228,8 @@ def main() -> None:
         sys.exit(one_line(machine_problem(exc)))
     if taken is None or os.fork():
         os._exit(0)
+    # The system names whoever listened last to clients: not our parent, which is gone.
+    taken[0].listen(MAX_CONNECTIONS)
     # Leave the session, working folder and streams of our parent.
     os.setsid()
     os.chdir("/")

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.cli.query import ask_daemon
 from skillsearch.daemon import client, server
-from skillsearch.index.search.options import SearchOptions
-from skillsearch.settings.config import load_settings
 
 pytestmark = pytest.mark.slow
 
@@ -173,13 +170,11 @@ def test_a_daemon_in_trouble_costs_no_answer(daemon, indexed, runtime, trouble):
 
 @pytest.mark.parametrize("trouble", ["hanging", "full"])
 def test_a_daemon_that_does_not_answer_is_not_waited_for(
-    daemon, indexed, index_dir, runtime, trouble, capsys, monkeypatch
+    daemon, indexed, runtime, trouble, monkeypatch
 ):
     pid = daemon()["pid"]
     os.kill(pid, signal.SIGSTOP)
     asked = []
-    settings = load_settings(index_dir=index_dir)
-    options = SearchOptions(reader="off", face="terminal")
     try:
         if trouble == "full":  # Nobody takes the connections that wait.
             import socket
@@ -189,12 +184,14 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
                 connection.setblocking(False)
                 connection.connect_ex(str(runtime / "daemon.sock"))
         monkeypatch.setattr(client, "QUERY_SECONDS", 0.3)
-        assert ask_daemon("brew filter coffee", settings, options) is None
+        result = indexed("query", "brew filter coffee")
     finally:
         for connection in asked:
             connection.close()
         os.kill(pid, signal.SIGKILL)
-    assert capsys.readouterr() == ("", "")
+    assert "brew-coffee" in result.stdout
+    waited = "searching without the daemon: The daemon does not answer: timed out; to end it: kill"
+    assert result.stderr == (f"warning: {waited} {pid}\n" if trouble == "hanging" else "")
 
 
 @pytest.mark.slow
