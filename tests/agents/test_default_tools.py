@@ -22,7 +22,7 @@ ARGUMENTS = {
     "search_skills": ("query", "n", "threshold"),
     "load_skill": ("name", "chunk"),
     "read_skill_file": ("name", "path", "offset", "limit"),
-    "list_skills": ("cursor", "limit"),
+    "list_skills": ("cursor", "n"),
 }
 
 
@@ -186,7 +186,7 @@ def test_no_path_leads_out_of_a_skill(call, drinks, path, code):
 
 
 def test_all_skills_are_listed_in_pages(call):
-    first = call("list_skills", limit=2)
+    first = call("list_skills", n=2)
     assert first["skills"] == [
         {
             "name": "brew-coffee",
@@ -196,13 +196,13 @@ def test_all_skills_are_listed_in_pages(call):
         {"name": "squeeze-lemons", "description": "Squeeze lemons for lemonade."},
     ]
     assert first["total"] == 3
-    last = call("list_skills", limit=2, cursor=first["next_cursor"])
+    last = call("list_skills", n=2, cursor=first["next_cursor"])
     assert [row["name"] for row in last["skills"]] == ["steep-tea"]
     assert last["next_cursor"] is None
 
 
 def test_a_page_stays_in_place_while_skills_come(call, drinks, make_skill):
-    cursor = call("list_skills", limit=1)["next_cursor"]
+    cursor = call("list_skills", n=1)["next_cursor"]
     make_skill(drinks, "ale", "Brew ale.")
     names = [row["name"] for row in call("list_skills", cursor=cursor)["skills"]]
     assert names == ["squeeze-lemons", "steep-tea"]
