@@ -244,10 +244,10 @@ def _open(
     index_dir: Path, selection: Selection, *, looks: bool, threshold: float | None, usage: str
 ) -> SkillLibrary:
     """Open an index once for all that ask for the same skills of it; `usage` describes a log."""
-    library = SkillLibrary.open(index_dir)
-    library.selection, library.looks, library.threshold = selection, looks, threshold
-    library.usage = UsageLog.read(usage, "agent")
-    return library
+    log = UsageLog.read(usage, "agent")
+    return SkillLibrary.open(
+        index_dir, selection=selection, looks=looks, threshold=threshold, usage=log
+    )
 
 
 _TOOLSET = Toolset(lambda: configured().tools())

@@ -41,8 +41,9 @@ Always warm the pot.
 
 @pytest.fixture
 def open_library(tmp_path):
-    def open_library(*roots):
-        return SkillLibrary.from_roots(roots, index_dir=tmp_path / "index", model="hashing")
+    def open_library(*roots, **options):
+        folder = tmp_path / "index"
+        return SkillLibrary.from_roots(roots, index_dir=folder, model="hashing", **options)
 
     return open_library
 
@@ -156,9 +157,9 @@ def test_a_folder_of_many_files_takes_one_line(call, drinks):
 
 
 @pytest.mark.parametrize("looks", [True, False])
-def test_a_skill_that_is_gone_is_told_without_its_path(library, drinks, tmp_path, looks):
+def test_a_skill_that_is_gone_is_told_without_its_path(open_library, drinks, tmp_path, looks):
     """The file is gone since the library looked, which does not make it a broken one."""
-    library.looks = looks
+    library = open_library(drinks, looks=looks)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     error = Toolset(library_tools(library)).call("load_skill", {"name": "steep-tea"})["error"]
     assert error["code"] == "skill-not-found"
