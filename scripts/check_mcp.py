@@ -133,11 +133,11 @@ class Tools:
 class Host:
     """A host in a home folder of its own."""
 
-    def __init__(self, tools: Tools, client: str) -> None:
+    def __init__(self, tools: Tools, name: str) -> None:
         """Make the home folder."""
-        self.client, self._bin = client, tools.bin
+        self.name, self._bin = name, tools.bin
         self.home = Path(tempfile.mkdtemp(dir=tools.home))
-        self.file = self.home / HOSTS[client][0]
+        self.file = self.home / HOSTS[name][0]
         kept = {key: value for key, value in tools.environment.items() if key[:4] != "XDG_"}
         ours = (Path(sys.executable).parent, tools.bin, tools.node.parent)
         place = ":".join([*map(str, ours), kept["PATH"]])
@@ -169,7 +169,7 @@ class Host:
 
     def configure(self, *options: str) -> None:
         """Run `mcp-config` for it."""
-        command = (sys.executable, "-m", "skillsearch", "mcp-config", self.client)
+        command = (sys.executable, "-m", "skillsearch", "mcp-config", self.name)
         self.run(*command, *options)
 
     def check_listed(self, command: Sequence[str], name: str) -> None:
@@ -177,18 +177,18 @@ class Host:
         for _ in range(5):
             listed = self.run(*command)
             lines = [line for line in listed.splitlines() if name in line]
-            if lines and HOSTS[self.client][2] in lines[0]:
+            if lines and HOSTS[self.name][2] in lines[0]:
                 return
         raise CheckFailedError(listed)
 
 
-def check_host(tools: Tools, client: str) -> str:
+def check_host(tools: Tools, name: str) -> str:
     """Write the configuration of a host, ask the host, and take it back."""
-    program = "claude" if client == "claude-code" else client
-    file, before, _ = HOSTS[client]
+    program = "claude" if name == "claude-code" else name
+    file, before, _ = HOSTS[name]
     index = ("--index-dir", str(tools.home / "index"))
     for text in (None, before):
-        host = Host(tools, client)
+        host = Host(tools, name)
         host.run(sys.executable, "-m", "skillsearch", "index", str(EXAMPLES), *index)
         if text is not None:
             host.file.parent.mkdir(parents=True, exist_ok=True)
@@ -196,9 +196,9 @@ def check_host(tools: Tools, client: str) -> str:
         host.configure(*index, "--write")
         host.check_listed((program, "mcp", "list"), "skillsearch")
         host.configure("--remove")
-        if text is not None and client != "claude-code" and host.file.read_text() != text:
+        if text is not None and name != "claude-code" and host.file.read_text() != text:
             raise CheckFailedError(f"{file} did not come back: {host.file.read_text()}")
-    return f"{host.run(program, '--version').splitlines()[-1]}: {HOSTS[client][2]}"
+    return f"{host.run(program, '--version').splitlines()[-1]}: {HOSTS[name][2]}"
 
 
 class Model(BaseHTTPRequestHandler):
@@ -332,12 +332,12 @@ FREE = {"request_user_input", "get_goal", "create_goal", "update_goal"}
 """What is left of Codex with this model; hosts.toml says what others have."""
 
 
-def check_writer(tools: Tools, client: str) -> str:
+def check_writer(tools: Tools, name: str) -> str:
     """Have a host write as `enrich --command HOST` does, for a model that asks for tools.
 
     It is called without what turns its tools off, too: then it has to offer some.
     """
-    host, trap = Host(tools, client), tools.home / f"trap-{client}"
+    host, trap = Host(tools, name), tools.home / f"trap-{name}"
     host.configure("--write")
     touch = {"command": f"touch {trap}", "cmd": f"touch {trap}", "description": "x"}
     calls: dict[str, dict[str, str]] = {name: touch for name in SHELLS}
@@ -345,8 +345,8 @@ def check_writer(tools: Tools, client: str) -> str:
     with ThreadingHTTPServer(("127.0.0.1", 0), Model) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
-        argv, plain = writer_of(client), PLAIN[client]
-        if client == "codex":
+        argv, plain = writer_of(name), PLAIN[name]
+        if name == "codex":
             provider = f'{{name="m",base_url="{url}/v1",wire_api="responses",env_key="KEY"}}'
             model = [
                 "-c",
@@ -357,14 +357,14 @@ def check_writer(tools: Tools, client: str) -> str:
                 f"model_providers.m={provider}",
             ]
             argv, plain = [*argv[:-1], *model, "-"], [*plain[:-1], *model, "-"]
-        elif client == "opencode":
+        elif name == "opencode":
             options: dict[str, Any] = {
                 "npm": "@ai-sdk/openai-compatible",
                 "models": {"m": {"name": "m"}},
             }
             options["options"] = {"baseURL": f"{url}/v1", "apiKey": "none"}
             host.add({"model": "m/m", "provider": {"m": options}})
-        elif client == "gemini":
+        elif name == "gemini":
             host.add({"security": {"auth": {"selectedType": "gemini-api-key"}}})
         more = {name: url for name in ("ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")}
         more |= {name: "none" for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "KEY")}
@@ -489,9 +489,9 @@ def run_all(tools: Tools, *, hosts: bool) -> bool:
             print(f"FAIL  {name}: {error}")
 
     if hosts:
-        for client in HOSTS:
-            report(f"host: {client}", (check_host, tools, client))
-            report(f"writer: {client}", (check_writer, tools, client))
+        for name in HOSTS:
+            report(f"host: {name}", (check_host, tools, name))
+            report(f"writer: {name}", (check_writer, tools, name))
         report("plugin of claude-code", (check_plugin, tools))
         return passed
     with tempfile.TemporaryDirectory() as folder:

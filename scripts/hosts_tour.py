@@ -32,7 +32,7 @@ WANTED = {"blog": ("user", "blog"), "shop": ("user", "shop")}
 SECONDS = 120
 
 
-def make_world(home: Path, clients: list[str]) -> None:
+def make_world(home: Path, hosts: list[str]) -> None:
     """Make the folders of hosts, and the skills of the user and of the projects."""
     folders = {"user": home / ".claude"} | {
         name: home / "work" / name / ".claude" for name in WANTED
@@ -43,20 +43,20 @@ def make_world(home: Path, clients: list[str]) -> None:
         file.write_text(f"---\nname: {name}\ndescription: {description}\n---\n# {name}\n")
     for name in WANTED:
         (home / "work" / name / ".git").mkdir()
-    for client in clients:
-        host_file(client).parent.mkdir(parents=True, exist_ok=True)
+    for host in hosts:
+        host_file(host).parent.mkdir(parents=True, exist_ok=True)
 
 
-def command_of(client: str) -> list[str]:
+def command_of(host: str) -> list[str]:
     """Return what a host starts, by its own file."""
-    text, form = host_file(client).read_text("utf-8"), HOSTS[client]["form"]
+    text, form = host_file(host).read_text("utf-8"), HOSTS[host]["form"]
     if form == "yaml":
         import yaml
 
         record: Any = yaml.safe_load(text)
     else:
         record = tomllib.loads(text) if form == "toml" else parse_jsonc(text)
-    entry = record[HOSTS[client]["servers"]][NAME]
+    entry = record[HOSTS[host]["servers"]][NAME]
     first = entry.get("command", entry.get("cmd"))
     return list(first) if isinstance(first, list) else [first, *entry.get("args", [])]
 
@@ -91,7 +91,7 @@ def find(command: list[str], folder: Path) -> dict[str, list[str]]:
     return found
 
 
-def main(clients: list[str]) -> int:
+def main(hosts: list[str]) -> int:
     """Make the tour, and return how many cells are wrong."""
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -100,12 +100,12 @@ def main(clients: list[str]) -> int:
         for name in gone:
             del os.environ[name]
         os.environ["HOME"] = str(home)
-        make_world(home, clients)
+        make_world(home, hosts)
         setup = [sys.executable, "-m", "skillsearch", "setup", "--yes"]
         subprocess.run(setup, cwd=home / "work" / "blog", capture_output=True, check=True)
-        for client in clients:
+        for host in hosts:
             for project, wanted in WANTED.items():
-                found = find(command_of(client), home / "work" / project)
+                found = find(command_of(host), home / "work" / project)
                 for whose, (name, _) in SKILLS.items():
                     is_right = (name in found[whose]) == (whose in wanted)
                     is_right = is_right and all(
@@ -113,8 +113,8 @@ def main(clients: list[str]) -> int:
                     )
                     wrong += not is_right
                     state = "found" if name in found[whose] else "not found"
-                    print(f"{client}\t{project}\t{whose}\t{state}\t{'' if is_right else 'WRONG'}")
-            lists = shlex.split(HOSTS[client].get("list", ""))
+                    print(f"{host}\t{project}\t{whose}\t{state}\t{'' if is_right else 'WRONG'}")
+            lists = shlex.split(HOSTS[host].get("list", ""))
             if lists and shutil.which(lists[0]):
                 how: dict[str, Any] = {"cwd": home / "work" / "blog", "timeout": SECONDS}
                 done = subprocess.run(lists, capture_output=True, text=True, check=False, **how)

@@ -86,7 +86,7 @@ def calls(rng: random.Random) -> Call:
             {"name": "kubernetes-crashloop", "path": "references/exit-codes.md"},
             False,
         ),
-        ("list_skills", {"limit": rng.randint(1, 50)}, False),
+        ("list_skills", {"n": rng.randint(1, 50)}, False),
         ("load_skill", {"name": f"nothing-{rng.randint(0, 99)}"}, True),
         ("read_skill_file", {"name": "sql-query-tuning", "path": "../SKILL.md"}, True),
         ("search_skills", {"query": "x", "n": -1}, True),

@@ -590,8 +590,8 @@ def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_by_every_do
         assert set(handles) <= set(shown)
         bodies = {json.loads(cli("show", handle, "--json").stdout)["path"] for handle in handles}
         assert len(bodies) == 2
-    library = SkillLibrary.open(load_settings().index_dir)
-    library.selection = from_folders((), [indexed / "blog", indexed / "shop"])
+    seen = from_folders((), [indexed / "blog", indexed / "shop"])
+    library = SkillLibrary.open(load_settings().index_dir, selection=seen)
     found = [library.handle(hit) for hit in library.search("deploy").shown if hit.name == "deploy"]
     assert len(found) == 3
     assert {library.get(name).description for name in found} == set(texts.values())

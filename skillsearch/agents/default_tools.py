@@ -91,7 +91,7 @@ class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
     cursor: str | None = Field(None, description="A next_cursor.")
-    limit: Count = 50
+    n: Count = 50
 
 
 def library_tools(
@@ -189,8 +189,8 @@ class LibraryTools:
                 " previous page, or start again without one."
             )
         start = cursors.index(args.cursor)
-        page = documents[start : start + args.limit]
-        is_last = start + args.limit >= len(documents)
+        page = documents[start : start + args.n]
+        is_last = start + args.n >= len(documents)
         return {
             "skills": list(map(SkillCatalog(library).overview, page)),
             "next_cursor": None if is_last else page[-1].doc_id,
@@ -244,10 +244,10 @@ def _open(
     index_dir: Path, selection: Selection, *, looks: bool, threshold: float | None, usage: str
 ) -> SkillLibrary:
     """Open an index once for all that ask for the same skills of it; `usage` describes a log."""
-    library = SkillLibrary.open(index_dir)
-    library.selection, library.looks, library.threshold = selection, looks, threshold
-    library.usage = UsageLog.read(usage, "agent")
-    return library
+    log = UsageLog.read(usage, "agent")
+    return SkillLibrary.open(
+        index_dir, selection=selection, looks=looks, threshold=threshold, usage=log
+    )
 
 
 _TOOLSET = Toolset(lambda: configured().tools())

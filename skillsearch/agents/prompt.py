@@ -153,12 +153,12 @@ def _xml_item(record: dict[str, str]) -> list[str]:
 
 
 def render_available(
-    skills: Sequence[PromptSkill], limit: int | None = None, *, head: str = "Available skills:"
+    skills: Sequence[PromptSkill], n: int | None = None, *, head: str = "Available skills:"
 ) -> str:
-    """Render trpc-agent-go's plain list; skills after the first `limit` are only named."""
+    """Render trpc-agent-go's plain list; skills after the first `n` are only named."""
     if not skills:
         return ""
-    shown = len(skills) if limit is None else min(max(limit, 0), len(skills))
+    shown = len(skills) if n is None else min(max(n, 0), len(skills))
     described = map(_safe, skills[:shown])
     lines = [
         f"- {' '.join(filter(None, (skill.name, skill.source)))}: {one_line(skill.description)}"

@@ -28,8 +28,8 @@ def main() -> None:
         arguments = parse(sys.argv[2:])
         if arguments is not None:
             raise_on_interrupt()
-            client, index_dir, include_unvetted = arguments
-            run(client, index_dir, include_unvetted=include_unvetted)
+            host, index_dir, include_unvetted = arguments
+            run(host, index_dir, include_unvetted=include_unvetted)
             return
     from skillsearch.cli.app import main as run_command
 

@@ -58,7 +58,7 @@ def _present(data: Json, entry: Entry) -> Iterator[tuple[Steps, Json]]:
     for number, group in enumerate(table if isinstance(table, list) else ()):
         hooks = group.get("hooks") if isinstance(group, dict) else None
         for position, hook in enumerate(hooks if isinstance(hooks, list) else ()):
-            if is_our_hook(entry.client, hook):
+            if is_our_hook(entry.host, hook):
                 path = (*entry.path[:-1], number)
                 is_alone = group == {"hooks": [hook]}
                 yield path if is_alone else (*path, "hooks", position), {"hooks": [hook]}

@@ -21,7 +21,7 @@ NAME = "skillsearch"
 """Name of the server in every host."""
 HOSTS = with_key("servers")
 """Hosts of our server."""
-HOOK_CLIENTS = tuple(client for client, host in HOSTS.items() if "hook" in host)
+HOOK_HOSTS = tuple(host for host, row in HOSTS.items() if "hook" in row)
 """Hosts that run a command at every prompt."""
 Steps = tuple[str | int, ...]
 """Where a value lies: keys of tables, and numbers of what is in lists."""
@@ -33,13 +33,13 @@ _UNSAFE = re.compile("[^ -~]")
 class Entry(NamedTuple):
     """What is to stand in a file of settings, or to leave it if its value is None.
 
-    The file is json, toml or yaml, and of a host if there is a `client`.
+    The file is json, toml or yaml, and that of the `host` if there is one.
     """
 
     form: str
     path: Steps
     value: Json
-    client: str = ""
+    host: str = ""
 
     @property
     def is_hook(self) -> bool:
@@ -60,51 +60,51 @@ class Entry(NamedTuple):
         return f"[[{name}]]\n\n[[{name}.hooks]]\n" + _lines(hook, "{} = {}\n")
 
 
-def server_entry(client: str, server: Sequence[str] | str | None) -> Entry:
+def server_entry(host: str, server: Sequence[str] | str | None) -> Entry:
     """Return what makes a host use our server: the command that starts it, or the URL of one.
 
     ConfigError is raised if the host would not get the arguments as they are.
     """
-    row = HOSTS[client]
+    row = HOSTS[host]
     form = row["reaches"] if isinstance(server, str) else row["starts"]
-    value = None if server is None else _filled(form, _given(client, server))
-    return _entry(client, (row["servers"], NAME), value)
+    value = None if server is None else _filled(form, _given(host, server))
+    return _entry(host, (row["servers"], NAME), value)
 
 
-def hook_entry(client: str, command: Sequence[str] | None) -> Entry:
-    """Return what makes a host of `HOOK_CLIENTS` run a command at every prompt, or ConfigError."""
-    hook = HOSTS[client]["hook"]
-    runs = {"hooks": [_filled(hook["runs"], _given(client, command))]} if command else None
-    return _entry(client, ("hooks", hook["event"], 0), runs)
+def hook_entry(host: str, command: Sequence[str] | None) -> Entry:
+    """Return what makes a host of `HOOK_HOSTS` run a command at every prompt, or ConfigError."""
+    hook = HOSTS[host]["hook"]
+    runs = {"hooks": [_filled(hook["runs"], _given(host, command))]} if command else None
+    return _entry(host, ("hooks", hook["event"], 0), runs)
 
 
-def switch_entry(client: str, skill: str, *, is_off: bool) -> Entry:
+def switch_entry(host: str, skill: str, *, is_off: bool) -> Entry:
     """Return what makes a host with a ``switch`` list a skill no more, or again as by itself."""
-    switch = HOSTS[client]["switch"]
-    return _entry(client, (*switch["tables"], skill), switch["value"] if is_off else None)
+    switch = HOSTS[host]["switch"]
+    return _entry(host, (*switch["tables"], skill), switch["value"] if is_off else None)
 
 
-def _entry(client: str, path: Steps, value: Json) -> Entry:
-    return Entry(HOSTS[client]["form"], path, value, client)
+def _entry(host: str, path: Steps, value: Json) -> Entry:
+    return Entry(HOSTS[host]["form"], path, value, host)
 
 
-def add_command(client: str, server: Sequence[str] | str) -> str:
+def add_command(host: str, server: Sequence[str] | str) -> str:
     """Return the host's own command that adds our server, or nothing if it has none."""
-    entry = json.dumps({"name": NAME, **object_of(server_entry(client, server).value)})
-    row = HOSTS[client]
+    entry = json.dumps({"name": NAME, **object_of(server_entry(host, server).value)})
+    row = HOSTS[host]
     words = row.get("add_url", []) if isinstance(server, str) else row.get("add", [])
-    return shlex.join(texts_of(_filled(words, {**_given(client, server), "{json}": [entry]})))
+    return shlex.join(texts_of(_filled(words, {**_given(host, server), "{json}": [entry]})))
 
 
-def is_our_hook(client: str, hook: Json) -> bool:
-    """Return whether a hook runs ``skillsearch hook --client CLIENT``, with whatever options."""
+def is_our_hook(host: str, hook: Json) -> bool:
+    """Return whether a hook runs ``skillsearch hook --client HOST``, with whatever options."""
     command = hook.get("command") if isinstance(hook, dict) else None
     try:
         words = shlex.split(command) if isinstance(command, str) else []
     except ValueError:
         return False
     starts = [at for at, word in enumerate(words) if word.rpartition("/")[2] == NAME]
-    return any(words[at + 1 : at + 4] == ["hook", "--client", client] for at in starts)
+    return any(words[at + 1 : at + 4] == ["hook", "--client", host] for at in starts)
 
 
 def nested(path: Steps, value: Json) -> Json:
@@ -119,10 +119,10 @@ def yaml_lines(entry: Entry, indent: str) -> str:
     return f"{indent}{entry.path[-1]}:\n" + _lines(object_of(entry.value), indent * 2 + "{}: {}\n")
 
 
-def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
+def _given(host: str, server: Sequence[str] | str) -> dict[str, list[str]]:
     """Return what the words in braces stand for; ConfigError if a host would change it."""
     words = [server] if isinstance(server, str) else list(server)
-    expands = HOSTS[client].get("expands")
+    expands = HOSTS[host].get("expands")
     for word in words:
         if not is_utf8(word):
             raise ConfigError(
@@ -130,7 +130,7 @@ def _given(client: str, server: Sequence[str] | str) -> dict[str, list[str]]:
             )
         if match := expands and re.search(expands, word):
             raise ConfigError(
-                f"{client} would expand what follows {match[0]!r} in {printable(word)!r}; "
+                f"{host} would expand what follows {match[0]!r} in {printable(word)!r}; "
                 "rename the folder, or use a link to it."
             )
     whole = {"{command}": words, "{line}": [shlex.join(words)]}

@@ -31,16 +31,16 @@ _SHOWN_CHARS = 300
 """Of a line in a diff; hosts keep long ones."""
 
 
-def host_file(client: str, *, hook: bool = False, project: bool = False) -> Path:
+def host_file(host: str, *, hook: bool = False, project: bool = False) -> Path:
     """Return the file of a host that holds servers or hooks, the user's or the project's.
 
     A ConfigError if the host has no such file in a project.
     """
-    row = HOSTS[client]
+    row = HOSTS[host]
     own: Files = row["hook"] if hook else row  # a hook without files of its own is in the others
     shared = own.get("shared", row.get("shared"))
     if project and shared is None:
-        raise ConfigError(f"{client} has no file in a project; leave out --project.")
+        raise ConfigError(f"{host} has no file in a project; leave out --project.")
     variable, folder, name, *mac = own.get("user", row["user"])
     base = host_folders().get(variable) or folder
     user = Path(mac[0] if mac and sys.platform == "darwin" else base).expanduser() / name
@@ -56,42 +56,42 @@ def our_command() -> list[str]:
     return [sys.executable, "-P", "-m", "skillsearch"]
 
 
-def our_plugin(client: str) -> str:
+def our_plugin(host: str) -> str:
     """Return the id of our plugin for a host that has it, with our server and hook; else nothing.
 
     A plugin that its user has turned off does not count.
     """
-    enabled = (plugin.name for plugin in plugins_of(client) if plugin.is_enabled)
+    enabled = (plugin.name for plugin in plugins_of(host) if plugin.is_enabled)
     return next((name for name in enabled if name.partition("@")[0] == NAME), "")
 
 
-def distrust(client: str, folder: Path) -> str:
+def distrust(host: str, folder: Path) -> str:
     """Return a note if a host does not trust a folder and so starts nothing of ours there."""
-    if "trusted" not in HOSTS[client]:
+    if "trusted" not in HOSTS[host]:
         return ""
-    settings = host_file(client)
-    levels = read_json(settings.with_name(HOSTS[client]["trusted"]))
+    settings = host_file(host)
+    levels = read_json(settings.with_name(HOSTS[host]["trusted"]))
     parents = [Path(path).parent for path, level in levels.items() if level == "TRUST_PARENT"]
     trusted = [Path(path) for path, level in levels.items() if level == "TRUST_FOLDER"] + parents
     is_off = read_json(settings, "security", "folderTrust").get("enabled") is False
     if is_off or any(folder.is_relative_to(path) for path in trusted):
         return ""
     return (
-        f"{client} starts no server and no hook in a folder that it does not trust (its list says "
-        f'"untrusted folder: Disabled"); to trust {folder}, type /permissions in {client} there'
+        f"{host} starts no server and no hook in a folder that it does not trust (its list says "
+        f'"untrusted folder: Disabled"); to trust {folder}, type /permissions in {host} there'
     )
 
 
-def switches(client: str, file: Path | None = None) -> JsonObject:
+def switches(host: str, file: Path | None = None) -> JsonObject:
     """Return the values of a host's own switch by skill name, from its file or another."""
-    file = file or host_file(client, hook="hook" in HOSTS[client])
-    return read_json(file, *HOSTS[client]["switch"]["tables"])
+    file = file or host_file(host, hook="hook" in HOSTS[host])
+    return read_json(file, *HOSTS[host]["switch"]["tables"])
 
 
-def switched_off(client: str, file: Path | None = None) -> set[str]:
+def switched_off(host: str, file: Path | None = None) -> set[str]:
     """Return the names of the skills that a host's own switch tells it not to list."""
-    off = HOSTS[client]["switch"]["value"]
-    return {name for name, value in switches(client, file).items() if value == off}
+    off = HOSTS[host]["switch"]["value"]
+    return {name for name, value in switches(host, file).items() if value == off}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,17 +23,17 @@ class HostPlan:
     note: str = ""
 
     @classmethod
-    def of(cls, client: str, file: Path, entries: Sequence[Entry], here: Path) -> HostPlan:
+    def of(cls, host: str, file: Path, entries: Sequence[Entry], here: Path) -> HostPlan:
         """Work it out; a host that has our plugin keeps no second server or hook.
 
         A note says what a host that does not trust the folder `here` leaves undone.
         """
         kinds = ", ".join("hook" if entry.is_hook else "server" for entry in entries)
-        row = {"client": client, "entries": kinds, "file": str(file)}
+        row = {"host": host, "entries": kinds, "file": str(file)}
         note = plugin = ""
         if entries[0].value is not None:
-            plugin = our_plugin(client)
-            note = f"{client} has the plugin {plugin}" if plugin else distrust(client, here)
+            plugin = our_plugin(host)
+            note = f"{host} has the plugin {plugin}" if plugin else distrust(host, here)
         if plugin:
             entries = [entry._replace(value=None) for entry in entries]
         try:
@@ -62,25 +62,25 @@ def plan_hosts(
         only: ``server`` or ``hook``; else both.
         remove: Take our entries out.
     """
-    for client in HOSTS:
-        for file, entries in _files(client, index_dir, only, remove=remove).items():
-            yield HostPlan.of(client, file, entries, here)
+    for host in HOSTS:
+        for file, entries in _files(host, index_dir, only, remove=remove).items():
+            yield HostPlan.of(host, file, entries, here)
 
 
 def _files(
-    client: str, index_dir: Path, only: str | None, *, remove: bool
+    host: str, index_dir: Path, only: str | None, *, remove: bool
 ) -> dict[Path, list[Entry]]:
     """Return the files of a host with the change of each; none if it is not here."""
-    has_hook = "hook" in HOSTS[client]
-    folder = host_file(client, hook=has_hook).parent
-    if not folder.is_dir() and shutil.which(HOSTS[client]["program"]) is None:
+    has_hook = "hook" in HOSTS[host]
+    folder = host_file(host, hook=has_hook).parent
+    if not folder.is_dir() and shutil.which(HOSTS[host]["program"]) is None:
         return {}
     option = ["--index-dir", str(index_dir)]
     files: dict[Path, list[Entry]] = {}
     if only != "hook" and (remove or importlib.util.find_spec("mcp")):
         server = None if remove else [*our_command(), "mcp", *option]
-        files.setdefault(host_file(client), []).append(server_entry(client, server))
+        files.setdefault(host_file(host), []).append(server_entry(host, server))
     if only != "server" and has_hook:
-        hook = None if remove else [*our_command(), "hook", "--client", client, *option]
-        files.setdefault(host_file(client, hook=True), []).append(hook_entry(client, hook))
+        hook = None if remove else [*our_command(), "hook", "--client", host, *option]
+        files.setdefault(host_file(host, hook=True), []).append(hook_entry(host, hook))
     return files

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar, Unpack
+from typing import TypedDict, TypeVar, Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents.document import Document, name_hash
@@ -50,6 +50,19 @@ class LibraryConfig(IndexConfig, total=False):
     strict: bool
 
 
+class LibraryOptions(TypedDict, total=False):
+    """How a library answers, as `SkillLibrary` explains."""
+
+    selection: Selection
+    threshold: float | None
+    usage: UsageLog | None
+    looks: bool
+
+
+class _FolderOptions(LibraryConfig, LibraryOptions, total=False):
+    """What a library of folders is given."""
+
+
 def library_config(settings: Settings) -> LibraryConfig:
     """Return what settings say of a library, but for the skills that they select."""
     return {
@@ -67,17 +80,25 @@ class SkillLibrary:
     everything else tells of the last look, and `refresh` looks at once. What is loaded is always
     read from the disk. If several skills share a name, the first root wins, and within a root the
     newest version. One library belongs to one thread. Skills that its `selection`, which may be
-    changed, leaves out are neither found nor listed.
+    changed, leaves out are neither found nor listed. Searches that are given no `threshold` have
+    the library's; they learn from `usage`, which toolsets add to. Without `looks`, nothing is
+    compared with the disk until `refresh`.
     """
 
-    def __init__(self, source: IndexSource | ScannedSource, *, reader: str | None = None) -> None:
+    def __init__(
+        self,
+        source: IndexSource | ScannedSource,
+        *,
+        reader: str | None = None,
+        selection: Selection = (),
+        threshold: float | None = None,
+        usage: UsageLog | None = None,
+        looks: bool = True,
+    ) -> None:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
-        self._source = source
-        self._reader = reader
-        self.selection: Selection = ()
-        self.threshold: float | None = None  # of searches that are given none
-        self.usage: UsageLog | None = None  # what searches learn from, and toolsets add to
-        self.looks = True  # False to compare nothing with the disk until `refresh`
+        self._source, self._reader = source, reader
+        self._threshold, self._looks = threshold, looks
+        self.selection, self.usage = selection, usage
         self._refreshed = source.documents
         self._told = ""
         self._kept = _KEPT_SKILLS
@@ -90,11 +111,11 @@ class SkillLibrary:
         roots: str | Path | Iterable[str | Path],
         *,
         executor: Executor | None = None,
-        **config: Unpack[LibraryConfig],
+        **config: Unpack[_FolderOptions],
     ) -> SkillLibrary:
         """Read the metadata of all skills below some folders, archives and URLs.
 
-        Takes the arguments of `SkillIndex.from_roots`, and the reader of searches. What an index in
+        Takes the arguments of `SkillIndex.from_roots` and of `SkillLibrary`. What an index in
         `index_dir` holds besides stays there, and is served too. The first search makes the index,
         or brings it up to date; with an `executor` searches use the previous one until then, or
         words alone. A missing folder becomes a diagnostic, and `refresh` looks for it again. With
@@ -106,10 +127,18 @@ class SkillLibrary:
         request = replace(IndexRequest.of(roots, config), sources=())
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
-        library = cls(ScannedSource(request, folder, executor), reader=config.get("reader"))
-        library.threshold = load_only("threshold", index_dir=folder or cache_dir()).threshold
-        library.selection = (("strict", STRICT),) if config.get("strict") else ()
-        return library
+        threshold = config.get("threshold")
+        if threshold is None:
+            threshold = load_only("threshold", index_dir=folder or cache_dir()).threshold
+        strict: Selection = (("strict", STRICT),) if config.get("strict") else ()
+        return cls(
+            ScannedSource(request, folder, executor),
+            reader=config.get("reader"),
+            selection=(*strict, *config.get("selection", ())),
+            threshold=threshold,
+            usage=config.get("usage"),
+            looks=config.get("looks", True),
+        )
 
     @classmethod
     def open(
@@ -118,20 +147,19 @@ class SkillLibrary:
         *,
         executor: Executor | None = None,
         reader: str | None = None,
+        **options: Unpack[LibraryOptions],
     ) -> SkillLibrary:
         """Take the skills of a saved index; large changes are indexed in the background.
 
         The executor does that, or else a thread. An IndexNotFoundError, RootError, EmbedderError or
         StorageError as of `SkillIndex.open`.
         """
-        return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader)
+        return cls(IndexSource(SkillIndex.open(index_dir), executor), reader=reader, **options)
 
     @classmethod
     def of_index(cls, index: SkillIndex, selection: Selection = ()) -> SkillLibrary:
         """Take the skills of an opened index, which only `refresh` brings up to date."""
-        library = cls(IndexSource(index))
-        library.looks, library.selection = False, selection
-        return library
+        return cls(IndexSource(index), selection=selection, looks=False)
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -307,7 +335,7 @@ class SkillLibrary:
         check_query(query)
         options = replace(
             options,
-            threshold=self.threshold if options.threshold is None else options.threshold,
+            threshold=self._threshold if options.threshold is None else options.threshold,
             reader=options.reader or self._reader,
             selection=(*self.selection, *options.selection),
         )
@@ -424,7 +452,7 @@ class SkillLibrary:
 
     def _look(self, max_age: float = MAX_AGE, selection: Selection = ()) -> None:
         folders = folders_of(selection or self.selection)
-        self._source.look(max_age if self.looks else None, folders)
+        self._source.look(max_age if self._looks else None, folders)
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from skillsearch.usage.recording import log_of
 if TYPE_CHECKING:
     from skillsearch.index.indexing.changes import Changes
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.library.skill_library import SkillLibrary
+    from skillsearch.library.skill_library import LibraryOptions, SkillLibrary
     from skillsearch.library.thread import LibraryThread
     from skillsearch.mcp_server.publication import Publisher
 
@@ -103,17 +103,15 @@ class ServedLibrary:
         from skillsearch.library.skill_library import SkillLibrary, library_config
 
         settings, executor = self.settings, self._indexing
-        if not self.roots:
-            self._make_first_index()
-            library = SkillLibrary.open(self.index_dir, executor=executor, reader=settings.reader)
-        else:
+        options: LibraryOptions = {"threshold": settings.threshold, "looks": settings.refresh}
+        options["usage"] = log_of(settings, "mcp")
+        if self.roots:
             config = library_config(settings)
             config["index_dir"] = self.index_dir
-            library = SkillLibrary.from_roots(self._named, executor=executor, **config)
-        library.looks = settings.refresh
-        library.threshold = settings.threshold
-        library.usage = log_of(settings, "mcp")
-        return library
+            return SkillLibrary.from_roots(self._named, executor=executor, **config, **options)
+        self._make_first_index()
+        reader = settings.reader
+        return SkillLibrary.open(self.index_dir, executor=executor, reader=reader, **options)
 
     def _make_first_index(self) -> None:
         """Index where hosts look for skills if the user has no index yet; the hosts follow it.

@@ -83,8 +83,8 @@ def _environment(served: ServedLibrary, *_: object) -> ServedTools:
         reader=settings.reader,
         threshold=settings.threshold,
         strict=bool(without_scope(settings.selection)),
+        usage=log_of(settings, "mcp"),
     )
-    environment.usage = log_of(settings, "mcp")
     return ServedTools(environment.toolset())
 
 

@@ -115,11 +115,11 @@ def shorten(text: str, limit: int) -> str:
     return text[: limit - len(_CUT)].rstrip().rstrip(_JOINERS) + _CUT
 
 
-def listed(texts: Iterable[str], limit: int) -> str:
-    """Join texts for a message: at most `limit` of them, and how many more there are."""
+def listed(texts: Iterable[str], n: int) -> str:
+    """Join texts for a message: at most `n` of them, and how many more there are."""
     items = list(texts)
-    more = f" and {len(items) - limit:,} more" if len(items) > limit else ""
-    return ", ".join(items[:limit]) + more
+    more = f" and {len(items) - n:,} more" if len(items) > n else ""
+    return ", ".join(items[:n]) + more
 
 
 def _keep_needed(match: re.Match[str]) -> str:

@@ -10,11 +10,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
-from skillsearch.budget.costs import MeasuredSkill, measure, report_budget, sources_of_index
-from skillsearch.budget.hosts import FATES
+from skillsearch.budget.costs import (
+    BudgetReport,
+    MeasuredSkill,
+    measure,
+    report_budget,
+    sources_of_index,
+)
+from skillsearch.budget.hosts import FATES, Fate
 from skillsearch.budget.tables import levels, listings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError, SkillSearchError
@@ -30,23 +36,20 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Group, Row, Table
 from skillsearch.reports.audit import audit
-from skillsearch.reports.health import doctor
+from skillsearch.reports.health import Check, doctor
 from skillsearch.settings.config import Settings
 from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
 from skillsearch.types.answers import Family, Hit, Relative, SearchResult, Selection
-from skillsearch.types.skills import LAST_SECOND, Diagnostic, SkillFile
+from skillsearch.types.skills import LAST_SECOND, Diagnostic, FileContent, Root, Skill, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import learn, log_of, record, record_load
 
 _T = TypeVar("_T")
-Shown: TypeAlias = dict[str, object]
-"""Values by their names in a template."""
-
 HITS, RIVALS = 10, 6
 ALL_PROJECTS = "*"
 MOST_CHARS = 2_000  # of a query that is typed into a page
@@ -58,6 +61,48 @@ WINDOWS = (32_000, 128_000, 200_000, 1_000_000)
 WINDOW = WINDOWS[2]  # the one that is assumed
 SLOW_SECONDS, PATIENCE = 600.0, 0.5
 """How long slow work may take, and how long a page waits for it before it says so."""
+
+
+class Shown(TypedDict, total=False):
+    """The values that a template may show, by their names there."""
+
+    message: str
+    query: str
+    notes: list[str]
+    count: int
+    project: str
+    projects: list[tuple[str, str]]
+    requests: tuple[str, ...]
+    result: SearchResult
+    near: tuple[str, ...]
+    document: Document
+    skill: Skill
+    root: Root
+    is_stale: bool
+    warning: str
+    costs: Table
+    files: tuple[str, ...]
+    is_truncated: bool
+    rivals: list[Hit]
+    relatives: Shown
+    members: list[tuple[Document, Relative]]
+    body: str
+    is_cut: bool
+    file: FileContent
+    table: Table
+    shown: int
+    window: int
+    windows: tuple[int, ...]
+    fates: tuple[Fate, ...]
+    counted_by: str
+    report: BudgetReport
+    levels: Table
+    listings: Table
+    problems: Sequence[Diagnostic]
+    checks: tuple[Check, ...]
+    lost: Shown
+    folder: Path | None
+    reports: list[tuple[str, str]]
 
 
 @dataclass(eq=False)
@@ -262,8 +307,8 @@ class Pages:
         skills, problems = measured
         n = self.settings.n
         report = await self.aside.run(report_budget, skills, n=n, window=window or None)
-        tables = {"levels": levels(report), "listings": listings(report)}
-        return {**shown, **tables, "report": report, "problems": problems[:MOST_ROWS]}
+        shown |= {"levels": levels(report), "listings": listings(report)}
+        return shown | {"report": report, "problems": problems[:MOST_ROWS]}
 
     async def health(self) -> Shown:
         """Check the installation, the settings and the index, each time anew."""

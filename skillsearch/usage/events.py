@@ -20,8 +20,6 @@ KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
 LEVELS = 127
 """A vector is kept in whole numbers from -LEVELS to LEVELS, as shares of its largest."""
 MAX_TEXT_CHARS = 1000
-_INTERFACE = "face"
-"""The key of an interface in a line, as the first logs have it."""
 _ASKED = b'{"kind": "asked"'
 
 
@@ -76,8 +74,6 @@ class Event(NamedTuple):
         }
         if self.vector:
             record["vector"] = base64.b64encode(self.vector).decode("ascii")
-        if self.interface:
-            record[_INTERFACE] = record.pop("interface")
         return json.dumps(record).encode("ascii") + b"\n"
 
 
@@ -88,7 +84,7 @@ def read_line(line: bytes) -> Event | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
-        record["interface"] = record.pop(_INTERFACE, "")
+        record.setdefault("interface", record.pop("face", ""))  # as it was called in the first logs
         values = {name: _value(name, value) for name, value in record.items()}
         if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
             return None

@@ -25,7 +25,7 @@ CALLS = [
     (SearchSkillsArgs, {"query": "steep tea", "n": 7, "threshold": 0.5}),
     (LoadSkillArgs, {"name": "tea", "chunk": "oolong"}),
     (ReadSkillFileArgs, {"name": "tea", "path": "a/b.md", "offset": 8, "limit": 100}),
-    (ListSkillsArgs, {"cursor": "a:b", "limit": 2}),
+    (ListSkillsArgs, {"cursor": "a:b", "n": 2}),
     (SelectDocsArgs, {"skill": "tea", "docs": ["a.md"], "include_all_docs": True, "mode": "add"}),
     (RunSkillScriptArgs, {"name": "tea", "command": "ls", "output_files": ["o/*"], "timeout": 9}),
     (

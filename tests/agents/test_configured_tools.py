@@ -40,8 +40,8 @@ def test_other_settings_leave_a_library_in_use_as_it_is(configured, monkeypatch)
     monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "brew-*")
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "1.0")
     second = default_tools.configured().library()
-    assert (second.threshold, len(second.list())) == (1.0, 2)
-    assert (first.threshold, len(first.list())) == (None, 3)
+    assert (second.search("tea").threshold, len(second.list())) == (1.0, 2)
+    assert (first.search("tea").threshold, len(first.list())) == (0.65, 3)
 
 
 @pytest.mark.parametrize(

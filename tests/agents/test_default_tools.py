@@ -22,7 +22,7 @@ ARGUMENTS = {
     "search_skills": ("query", "n", "threshold"),
     "load_skill": ("name", "chunk"),
     "read_skill_file": ("name", "path", "offset", "limit"),
-    "list_skills": ("cursor", "limit"),
+    "list_skills": ("cursor", "n"),
 }
 
 
@@ -41,8 +41,9 @@ Always warm the pot.
 
 @pytest.fixture
 def open_library(tmp_path):
-    def open_library(*roots):
-        return SkillLibrary.from_roots(roots, index_dir=tmp_path / "index", model="hashing")
+    def open_library(*roots, **options):
+        folder = tmp_path / "index"
+        return SkillLibrary.from_roots(roots, index_dir=folder, model="hashing", **options)
 
     return open_library
 
@@ -156,9 +157,9 @@ def test_a_folder_of_many_files_takes_one_line(call, drinks):
 
 
 @pytest.mark.parametrize("looks", [True, False])
-def test_a_skill_that_is_gone_is_told_without_its_path(library, drinks, tmp_path, looks):
+def test_a_skill_that_is_gone_is_told_without_its_path(open_library, drinks, tmp_path, looks):
     """The file is gone since the library looked, which does not make it a broken one."""
-    library.looks = looks
+    library = open_library(drinks, looks=looks)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     error = Toolset(library_tools(library)).call("load_skill", {"name": "steep-tea"})["error"]
     assert error["code"] == "skill-not-found"
@@ -186,7 +187,7 @@ def test_no_path_leads_out_of_a_skill(call, drinks, path, code):
 
 
 def test_all_skills_are_listed_in_pages(call):
-    first = call("list_skills", limit=2)
+    first = call("list_skills", n=2)
     assert first["skills"] == [
         {
             "name": "brew-coffee",
@@ -196,13 +197,13 @@ def test_all_skills_are_listed_in_pages(call):
         {"name": "squeeze-lemons", "description": "Squeeze lemons for lemonade."},
     ]
     assert first["total"] == 3
-    last = call("list_skills", limit=2, cursor=first["next_cursor"])
+    last = call("list_skills", n=2, cursor=first["next_cursor"])
     assert [row["name"] for row in last["skills"]] == ["steep-tea"]
     assert last["next_cursor"] is None
 
 
 def test_a_page_stays_in_place_while_skills_come(call, drinks, make_skill):
-    cursor = call("list_skills", limit=1)["next_cursor"]
+    cursor = call("list_skills", n=1)["next_cursor"]
     make_skill(drinks, "ale", "Brew ale.")
     names = [row["name"] for row in call("list_skills", cursor=cursor)["skills"]]
     assert names == ["squeeze-lemons", "steep-tea"]

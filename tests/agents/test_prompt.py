@@ -273,9 +273,9 @@ def test_beyond_the_limit_only_names_are_listed():
 
 
 @given(PROMPT_SKILLS, st.none() | st.integers(0, 5))
-def test_a_skill_has_one_line_of_the_plain_list(skills, limit):
-    text = render_available(skills, limit)
-    described = len(skills) if limit is None else min(limit, len(skills))
+def test_a_skill_has_one_line_of_the_plain_list(skills, n):
+    text = render_available(skills, n)
+    described = len(skills) if n is None else min(n, len(skills))
     lines = text.split("\n") if text else []
     assert len(lines) == bool(skills) + described + (described < len(skills))
     assert all(line.startswith("- ") for line in lines[1 : described + 1])

@@ -311,8 +311,8 @@ def test_wrong_usage_is_told_and_blocks_no_prompt(cli, args):
     ],
 )
 def test_plain_arguments_are_read_without_click(arguments, expected):
-    client, index_dir, *more = expected or (None, None)
-    assert prompt_hook.parse(arguments) == (expected and (client, index_dir, bool(more)))
+    host, index_dir, *more = expected or (None, None)
+    assert prompt_hook.parse(arguments) == (expected and (host, index_dir, bool(more)))
 
 
 def run(*args, stdin=b'{"prompt": "brew filter coffee"}', **options):

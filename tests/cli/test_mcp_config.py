@@ -11,7 +11,7 @@ import pytest
 
 from skillsearch.cli.hosts import hook
 from skillsearch.files.own_folder import own_folder
-from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS
+from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS
 from skillsearch.hosts.files import host_file
 from skillsearch.settings.environ import install_extra
 from skillsearch.settings.user_folders import cache_dir
@@ -134,22 +134,22 @@ def test_what_would_show_only_when_the_host_starts_the_server_is_told(cli, monke
     assert install_extra("mcp") in result.stderr
 
 
-@pytest.mark.parametrize("client", HOOK_CLIENTS)
-def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, client):
-    result = cli("mcp-config", client, "--hook", "--index-dir", "i")
+@pytest.mark.parametrize("host", HOOK_HOSTS)
+def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, host):
+    result = cli("mcp-config", host, "--hook", "--index-dir", "i")
     assert result.exit_code == 0
-    parsed = tomllib.loads(result.stdout) if client == "codex" else json.loads(result.stdout)
+    parsed = tomllib.loads(result.stdout) if host == "codex" else json.loads(result.stdout)
     ((matcher,),) = parsed["hooks"].values()
     place = tmp_path / "work" / "i"
-    expected = f"'{program}' hook --client {client} --index-dir {place}"
+    expected = f"'{program}' hook --client {host} --index-dir {place}"
     assert matcher["hooks"][0]["command"] == expected
 
 
-@pytest.mark.parametrize("client", sorted(set(HOSTS) - set(HOOK_CLIENTS)))
-def test_a_host_without_a_hook_is_told_what_else_to_do(cli, client):
-    result = cli("mcp-config", client, "--hook")
+@pytest.mark.parametrize("host", sorted(set(HOSTS) - set(HOOK_HOSTS)))
+def test_a_host_without_a_hook_is_told_what_else_to_do(cli, host):
+    result = cli("mcp-config", host, "--hook")
     assert result.exit_code == 2
-    assert f"skillsearch mcp-config {client}" in " ".join(result.stderr.split())
+    assert f"skillsearch mcp-config {host}" in " ".join(result.stderr.split())
     assert "claude-code, codex, gemini" in " ".join(result.stderr.split())
 
 
@@ -172,38 +172,38 @@ def test_options_of_a_server_are_for_one_that_the_host_starts(cli, option, kind)
     assert f"{option[0]} is for a server that the host starts itself" in result.stderr
 
 
-@pytest.mark.parametrize("client", HOSTS)
-def test_a_server_is_written_and_removed(cli, program, home, client):
-    shown = cli("mcp-config", client)
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_server_is_written_and_removed(cli, program, home, host):
+    shown = cli("mcp-config", host)
     printed = shown.stdout
     assert "This belongs in " in shown.stderr
     assert ", merged with what is there; --write does that.\n" in shown.stderr
-    written = cli("mcp-config", client, "--write")
+    written = cli("mcp-config", host, "--write")
     assert (written.exit_code, written.stdout) == (0, "")
-    file = host_file(client)
+    file = host_file(host)
     assert file.is_relative_to(home)
     assert file.read_text() == printed
     assert f"+++ {file}" in written.stderr
     assert f"Changed {file}" in written.stderr
-    assert "Nothing to change" in cli("mcp-config", client, "--write").stderr
-    removed = cli("mcp-config", client, "--remove")
+    assert "Nothing to change" in cli("mcp-config", host, "--write").stderr
+    removed = cli("mcp-config", host, "--remove")
     assert removed.stderr.endswith(f"Changed {file}\n")
     assert not list(file.parent.iterdir())
-    assert "does not have it" in cli("mcp-config", client, "--remove").stderr
+    assert "does not have it" in cli("mcp-config", host, "--remove").stderr
 
 
-@pytest.mark.parametrize("client", HOOK_CLIENTS)
-def test_a_hook_is_written_and_removed(cli, program, client):
-    cli("mcp-config", client, "--write")
-    cli("mcp-config", client, "--hook", "--write", "--index-dir", "one")
-    file = host_file(client, hook=True)
-    cli("mcp-config", client, "--hook", "--write", "--index-dir", "two", "--include-unvetted")
+@pytest.mark.parametrize("host", HOOK_HOSTS)
+def test_a_hook_is_written_and_removed(cli, program, host):
+    cli("mcp-config", host, "--write")
+    cli("mcp-config", host, "--hook", "--write", "--index-dir", "one")
+    file = host_file(host, hook=True)
+    cli("mcp-config", host, "--hook", "--write", "--index-dir", "two", "--include-unvetted")
     text = file.read_text()
-    assert text.count(f"hook --client {client}") == 1
+    assert text.count(f"hook --client {host}") == 1
     assert text.rstrip("\n").count("/two --include-unvetted") == 1
-    cli("mcp-config", client, "--hook", "--remove")
-    assert not file.exists() or f"hook --client {client}" not in file.read_text()
-    assert "skillsearch" in host_file(client).read_text()
+    cli("mcp-config", host, "--hook", "--remove")
+    assert not file.exists() or f"hook --client {host}" not in file.read_text()
+    assert "skillsearch" in host_file(host).read_text()
 
 
 def test_a_hook_of_all_skills_is_one_that_the_command_takes(cli, program):

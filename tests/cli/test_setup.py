@@ -165,7 +165,7 @@ def test_a_host_with_our_plugin_gets_no_second_server_or_hook(
     listed = {"version": 2, "plugins": {name: [{"scope": "user"}] for name in installed}}
     (claude / "plugins" / "installed_plugins.json").write_text(json.dumps(listed))
     result = cli("setup", "--yes", "--json")
-    rows = [row for row in record(result)["hosts"] if row["client"] == "claude-code"]
+    rows = [row for row in record(result)["hosts"] if row["host"] == "claude-code"]
     assert {row["state"] for row in rows} == {{"write": "changed"}.get(state, state)}
     assert ("has the plugin skillsearch@" in result.stderr) == (state == "plugin")
     assert (machine / ".claude.json").exists() == (state == "write")
@@ -180,7 +180,7 @@ def test_what_setup_wrote_goes_once_the_plugin_is_there(cli, machine, only):
     (claude / "plugins" / "installed_plugins.json").write_text(json.dumps(listed))
     for state in ("changed", "plugin"):
         rows = record(cli("setup", "--yes", "--json", *only))["hosts"]
-        assert {row["state"] for row in rows if row["client"] == "claude-code"} == {state}
+        assert {row["state"] for row in rows if row["host"] == "claude-code"} == {state}
     ours = [machine / ".claude.json", claude / "settings.json"]
     assert not any("skillsearch" in path.read_text() for path in ours if path.exists())
 
@@ -238,8 +238,8 @@ def test_a_host_is_found_by_its_program_and_servers_need_their_extra(
     cli, machine, tmp_path, monkeypatch
 ):
     program = shutil.copy(tmp_path / "bin" / "skillsearch", tmp_path / "bin" / "goose")
-    clients = [row["client"] for row in record(cli("setup", "--json"))["hosts"]]
-    assert clients == ["codex", "goose", "cursor"]
+    hosts = [row["host"] for row in record(cli("setup", "--json"))["hosts"]]
+    assert hosts == ["codex", "goose", "cursor"]
     Path(program).unlink()
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = cli("setup")

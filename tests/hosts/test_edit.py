@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import EditError
 from skillsearch.hosts.edit import edit
-from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
+from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, hook_entry, server_entry
 from skillsearch.skills.frontmatter import load_yaml
 
 SERVER = ["/opt/a b/skillsearch", "mcp", "--index-dir", "/i"]
-SERVERS = {client: server_entry(client, SERVER) for client in HOSTS}
+SERVERS = {host: server_entry(host, SERVER) for host in HOSTS}
 HOOKS = {
-    client: hook_entry(client, ["/opt/a b/skillsearch", "hook", "--client", client])
-    for client in HOOK_CLIENTS
+    host: hook_entry(host, ["/opt/a b/skillsearch", "hook", "--client", host])
+    for host in HOOK_HOSTS
 }
 ENTRIES = [*SERVERS.values(), *HOOKS.values()]
 NOTE = re.compile(r"// note|/\* a, \{b\} \*/")
@@ -53,7 +53,7 @@ def gone(entry):
 
 
 def called(entry):
-    return "-".join(map(str, (entry.client, *entry.path)))
+    return "-".join(map(str, (entry.host, *entry.path)))
 
 
 def read(entry, data):
@@ -230,7 +230,7 @@ def test_a_hook_is_known_by_its_command():
 
 
 @pytest.mark.parametrize(
-    ("client", "text", "reason"),
+    ("host", "text", "reason"),
     [
         ("gemini", "{", "not valid JSON"),
         ("gemini", "[1]", "not valid JSON"),
@@ -255,9 +255,9 @@ def test_a_hook_is_known_by_its_command():
         ("goose", "a: 1\n---\nb: 1", "not valid YAML"),
     ],
 )
-def test_what_cannot_be_edited_is_refused(client, text, reason):
+def test_what_cannot_be_edited_is_refused(host, text, reason):
     with pytest.raises(EditError) as caught:
-        edit(text.encode(), SERVERS[client])
+        edit(text.encode(), SERVERS[host])
     assert reason in str(caught.value).replace("The key", "the key")
 
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import ConfigError
-from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, add_command, hook_entry, server_entry
+from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, add_command, hook_entry, server_entry
 
 COMMAND = ["/opt/skill search/bin/skillsearch", "mcp", "/home/jo/my skills", "--index-dir", "/i"]
 URL = "http://127.0.0.1:8765/mcp"
@@ -30,39 +30,39 @@ plain = st.text(st.characters(codec="utf-8", exclude_characters="$\0"), max_size
 )
 
 
-def read(client, text):
-    if client == "codex":
+def read(host, text):
+    if host == "codex":
         return tomllib.loads(text)
-    return yaml.safe_load(text) if client == "goose" else json.loads(text)
+    return yaml.safe_load(text) if host == "goose" else json.loads(text)
 
 
-def command_of(client, text):
-    parsed = read(client, text)
-    if client == "opencode":
+def command_of(host, text):
+    parsed = read(host, text)
+    if host == "opencode":
         return parsed["mcp"]["skillsearch"]["command"]
-    if client == "goose":
+    if host == "goose":
         entry = parsed["extensions"]["skillsearch"]
         return [entry["cmd"], *entry["args"]]
-    entry = parsed[HOSTS[client]["servers"]]["skillsearch"]
+    entry = parsed[HOSTS[host]["servers"]]["skillsearch"]
     return [entry["command"], *entry["args"]]
 
 
-@pytest.mark.parametrize("client", HOSTS)
-def test_any_character_of_a_path_comes_through(client):
+@pytest.mark.parametrize("host", HOSTS)
+def test_any_character_of_a_path_comes_through(host):
     for command in (COMMAND, [f"/bin/{HOSTILE[0]}", *HOSTILE]):
-        assert command_of(client, server_entry(client, command).text) == command
+        assert command_of(host, server_entry(host, command).text) == command
 
 
 @given(plain, plain)
 def test_any_text_comes_through(first, second):
-    for client in HOSTS:
-        assert command_of(client, server_entry(client, [first, second]).text) == [first, second]
+    for host in HOSTS:
+        assert command_of(host, server_entry(host, [first, second]).text) == [first, second]
 
 
-@pytest.mark.parametrize("client", HOSTS)
-def test_the_text_is_ascii_and_ends_its_last_line(client):
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_text_is_ascii_and_ends_its_last_line(host):
     """No encoding of a terminal or a file can spoil it, and nothing in it hides."""
-    text = server_entry(client, ["/bin/주간", "\u202e"]).text
+    text = server_entry(host, ["/bin/주간", "\u202e"]).text
     assert set(text) <= set(string.printable) - set("\t\r\x0b\x0c")
     assert text.endswith("\n")
     assert not text.endswith("\n\n")
@@ -73,7 +73,7 @@ EXTENSION = {"name": "skillsearch", "enabled": True, "timeout": 300}
 
 
 @pytest.mark.parametrize(
-    ("client", "key", "started", "reached"),
+    ("host", "key", "started", "reached"),
     [
         ("claude-code", "mcpServers", {"type": "stdio", **STARTED}, {"type": "http", "url": URL}),
         ("codex", "mcp_servers", STARTED, {"url": URL}),
@@ -96,25 +96,25 @@ EXTENSION = {"name": "skillsearch", "enabled": True, "timeout": 300}
         ),
     ],
 )
-def test_each_host_reads_its_own_form(client, key, started, reached):
+def test_each_host_reads_its_own_form(host, key, started, reached):
     for server, entry in ((["/s", "mcp"], started), (URL, reached)):
-        assert read(client, server_entry(client, server).text) == {key: {"skillsearch": entry}}
+        assert read(host, server_entry(host, server).text) == {key: {"skillsearch": entry}}
 
 
-@pytest.mark.parametrize("client", HOOK_CLIENTS)
-def test_a_hook_runs_the_command_as_given(client):
+@pytest.mark.parametrize("host", HOOK_HOSTS)
+def test_a_hook_runs_the_command_as_given(host):
     command = [*COMMAND, "it's", 'a "b"', "back\\slash", "*", "주간"]
-    parsed = read(client, hook_entry(client, command).text)
+    parsed = read(host, hook_entry(host, command).text)
     ((event, (matcher,)),) = parsed["hooks"].items()
-    assert event == ("BeforeAgent" if client == "gemini" else "UserPromptSubmit")
+    assert event == ("BeforeAgent" if host == "gemini" else "UserPromptSubmit")
     (hook,) = matcher["hooks"]
     assert hook["type"] == "command"
     assert shlex.split(hook["command"]) == command
-    assert hook["timeout"] == (10_000 if client == "gemini" else 10)
+    assert hook["timeout"] == (10_000 if host == "gemini" else 10)
 
 
 @pytest.mark.parametrize(
-    ("client", "server", "line"),
+    ("host", "server", "line"),
     [
         ("claude-code", COMMAND, "claude mcp add --scope user skillsearch -- {}"),
         ("codex", COMMAND, "codex mcp add skillsearch -- {}"),
@@ -124,9 +124,9 @@ def test_a_hook_runs_the_command_as_given(client):
         ("gemini", URL, "gemini mcp add --scope user --transport http skillsearch {}"),
     ],
 )
-def test_a_host_can_add_a_server_by_itself(client, server, line):
+def test_a_host_can_add_a_server_by_itself(host, server, line):
     words = server if isinstance(server, str) else shlex.join(server)
-    assert add_command(client, server) == line.format(words)
+    assert add_command(host, server) == line.format(words)
 
 
 def test_vscode_adds_a_server_from_json():
@@ -141,7 +141,7 @@ def test_vscode_adds_a_server_from_json():
 
 
 @pytest.mark.parametrize(
-    ("client", "argument"),
+    ("host", "argument"),
     [
         ("claude-code", "/s/${HOME}"),
         ("gemini", "/s/$HOME"),
@@ -153,10 +153,10 @@ def test_vscode_adds_a_server_from_json():
         ("windsurf", "/s/${env:HOME}"),
     ],
 )
-def test_what_the_host_would_replace_is_refused(client, argument):
+def test_what_the_host_would_replace_is_refused(host, argument):
     """No host has a way to write it as it is."""
     with pytest.raises(ConfigError, match="would expand") as caught:
-        server_entry(client, ["/s", argument])
+        server_entry(host, ["/s", argument])
     assert argument in str(caught.value)
 
 
@@ -165,9 +165,9 @@ def test_a_hook_is_checked_as_a_server_is():
         hook_entry("gemini", ["/s/$x"])
 
 
-@pytest.mark.parametrize("client", HOSTS)
-def test_a_path_that_is_not_utf8_is_refused(client):
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_path_that_is_not_utf8_is_refused(host):
     """None of the formats can hold it; the message can be shown."""
     with pytest.raises(ConfigError, match="not UTF-8") as caught:
-        server_entry(client, ["/s", "caf\udce9"])
+        server_entry(host, ["/s", "caf\udce9"])
     str(caught.value).encode()

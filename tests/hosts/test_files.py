@@ -10,7 +10,7 @@ import textwrap
 import pytest
 
 from skillsearch.errors import ConfigError
-from skillsearch.hosts.entries import HOOK_CLIENTS, HOSTS, hook_entry, server_entry
+from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, hook_entry, server_entry
 from skillsearch.hosts.files import Change, host_file
 
 ENTRY = server_entry("gemini", ["/s", "mcp"])
@@ -58,7 +58,7 @@ def others(path):
 
 
 def test_each_file_is_where_the_host_looks_for_it(home):
-    assert {client: str(host_file(client).relative_to(home)) for client in HOSTS} == {
+    assert {host: str(host_file(host).relative_to(home)) for host in HOSTS} == {
         "claude-code": ".claude.json",
         "codex": ".codex/config.toml",
         "gemini": ".gemini/settings.json",
@@ -69,7 +69,7 @@ def test_each_file_is_where_the_host_looks_for_it(home):
         "windsurf": ".codeium/windsurf/mcp_config.json",
         "zed": ".config/zed/settings.json",
     }
-    hooks = [str(host_file(client, hook=True).relative_to(home)) for client in HOOK_CLIENTS]
+    hooks = [str(host_file(host, hook=True).relative_to(home)) for host in HOOK_HOSTS]
     assert hooks == [".claude/settings.json", ".codex/config.toml", ".gemini/settings.json"]
 
 
@@ -81,7 +81,7 @@ def test_macos_has_another_folder(home, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("variable", "client", "hook", "name"),
+    ("variable", "host", "hook", "name"),
     [
         ("CLAUDE_CONFIG_DIR", "claude-code", False, ".claude.json"),
         ("CLAUDE_CONFIG_DIR", "claude-code", True, "settings.json"),
@@ -90,12 +90,12 @@ def test_macos_has_another_folder(home, monkeypatch):
         ("XDG_CONFIG_HOME", "zed", False, "zed/settings.json"),
     ],
 )
-def test_the_hosts_own_variable_counts(tmp_path, home, monkeypatch, variable, client, hook, name):
-    default = host_file(client, hook=hook)
+def test_the_hosts_own_variable_counts(tmp_path, home, monkeypatch, variable, host, hook, name):
+    default = host_file(host, hook=hook)
     monkeypatch.setenv(variable, "")
-    assert host_file(client, hook=hook) == default
+    assert host_file(host, hook=hook) == default
     monkeypatch.setenv(variable, str(tmp_path))
-    assert host_file(client, hook=hook) == tmp_path / name
+    assert host_file(host, hook=hook) == tmp_path / name
 
 
 def test_the_file_that_opencode_has_is_meant(home):
@@ -105,10 +105,10 @@ def test_the_file_that_opencode_has_is_meant(home):
     assert host_file("opencode") == twin
 
 
-@pytest.mark.parametrize("client", ["goose", "windsurf"])
-def test_a_host_without_a_file_in_projects_says_so(client):
-    with pytest.raises(ConfigError, match=f"{client} has no file in a project"):
-        host_file(client, project=True)
+@pytest.mark.parametrize("host", ["goose", "windsurf"])
+def test_a_host_without_a_file_in_projects_says_so(host):
+    with pytest.raises(ConfigError, match=f"{host} has no file in a project"):
+        host_file(host, project=True)
 
 
 def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):

@@ -19,7 +19,7 @@ def machine(home, monkeypatch, tmp_path):
 
 
 def rows(plans):
-    return [tuple(plan.row[key] for key in ("client", "entries", "state")) for plan in plans]
+    return [tuple(plan.row[key] for key in ("host", "entries", "state")) for plan in plans]
 
 
 def test_each_host_that_is_here_gets_server_and_hook(machine, tmp_path):

@@ -90,7 +90,7 @@ def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
     found = dict(zip(commands, map(json.loads, texts), strict=False))
 
     assert found["index"]["indexed"] == 1
-    (row,) = (row for row in found["setup"]["hosts"] if row["client"] == "quill")
+    (row,) = (row for row in found["setup"]["hosts"] if row["host"] == "quill")
     assert row["state"] == "changed"
     written = json.loads((home / "moved" / "quill.json").read_text("utf-8"))
     assert "skillsearch" in written["mcpServers"]

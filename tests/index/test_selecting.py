@@ -131,8 +131,7 @@ def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, 
     how = {"n": 50, "threshold": threshold, "selection": selection, "vetted_only": vetted_only}
     result = crowded.search(query, **how)
     paths = {one.path for one in crowded.documents() if one.doc_id in expected}
-    library = SkillLibrary.of_index(crowded)
-    library.selection = selection
+    library = SkillLibrary.of_index(crowded, selection)
     for hit in (*result.hits, *result.perhaps):
         members = hit.family.members if hit.family else ()
         assert {hit.path, *hit.duplicates, *(one.path for one in members)} <= paths

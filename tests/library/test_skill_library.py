@@ -46,14 +46,21 @@ def user(tmp_path, make_skill):
 
 
 @pytest.fixture
-def library(project, user, tmp_path):
-    return SkillLibrary.from_roots([project, user], index_dir=tmp_path / "index", model="hashing")
+def looks():
+    return True
 
 
 @pytest.fixture
-def saved(project, user, tmp_path):
+def library(project, user, tmp_path, looks):
+    return SkillLibrary.from_roots(
+        [project, user], index_dir=tmp_path / "index", model="hashing", looks=looks
+    )
+
+
+@pytest.fixture
+def saved(project, user, tmp_path, looks):
     SkillIndex.from_roots([project, user], index_dir=tmp_path / "saved", model="hashing")
-    return SkillLibrary.open(tmp_path / "saved")
+    return SkillLibrary.open(tmp_path / "saved", looks=looks)
 
 
 @pytest.fixture(params=["library", "saved"])
@@ -148,7 +155,6 @@ def test_loading_gives_body_files_and_frontmatter(either):
 def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
     """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
-    either.looks = looks
     assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
     loaded = either.load("fill-pdf")

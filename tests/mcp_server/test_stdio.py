@@ -179,7 +179,7 @@ def test_the_start_of_a_session_is_small_with_thousands_of_skills(wire, tmp_path
         make_skill(tmp_path / "many", f"skill-{number}", f"Does {number} things. " * 20)
     with wire(tmp_path / "many") as host:
         start = [host.greet(), host.ask("tools/list", request_id=1)]
-        total = host.ask("tools/call", {"name": "list_skills", "arguments": {"limit": 1}}, 2)
+        total = host.ask("tools/call", {"name": "list_skills", "arguments": {"n": 1}}, 2)
     assert total["result"]["structuredContent"]["total"] == MANY
     assert sum(len(json.dumps(answer)) for answer in start) < MAX_START_BYTES
 

@@ -329,11 +329,12 @@ def test_a_chunk_that_is_loaded_is_a_load_of_its_skill(on, events, tmp_path, mak
     body = 'Boil water.\n\n<chunk id="green" description="For green tea">\nUse 80 C.\n</chunk>\n'
     make_skill(tmp_path / "tea", "steep-tea", "Steep green tea.", body=body)
     make_skill(tmp_path / "tea", "serve-tea", "Serve green tea.")
-    library = SkillLibrary.from_roots(tmp_path / "tea", index_dir=tmp_path / "i", model="hashing")
-    manager = SkillManager(library=library)
-    manager.search("steep tea")
+    config = {"index_dir": tmp_path / "i", "model": "hashing"}
+    SkillManager(library=SkillLibrary.from_roots(tmp_path / "tea", **config)).search("steep tea")
     assert not data_dir().exists()
-    library.usage = log_of(load_settings(), "agent")
+    log = log_of(load_settings(), "agent")
+    library = SkillLibrary.from_roots(tmp_path / "tea", usage=log, **config)
+    manager = SkillManager(library=library)
     before = manager.search("steep tea")
     tool = LoadSkillChunkTool(manager)
     assert tool.execute({"skill_name": "steep-tea", "chunk_id": "green"}) == "Use 80 C."

@@ -95,10 +95,17 @@ def _shown(hit: Hit) -> dict[str, str]:
 class SkillLoader:
     """The skills below one folder that models may be offered; others are logged once."""
 
-    def __init__(self, skills_dir: str | Path, **options: Unpack[LibraryConfig]) -> None:
+    def __init__(
+        self,
+        skills_dir: str | Path,
+        *,
+        usage: UsageLog | None = None,
+        **options: Unpack[LibraryConfig],
+    ) -> None:
         """Take a folder, which may not exist yet; nothing is read until skills are loaded."""
         self.skills_dir = Path(skills_dir).expanduser().absolute()
-        self._options = options
+        self._is_strict = options.pop("strict", False)
+        self._options, self._usage = options, usage
         self._skills: list[SkillInfo] | None = None
 
     def load_all(self) -> list[SkillInfo]:
@@ -113,11 +120,11 @@ class SkillLoader:
     @cached_property
     def library(self) -> SkillLibrary:
         """The library of the skills that were last loaded."""
-        library = SkillLibrary.from_roots(self.skills_dir, **self._options)
         # A name is free here, since the folder is the id.
-        codes = STRICT_METADATA if self._options.get("strict") else WITH_FRONTMATTER
-        library.selection = (("strict", codes),)
-        return library
+        strict = ("strict", STRICT_METADATA if self._is_strict else WITH_FRONTMATTER)
+        return SkillLibrary.from_roots(
+            self.skills_dir, selection=(strict,), usage=self._usage, **self._options
+        )
 
     @cached_property
     def catalog(self) -> SkillCatalog:
@@ -127,7 +134,7 @@ class SkillLoader:
     def _warning(self, new: Diagnostic) -> str | None:
         """Return the log line of a diagnostic, for errors and anything about the folder itself."""
         # With strict, the library has said that it left the skill out, and why.
-        is_left_out = new.code == _NOT_LOADED and not self._options.get("strict")
+        is_left_out = new.code == _NOT_LOADED and not self._is_strict
         is_error = new.severity == "error" or is_left_out
         if new.path == printable(self.skills_dir) or (is_error and new.code in _LISTING_CODES):
             return f"Failed to read skills directory: {new.path}: {new.message}"
@@ -251,12 +258,16 @@ class Environment:
         *,
         threshold: float | None = None,
         description_chars: int = DESCRIPTION_CHARS,
+        usage: UsageLog | None = None,
         **options: Unpack[LibraryConfig],
     ) -> None:
-        """Take the lowest accepted score of a search, and the room in the tool's description."""
+        """Take the lowest accepted score of a search, and the room in the tool's description.
+
+        The library learns from `usage`, and adds to it.
+        """
         self.name = name
         self.skills_loaded = False
-        self.usage: UsageLog | None = None  # what its library learns from and adds to
+        self._usage = usage
         self._directory = None if skills_dir is None else Path(skills_dir).expanduser().absolute()
         self._loader: SkillLoader | None = None
         self._options = options
@@ -338,9 +349,8 @@ class Environment:
         named = self.get_skills_directory()
         folder = named and Path(named).expanduser().absolute()
         if folder != (self._loader and self._loader.skills_dir):
-            self._loader = SkillLoader(folder, **self._options) if folder else None
-            if self._loader:
-                self._loader.library.usage = self.usage
+            options = self._options
+            self._loader = SkillLoader(folder, usage=self._usage, **options) if folder else None
         skills = self._loader.load_all() if self._loader else []
         if skills != self._choice.skills or not self.skills_loaded:
             self._choice = self._choose(skills)

@@ -104,7 +104,7 @@ class ServerEnvironment(Environment):
         self.name = name
         self._loader = None
         self._threshold = settings.threshold
-        self.usage = log_of(settings, self._interface)
+        self._usage = log_of(settings, self._interface)
         self.skills_loaded = True
         self._choice = SkillChoice((), self._description_chars, self._missing)
         self._options = library_config(settings)

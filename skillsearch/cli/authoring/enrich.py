@@ -35,9 +35,7 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 )
 @click.option("--forget", is_flag=True, help="Remove the examples of NAMEs.")
 @click.option("--stale", is_flag=True, help="With --forget: all that fits no skill of the index.")
-@click.option(
-    "-n", "limit", type=options.Count(1), help="Skills at most. [default: 8; with --command all]"
-)
+@click.option("-n", type=options.Count(1), help="Skills at most. [default: 8; with --command all]")
 @click.option(
     "--seconds",
     type=click.FloatRange(min=0, min_open=True),
@@ -62,7 +60,7 @@ def enrich_command(
     lists: bool,
     forget: bool,
     stale: bool,
-    limit: int | None,
+    n: int | None,
     seconds: float,
     include_unvetted: bool,
     yes: bool,
@@ -92,7 +90,7 @@ def enrich_command(
     from skillsearch.library.enriching import Writer
 
     writer = None if command_line is None else Writer.of(command_line)
-    enriching = Enriching(() if forget else names, limit, include_unvetted, yes, as_json)
+    enriching = Enriching(() if forget else names, n, include_unvetted, yes, as_json)
     if lists:
         return enriching.list_entries()
     if forget:

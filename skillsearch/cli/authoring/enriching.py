@@ -55,7 +55,7 @@ class Enriching:
     """
 
     names: Sequence[str]
-    limit: int | None
+    n: int | None
     include_unvetted: bool
     yes: bool
     as_json: bool
@@ -74,7 +74,7 @@ class Enriching:
     def show_pending(self) -> int:
         """Print skills without examples, and the request to write some."""
         pending = self._pending()
-        chosen = pending.documents[: self.limit or BATCH]
+        chosen = pending.documents[: self.n or BATCH]
         wanted = self._read(chosen)
         if self.as_json:
             skills = [asdict(skill) for skill in wanted]
@@ -103,7 +103,7 @@ class Enriching:
 
         An ExecutionError if an answer holds no JSON lines; what is good of those before is kept.
         """
-        wanted = self._read(self._pending().documents[: self.limit])
+        wanted = self._read(self._pending().documents[: self.n])
         if not wanted:
             return self._finish([], [], done=True)
         batches = batches_of(wanted)

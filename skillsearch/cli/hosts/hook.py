@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from skillsearch.types.json_values import Json
 
 
-CLIENTS = (*EVENTS, "text")
+HOSTS = (*EVENTS, "text")
 """Hosts, and ``text`` for any other that adds the output of a hook to the prompt."""
 SECONDS = 2.0
 """How long a prompt waits at most."""
@@ -41,7 +41,7 @@ _SWITCH = "--include-unvetted"
 
 
 def parse(arguments: list[str]) -> tuple[str | None, str | None, bool] | None:
-    """Return client, index_dir and include_unvetted for `run`; None if click has to read them."""
+    """Return host, index_dir and include_unvetted for `run`; None if click has to read them."""
     values: dict[str, str | None] = dict.fromkeys(_OPTIONS)
     words = [part for word in arguments if word != _SWITCH for part in word.split("=", 1)]
     for name, value in zip(words[::2], words[1::2], strict=False):
@@ -49,18 +49,18 @@ def parse(arguments: list[str]) -> tuple[str | None, str | None, bool] | None:
             return None
         values[name] = value
     host, index_dir = values.values()
-    is_plain = len(words) % 2 == 0 and host in (None, *CLIENTS)
+    is_plain = len(words) % 2 == 0 and host in (None, *HOSTS)
     return (host, index_dir, _SWITCH in arguments) if is_plain else None
 
 
 def run(
-    client: str | None,
+    host: str | None,
     index_dir: str | None,
     seconds: float = SECONDS,
     *,
     include_unvetted: bool = False,
 ) -> None:
-    """Answer the event on stdin, in the form of its name if `client` is None; never block."""
+    """Answer the event on stdin, in the form of its name if `host` is None; never block."""
     clock = Clock(seconds)
 
     def answer() -> None:
@@ -72,19 +72,19 @@ def run(
         conversation = Conversation(event)
         texts = offered_texts(question, conversation, clock, _warn)
         if text := "\n".join(filter(None, texts.values())):
-            name = event.get("hook_event_name") if client is None else EVENTS.get(client)
+            name = event.get("hook_event_name") if host is None else EVENTS.get(host)
             name = name if name in EVENTS.values() else "UserPromptSubmit"
             output = {"hookEventName": name, "additionalContext": text}
-            _emit(text if client == "text" else json.dumps({"hookSpecificOutput": output}))
+            _emit(text if host == "text" else json.dumps({"hookSpecificOutput": output}))
         conversation.remember(texts)
 
     def explain(error: Exception) -> None:
         _explain(error)
-        if client != "text":
+        if host != "text":
             _report_no_index(index_dir)
 
     try:
-        event = answered(lambda: _read_event(clock, is_text=client == "text"), _explain)
+        event = answered(lambda: _read_event(clock, is_text=host == "text"), _explain)
         if event:
             answered(answer, explain)
     except KeyboardInterrupt:

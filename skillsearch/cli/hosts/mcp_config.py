@@ -17,7 +17,7 @@ from skillsearch.cli.options import NamedRoot, read_flags, read_settings, select
 from skillsearch.cli.output import say
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import (
-    HOOK_CLIENTS,
+    HOOK_HOSTS,
     HOSTS,
     NAME,
     Entry,
@@ -53,7 +53,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 
 
 @click.command("mcp-config")
-@click.argument("client", type=options.Choice(tuple(HOSTS)), metavar="CLIENT")
+@click.argument("host", type=options.Choice(tuple(HOSTS)), metavar="HOST")
 @options.roots(must_exist=True)
 @options.index_dir
 @options.trust
@@ -82,7 +82,7 @@ def _check_url(_context: click.Context, _option: click.Parameter, url: str | Non
 )
 @click.option("--project", is_flag=True, help="Change the project's file instead of yours.")
 def mcp_config_command(
-    client: str,
+    host: str,
     roots: tuple[NamedRoot, ...],
     url: str | None,
     toolset: str | None,
@@ -96,7 +96,7 @@ def mcp_config_command(
 ) -> None:
     """Configure a host for the MCP server, or print how.
 
-    CLIENT is {}. Without
+    HOST is {}. Without
     --write or --remove nothing is written: stderr says which file the text belongs in. Without
     ROOT it names the index in use here and now, so that the host asks that one from any folder.
 
@@ -109,7 +109,7 @@ def mcp_config_command(
     """
     flags = read_flags()
     config = _Config(
-        client,
+        host,
         roots,
         url,
         _server_options(flags, toolset, watch=watch, allow_run=allow_run),
@@ -142,7 +142,7 @@ mcp_config_command.help = str(mcp_config_command.help).format(f"{', '.join(_befo
 class _Config:
     """What a host is to use: a server that it starts or reaches, or our hook."""
 
-    client: str
+    host: str
     roots: tuple[NamedRoot, ...]
     url: str | None
     server_options: tuple[str, ...]
@@ -171,12 +171,12 @@ class _Config:
     @property
     def file(self) -> Path:
         """The file of the host that our entry belongs in."""
-        return host_file(self.client, hook=self.hook, project=self.project)
+        return host_file(self.host, hook=self.hook, project=self.project)
 
     def entry(self, server: str | list[str] | None) -> Entry:
         """Return our entry in that file for a server or hook, or for none."""
         make = hook_entry if self.hook else server_entry
-        return make(self.client, server)
+        return make(self.host, server)
 
     def check(self, *, write: bool, remove: bool) -> None:
         """Refuse options that do not go together."""
@@ -196,9 +196,9 @@ class _Config:
             "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
         )
         refuse(
-            self.hook and self.client not in HOOK_CLIENTS,
-            f"{self.client} has no known prompt hook; hosts with one: {', '.join(HOOK_CLIENTS)}. "
-            f"Use the server: skillsearch mcp-config {self.client}",
+            self.hook and self.host not in HOOK_HOSTS,
+            f"{self.host} has no known prompt hook; hosts with one: {', '.join(HOOK_HOSTS)}. "
+            f"Use the server: skillsearch mcp-config {self.host}",
         )
         refuse(
             self.url and (self.roots or self.has_index_dir),
@@ -214,7 +214,7 @@ class _Config:
         words = ["--index-dir", _named(index_dir, here)] if self.names_index else []
         words += [*self.server_options, *["--include-unvetted"] * self.include_unvetted]
         roots = [_named(root, here) for root in self.roots]
-        kind = ["hook", "--client", self.client] if self.hook else ["mcp", *roots]
+        kind = ["hook", "--client", self.host] if self.hook else ["mcp", *roots]
         program = [NAME] if self.project else our_command()
         return [*program, *kind, *words]
 
@@ -224,7 +224,7 @@ class _Config:
             say(_ON_PATH.format("" if self.hook else "[mcp]"))
         if is_written or self.hook or self.project:
             return
-        if adding := add_command(self.client, server):
+        if adding := add_command(self.host, server):
             # Not by `say`, which would change blanks in a path.
             click.echo(f"Or run: {visible(adding)}", err=True)
 
@@ -280,5 +280,5 @@ def make_change(change: Change, entries: Sequence[Entry]) -> None:
     """Make a change of a host's file, and say how to see that it works."""
     backup = change.write()
     say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))
-    for client in {e.client for e in entries if e.value is not None and not e.is_hook}:
-        say(f"See whether it answers: {HOSTS[client]['list']}" if "list" in HOSTS[client] else "")
+    for host in {e.host for e in entries if e.value is not None and not e.is_hook}:
+        say(f"See whether it answers: {HOSTS[host]['list']}" if "list" in HOSTS[host] else "")

@@ -161,15 +161,16 @@ def _body(library: SkillLibrary, name: str) -> str:
 @click.command("hook")
 @click.option(
     "--client",
-    type=options.Choice(hook.CLIENTS),
+    "host",
+    type=options.Choice(hook.HOSTS),
     help="The host to answer. [default: by the name of its event]",
 )
 @options.index_dir
 @options.include_unvetted
-def hook_command(client: str | None, include_unvetted: bool) -> None:
+def hook_command(host: str | None, include_unvetted: bool) -> None:
     """Answer a host's prompt hook with fitting skills.
 
-    Reads the host's event from stdin, JSON with a "prompt", or for the client text the mere prompt,
+    Reads the host's event from stdin, JSON with a "prompt", or with --client text the mere prompt,
     and prints up to three skills in the form that the host adds to the prompt; nothing if none
     fits. It offers those of vetted roots, and says how many others fit. Errors are a line on
     stderr: a prompt waits two seconds at most and is never blocked. Starts the daemon, so that the
@@ -179,4 +180,4 @@ def hook_command(client: str | None, include_unvetted: bool) -> None:
     # A caller that runs us in its own process may grant more time, or less.
     seconds = click.get_current_context().obj or hook.SECONDS
     folder = str(index_dir) if index_dir else None
-    hook.run(client, folder, seconds, include_unvetted=include_unvetted)
+    hook.run(host, folder, seconds, include_unvetted=include_unvetted)

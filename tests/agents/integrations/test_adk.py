@@ -17,9 +17,9 @@ pytestmark = pytest.mark.integrations
 def registry(drinks, tmp_path):
     from skillsearch.agents.integrations.adk import SkillSearchRegistry
 
-    def registry(*roots, **options):
+    def registry(*roots, usage=None, **options):
         library = SkillLibrary.from_roots(
-            roots or [drinks], index_dir=tmp_path / "index", model="hashing"
+            roots or [drinks], index_dir=tmp_path / "index", model="hashing", usage=usage
         )
         return SkillSearchRegistry(library, **{"threshold": 0.0, **options})
 
@@ -41,12 +41,11 @@ def test_a_search_gives_frontmatter_best_first(registry):
 
 
 def test_a_library_with_a_log_records_what_is_asked_and_loaded(registry, tmp_path):
-    adk = registry(n=1)
-    found(adk)
-    adk.library.usage = UsageLog(tmp_path / "usage", "agent")
+    log = UsageLog(tmp_path / "usage", "agent")
+    adk = registry(n=1, usage=log)
     found(adk)
     get(adk, "brew-coffee")
-    request, load = adk.library.usage.events()
+    request, load = log.events()
     assert request.offered[0].skill == load.skill == "drinks:brew-coffee"
     assert load.request_id == request.request_id
 
