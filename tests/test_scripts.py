@@ -188,7 +188,6 @@ def test_the_benchmark_measures_all_that_its_table_shows(
 @runs("replay_usage")
 @pytest.mark.slow
 def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
-    """A row without usage, and one for each number of loads and share of right ones."""
     options = ["--work", str(tmp_path / "work"), "--seeds", "1"]
     import_script("replay_usage").main([str(collection), *options])
     rows = capsys.readouterr().out.splitlines()

@@ -231,7 +231,6 @@ def test_a_daemon_that_is_silent_is_named_so_that_it_can_be_ended(runtime):
 
 
 def test_it_ends_when_idle_and_questions_put_that_off(serve, names, runtime):
-    """Asking for its status does not count as a question."""
     daemon, reason = serve(idle=3600.0)
     for hours in (0.5, 0.9):
         daemon._last_used -= hours * 3600

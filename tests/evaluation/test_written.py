@@ -140,7 +140,6 @@ def test_every_skill_is_asked_for_and_every_request_has_a_best_one(written):
 
 
 def test_a_twin_is_its_request_but_for_a_detail_that_the_right_skills_lack(written, pairs):
-    """It keeps most letters and says something that no skill that answers the request says."""
     texts = {one.doc_id: f"{one.name} {one.description} {one.body}" for one in written.documents}
     assert len({twin.twin_of for _, twin in pairs}) == len(pairs)
     kept = []
@@ -155,7 +154,6 @@ def test_a_twin_is_its_request_but_for_a_detail_that_the_right_skills_lack(writt
 
 
 def test_what_nothing_fits_is_matched_in_language_and_length(matched):
-    """Each with a request of its own."""
     assert Counter(one.kind for _, one in matched) == dict.fromkeys(NOTHING_FITS, 80)
     assert len({query.query_id for query, _ in matched}) == len(matched)
     ratios = []

@@ -63,7 +63,6 @@ def pdfs():
 
 
 def test_the_newest_release_of_the_first_root_is_meant(pdfs):
-    """Compared as versions; an older one in a root before comes before a newer one."""
     assert find(pdfs, "pdf") == "mine:b"
     assert find(pdfs, "pdf", ROOTS[::-1]) == "theirs:a"
     assert find(pdfs, "mine:pdf") == "mine:b"
@@ -113,7 +112,6 @@ SPELLINGS = ["pdf-fill", "PDF-Fill", "pdf_fill", "Pdf Fill", "pdf-fill@*"]
     ],
 )
 def test_a_name_as_hosts_and_people_write_it_means_the_one_skill(wrap, name):
-    """With a mark, a plugin, a path or its file, in any case, with any of the separators."""
     assert find(SKILLS, wrap.format(name)) == "mine:plugins/docs/skills/pdf-fill"
 
 

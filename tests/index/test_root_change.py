@@ -53,7 +53,6 @@ def names_of(request):
     )
 )
 def test_changes_do_to_the_roots_what_they_do_to_a_set(steps, tmp_path_factory):
-    """In the order in which roots came; one that removes too much or too little is refused."""
     base = tmp_path_factory.getbasetemp() / "of-a-set"
     roots = {name: base / name for name in NAMES}
     for root in roots.values():
@@ -259,7 +258,6 @@ def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
 
 
 def test_the_report_is_of_what_this_run_wrote(roots, folder):
-    """And so is the index that it opened, whatever another run wrote right after."""
     Builder(folder, change(roots, "a")).run()
     overtaken = Builder(folder, change(roots, "b"))
     report = overtaken.run()

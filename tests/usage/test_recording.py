@@ -238,7 +238,6 @@ def test_a_log_that_cannot_be_made_fails_no_interface(on, cli, overview, ask_dae
 
 
 def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
-    """One that leans on the turn before is kept with it, and that turn not again."""
     overview(states=[])
     assert events() == []
     overview("who won the world cup", states=["fits"])
