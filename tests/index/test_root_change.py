@@ -15,7 +15,6 @@ from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import EXAMPLES, RootChange, default_follows
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.config import Settings
 from skillsearch.types.skills import Root
@@ -273,12 +272,16 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
     Builder(folder, change(roots, "ab")).run()
     before = last_request(folder)
 
-    def fail(*_args, **_how):
-        raise OSError(28, "No space left on device")
+    replace = Path.replace
+
+    def fail(path, target):
+        if target == folder.path / "CURRENT":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
 
     step = change(roots, {"remove": "a", "replace": "c", "add": "c"}[how], how)
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "write_atomically", fail)
+        patch.setattr(Path, "replace", fail)
         with pytest.raises(StorageError):
             Builder(folder, step).run()
     assert IndexRequest.load(folder.path) == before
