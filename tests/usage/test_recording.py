@@ -240,7 +240,7 @@ def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
 def test_the_hook_keeps_a_prompt_with_the_turn_that_it_leans_on(
     on, serve, question, events, monkeypatch
 ):
-    """Neither the prompt by itself, which is to be kept only if it fits, nor that turn again."""
+    """Whatever the answer; not the prompt alone, which would have to fit, nor that turn again."""
     monkeypatch.setenv("SKILLSEARCH_USAGE", "text")
     serve()
 
@@ -248,11 +248,11 @@ def test_the_hook_keeps_a_prompt_with_the_turn_that_it_leans_on(
         offered = ()
 
         def last_turns(self):
-            return "Steep green tea."
+            return "who won the world cup"
 
-    asked = question("and now black", ["fits"])
+    asked = question("and who lost it", ["fits"])
     offering.offered_texts(asked, Talk(), offering.Clock(120), print)
-    assert [event.text for event in events()] == ["and now black\nSteep green tea."]
+    assert [event.text for event in events()] == ["and who lost it\nwho won the world cup"]
 
 
 def test_a_library_of_a_developer_keeps_nothing(on, drinks, tmp_path):
