@@ -55,6 +55,23 @@ Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line, which say of themselves what they are."""
+
+    collections: Sequence[Path]
+    background: Sequence[Path]
+    ordinary: Path | None
+    kinds: Sequence[str]
+    trust: Sequence[str]
+    attackers: int
+    queries: int
+    reader: str
+    json: Path | None
+    work: Path | None
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Setting:
     """Honest and ordinary skills, and requests.
 
@@ -229,46 +246,46 @@ def show(report: Mapping[str, Any]) -> None:
             print("\n".join(["", *make(rows)]))
 
 
-def run(args: argparse.Namespace, work: Path) -> Record:
+def run(options: Options, work: Path) -> Record:
     """Run the attacks and probes that were asked for."""
-    rng = random.Random(args.seed)
+    rng = random.Random(options.seed)
     setting = make_setting(
-        [load_collection(place) for place in args.collections],
-        [load_collection(place) for place in args.background],
-        read_texts(args.ordinary) if args.ordinary else [],
-        queries=args.queries,
-        attackers=args.attackers,
+        [load_collection(place) for place in options.collections],
+        [load_collection(place) for place in options.background],
+        read_texts(options.ordinary) if options.ordinary else [],
+        queries=options.queries,
+        attackers=options.attackers,
         rng=rng,
     )
-    ground = Ground(work, setting.honest, reader=args.reader)
+    ground = Ground(work, setting.honest, reader=options.reader)
     report: Record = {
         "settings": {
             "honest": len(setting.honest),
-            "attackers": args.attackers,
+            "attackers": options.attackers,
             "known": len(setting.known),
             "measured": len(setting.measured),
-            "reader": args.reader,
-            "seed": args.seed,
+            "reader": options.reader,
+            "seed": options.seed,
         },
         "attacks": [],
         "probes": [],
         "victims": [],
     }
-    kinds = [kind for kind in args.kinds if kind in ATTACKS]
+    kinds = [kind for kind in options.kinds if kind in ATTACKS]
     if set(kinds) - {NONE}:
         kinds = [*dict.fromkeys([ORDINARY, *kinds])]
     if kinds:
-        attacks = Attacks(setting, ground, args.attackers, args.seed)
-        report["attacks"] = list(attacks.rows(kinds, args.trust))
-    for name in filter(args.kinds.__contains__, PROBES):
+        attacks = Attacks(setting, ground, options.attackers, options.seed)
+        report["attacks"] = list(attacks.rows(kinds, options.trust))
+    for name in filter(options.kinds.__contains__, PROBES):
         asked = setting.asked if name == CLONES else setting.measured
         with _told(name):
-            effects = PROBES[name](ground, asked, args.trust, random.Random(args.seed))
+            effects = PROBES[name](ground, asked, options.trust, random.Random(options.seed))
             report["probes"] += map(probe_row, effects)
-    if aimed := [kind for kind in WRITERS if kind in args.kinds]:
-        chosen = find_victims(setting.honest, setting.asked, random.Random(args.seed))
+    if aimed := [kind for kind in WRITERS if kind in options.kinds]:
+        chosen = find_victims(setting.honest, setting.asked, random.Random(options.seed))
         with _told("victims"):
-            report["victims"] = list(map(toll_row, tolls(ground, chosen, aimed, args.seed)))
+            report["victims"] = list(map(toll_row, tolls(ground, chosen, aimed, options.seed)))
     return report
 
 
@@ -300,15 +317,15 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="write all numbers to a file too")
     parser.add_argument("--work", type=Path, help="keep the index here for the next run")
     parser.add_argument("--seed", type=int, default=0)
-    args = parser.parse_args()
+    options = Options(**vars(parser.parse_args()))
     with tempfile.TemporaryDirectory() as temporary:
         try:
-            report = run(args, (args.work or Path(temporary)).absolute())
+            report = run(options, (options.work or Path(temporary)).absolute())
         except SkillSearchError as exc:
             parser.error(str(exc))
     show(report)
-    if args.json:
-        save_report(report, args.json)
+    if options.json:
+        save_report(report, options.json)
     lost = [row["kind"] for row in report["victims"] if row["lost"] and row["kind"] not in RIVALS]
     if lost:
         sys.exit(f"Victims of {', '.join(dict.fromkeys(lost))} are lost.")

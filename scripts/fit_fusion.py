@@ -83,6 +83,26 @@ PACKAGED_COLLECTIONS = tuple(
 
 
 @dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line, which say of themselves what they are."""
+
+    collections: Sequence[Path]
+    packaged: bool
+    only: Sequence[str]
+    work: Path
+    output: Path
+    cross_language: Path
+    reader: Path | None
+    unseen: Sequence[str]
+    queries: int
+    threshold: float | None
+    results: Path | None
+    ablation: bool
+    examples: Path | None
+    examples_alone: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Fold:
     """One family of collections, and a ranking that was fitted without it.
 
@@ -319,7 +339,7 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
     return Fitted(replace(before, alone=alone, read=read), table)
 
 
-def parsed_arguments() -> argparse.Namespace:
+def parsed_arguments() -> Options:
     """Return the options of the command line; the package's collections if none are given."""
     parser = argparse.ArgumentParser(description="Fit the calibrated score on judged collections.")
     parser.add_argument("collections", nargs="*", type=Path)
@@ -354,47 +374,46 @@ def parsed_arguments() -> argparse.Namespace:
     parser.add_argument(
         "--examples-alone", action="store_true", help="fit what examples say, and nothing else"
     )
-    args = parser.parse_args()
-    if bool(args.collections) == args.packaged:
+    options = Options(**vars(parser.parse_args()))
+    if bool(options.collections) == options.packaged:
         parser.error("give collections, or --packaged and none")
-    args.collections = args.collections or PACKAGED_COLLECTIONS
-    return args
+    return replace(options, collections=options.collections or PACKAGED_COLLECTIONS)
 
 
 def main() -> None:
     """Fit on the collections given on the command line."""
-    args = parsed_arguments()
-    collections = [load_collection(path) for path in args.collections]
-    is_partial = bool(args.only or args.examples_alone)
-    before, provenance = _in_place(args.output) if is_partial else (None, {})
+    options = parsed_arguments()
+    collections = [load_collection(path) for path in options.collections]
+    is_partial = bool(options.only or options.examples_alone)
+    before, provenance = _in_place(options.output) if is_partial else (None, {})
     measures = provenance.setdefault("left_out_of_the_fit", {})
     calibration = before
-    if calibration is None or args.only:
-        others = cross_language(args.cross_language, collections)
+    if calibration is None or options.only:
+        others = cross_language(options.cross_language, collections)
         every = [*collections, *others]
-        samples = Sampler(every, args.work, args.queries).samples()
-        logits = logits_of(every, args)
+        samples = Sampler(every, options.work, options.queries).samples()
+        logits = logits_of(every, options)
         fitted = fit_part(
             samples,
             before,
             logits=logits,
-            ablation=args.ablation,
-            free=args.only,
-            threshold=args.threshold,
+            ablation=options.ablation,
+            free=options.only,
+            threshold=options.threshold,
         )
-        part = f"only {', '.join(args.only)}" if args.only else "all"
+        part = f"only {', '.join(options.only)}" if options.only else "all"
         calibration, measures[part] = fitted.calibration, rounded(fitted.left_out)
-        if args.results:
-            save_results(fitted, args.results)
-        provenance[f"collections of {part}" if args.only else "collections"] = sizes(every)
-        provenance["queries of a collection"] = args.queries
-    if args.examples:
-        exampled = with_examples(collections, args.examples)
-        samples = Sampler(exampled, args.work, args.queries).samples()
-        fitted = fit_examples(samples, calibration, logits_of(exampled, args))
+        if options.results:
+            save_results(fitted, options.results)
+        provenance[f"collections of {part}" if options.only else "collections"] = sizes(every)
+        provenance["queries of a collection"] = options.queries
+    if options.examples:
+        exampled = with_examples(collections, options.examples)
+        samples = Sampler(exampled, options.work, options.queries).samples()
+        fitted = fit_examples(samples, calibration, logits_of(exampled, options))
         calibration, measures["examples"] = fitted.calibration, rounded(fitted.left_out)
         provenance["collections with examples"] = sizes(exampled)
-    save(calibration, {**provenance, "date": today()}, args.output)
+    save(calibration, {**provenance, "date": today()}, options.output)
 
 
 def _in_place(path: Path) -> tuple[Calibration, dict[str, Any]]:
@@ -402,11 +421,11 @@ def _in_place(path: Path) -> tuple[Calibration, dict[str, Any]]:
     return load_calibration(path), provenance
 
 
-def logits_of(collections: Sequence[Collection], args: argparse.Namespace) -> Logits | None:
+def logits_of(collections: Sequence[Collection], options: Options) -> Logits | None:
     """Return what the reader says, if one is given."""
-    if not args.reader:
+    if not options.reader:
         return None
-    return Logits(args.reader, unseen_queries(collections, args.unseen), args.work)
+    return Logits(options.reader, unseen_queries(collections, options.unseen), options.work)
 
 
 def sizes(collections: Iterable[Collection]) -> dict[str, dict[str, int]]:

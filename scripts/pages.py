@@ -38,6 +38,8 @@ from skillsearch.text.states import BOUNDS
 
 SCRIPTS = Path(__file__).resolve().parent
 CHECKOUT = SCRIPTS.parent
+RESULTS = SCRIPTS / "results"
+"""Of nights, a file for each."""
 README = "README.md"
 MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
@@ -167,6 +169,23 @@ def hook_waits() -> str:
         for row in measured("bench")["sizes"]
     )
     return f"Later prompts wait for {waits} skills (median, whole process)."
+
+
+def soaked() -> str:
+    """Return what came of the last night in which ``soak_mcp.py`` ran."""
+    nights = (
+        json.loads(path.read_bytes())
+        for path in sorted(RESULTS.glob("20??-??-??.json"), reverse=True)
+    )
+    night = next(one for one in nights if "mcp" in one["steps"])
+    found = night["steps"]["mcp"]["found"]
+    calls, errors = (f"{found[key]:,.0f}" for key in ("calls", "errors"))
+    halves = [found[f"resident_mb.{half}_half"] for half in ("first", "second")]
+    return (
+        f"{calls} calls, {errors} errors; {halves[0]:.0f} MB in the first half of the time, "
+        f"{halves[1]:.0f} MB in the second, {found['resident_mb.most']:.0f} MB at most "
+        f"({night['date']})."
+    )
 
 
 def compared() -> dict[str, dict[str, compare_tables.Record]]:
@@ -472,6 +491,7 @@ PARTS = (
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part("skillsearch/daemon/README.md", "hook", hook_waits),
+    Part("skillsearch/mcp_server/README.md", "soak", soaked),
     Part(MEASURED, "peers: quality", partial(peers, "quality")),
     Part(MEASURED, "peers: languages", peers_by_language),
     Part(MEASURED, "peers: nothing and pairs", peers_beside),

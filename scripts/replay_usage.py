@@ -152,17 +152,16 @@ def with_weight(calibration: Calibration, weight: float) -> Calibration:
     return replace(calibration, alone=alone, read=read)
 
 
-def report(name: str, samples: Sequence[Sample], options: argparse.Namespace) -> Iterator[str]:
+def report(
+    name: str, samples: Sequence[Sample], seeds: int, calibration: Calibration, most: float
+) -> Iterator[str]:
     """Yield the rows of a table for a collection, in hundredths, each with its interval."""
-    calibration = default_calibration()
-    if options.weight is not None:
-        calibration = with_weight(calibration, options.weight)
     plain = [measures(ranking(each, None, calibration, 0.0), each.grades) for each in samples]
     without = [f"{100 * value:.1f}" for value in np.mean(plain, axis=0)]
     yield markdown_tables.line([name, "without usage", "", *without, *without])
     for times in TIMES:
         for right in RIGHT:
-            changes = replay(samples, right, times, options.seeds, calibration, options.most)
+            changes = replay(samples, right, times, seeds, calibration, most)
             cells = [
                 "{:+.1f} ({:+.1f}, {:+.1f})".format(
                     100 * column.mean(), *(100 * end for end in interval(column))
@@ -183,12 +182,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--weight", type=float, help="of usage, in log-odds")
     parser.add_argument("--most", type=float, default=MOST_USAGE, help="most that usage says")
     options = parser.parse_args(arguments)
+    calibration = default_calibration()
+    if options.weight is not None:
+        calibration = with_weight(calibration, options.weight)
     columns = [f"{part} {measure}" for part in ("repeated", "new") for measure in MEASURES]
     heads = ["collection", "loads of each", "right", *columns]
     print("\n".join(markdown_tables.table(heads)))
     for folder in options.collections:
         samples = samples_of(folder, options.work, options.queries)
-        print("\n".join(report(folder.name, samples, options)), flush=True)
+        rows = report(folder.name, samples, options.seeds, calibration, options.most)
+        print("\n".join(rows), flush=True)
 
 
 if __name__ == "__main__":

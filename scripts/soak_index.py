@@ -15,25 +15,13 @@ import argparse
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import soak_kills
 import soak_readers
 from soak_states import BUILD
-
-Record = dict[str, Any]
-
-
-def soak_by_killing(args: argparse.Namespace, work: Path) -> Record:
-    """Kill writers; return what came of it."""
-    return soak_kills.soak(work, args.size, args.kills, args.update, args.seed)
-
-
-def soak_by_reading(args: argparse.Namespace, work: Path) -> Record:
-    """Read while a writer writes; return what came of it."""
-    return soak_readers.soak(work, args.size, args.readers, args.seconds, args.update, args.seed)
 
 
 def show(report: Mapping[str, Any]) -> None:
@@ -55,13 +43,11 @@ def main() -> None:
         soak_readers.read(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    commands = parser.add_subparsers(required=True)
+    commands = parser.add_subparsers(dest="command", required=True)
     kill = commands.add_parser("kill", help="kill writers")
-    kill.set_defaults(soak=soak_by_killing)
     kill.add_argument("--size", type=int, default=100_000, help="skills at first")
     kill.add_argument("--kills", type=int, default=50)
     readers = commands.add_parser("readers", help="read while one writes")
-    readers.set_defaults(soak=soak_by_reading)
     readers.add_argument("--size", type=int, default=2_000, help="skills at first")
     readers.add_argument("--seconds", type=float, default=300)
     readers.add_argument("--readers", type=int, default=8)
@@ -76,9 +62,12 @@ def main() -> None:
         one.add_argument("--work", type=Path, help="make the skills and the index in this folder")
         one.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    soak: Callable[[argparse.Namespace, Path], Record] = args.soak
-    with tempfile.TemporaryDirectory(dir=args.work and args.work.absolute()) as work:
-        report = soak(args, Path(work))
+    with tempfile.TemporaryDirectory(dir=args.work and args.work.absolute()) as folder:
+        work, size, update, seed = Path(folder), args.size, args.update, args.seed
+        if args.command == "kill":
+            report = soak_kills.soak(work, size, args.kills, update, seed)
+        else:
+            report = soak_readers.soak(work, size, args.readers, args.seconds, update, seed)
     if args.json:
         print(json.dumps(report, indent=1))
     else:

@@ -126,7 +126,8 @@ def package_copy(tmp_path):
     """Make a copy of the package that a test can change; models and examples are linked."""
     package, copy = Path(skillsearch.__file__).parent, tmp_path / "copy" / "skillsearch"
     linked = ("models", "examples")
-    shutil.copytree(package, copy, ignore=shutil.ignore_patterns(*linked, "__pycache__"))
+    unfinished = "*.pyc.*"  # bytecode that another process is writing
+    shutil.copytree(package, copy, ignore=shutil.ignore_patterns(*linked, unfinished))
     for name in linked:
         (copy / name).symlink_to(package / name)
     return copy

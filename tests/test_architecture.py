@@ -422,6 +422,18 @@ def test_no_function_takes_a_keyword_that_it_does_not_name():
     assert offenders(loose) == {}
 
 
+def test_no_function_of_a_script_takes_or_returns_a_namespace():
+    """A misspelt option of one passes mypy."""
+    found = [
+        f"{path.name}: {node.name}"
+        for path in sorted((PACKAGE.parent / "scripts").glob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, FUNCTION)
+        and "Namespace" in f"{ast.unparse(node.args)} {node.returns and ast.unparse(node.returns)}"
+    ]
+    assert found == []
+
+
 def test_no_module_keeps_what_its_functions_change():
     """State has an owner, an object, so that two of them do not disturb each other."""
     assert offenders(lambda name: changed_globals(tree_of(name))) == {}

@@ -143,7 +143,6 @@ def controls(attacks):
 @pytest.mark.parametrize("kind", ["stuffing", "triggers", "hidden", "manner"])
 @pytest.mark.slow
 def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
-    """Neither first places nor, but for one request, first fives; and they hide no right skill."""
     alone, beside = controls
     found = attacks.run(kind, "unset")
     assert found.first.sum() == 0

@@ -90,7 +90,6 @@ def test_nothing_tells_to_install_a_name_that_nobody_has_registered():
 
 
 def test_links_to_files_lead_somewhere():
-    """Every relative link is a file or folder of the repository."""
     links = [(page, link) for page in PAGES for link in LOCAL_LINK.findall(page.read_text("utf-8"))]
     assert [(page, link) for page, link in links if not (page.parent / link).exists()] == []
 

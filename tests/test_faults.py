@@ -204,7 +204,6 @@ def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("when", ["first run", "update"])
 def test_a_full_disk_is_one_line_and_the_old_index_stays(root, folder, tmp_path, when):
-    """At every size of file that some part exceeds, by a byte as by half."""
     old = answers(SkillIndex.open(copy_of(folder, "before")))
     fresh = build(root, tmp_path / "fresh")
     largest = sorted({path.stat().st_size for path in fresh.opened.folder.iterdir()})

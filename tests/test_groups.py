@@ -99,7 +99,6 @@ def test_the_offers_of_the_hook_tell_of_it(place, tmp_path, monkeypatch):
 
 
 def test_the_one_that_was_there_first_is_shown(root, make_skill, index_dir):
-    """Though a copy sorts first, ranks higher and is newer; also when all is made anew."""
     index = SkillIndex.from_roots(root, index_dir=index_dir, model="hashing")
     make_skill(root, "aa-pro", ABOUT, BODY + f"{QUERY} {QUERY}\n", metadata={"version": "9.0"})
     index.refresh()
@@ -115,7 +114,6 @@ def test_the_one_that_was_there_first_is_shown(root, make_skill, index_dir):
 
 
 def test_what_came_when_is_forgotten_with_what_is_gone(root, make_skill, index_dir):
-    """And a damaged note is as none: then ids decide."""
     index = SkillIndex.from_roots(root, index_dir=index_dir, model="hashing")
     assert not (index_dir / ARRIVALS).exists()
     make_skill(root, "aa-pro", ABOUT, BODY)

@@ -137,7 +137,6 @@ def reports():
     ],
 )
 def test_whoever_is_asked_is_seen(act, asked, tries, watched):
-    """A look-up by its name, a connection and a packet by the counters of the kernel."""
     code = f"import warnings; warnings.simplefilter('ignore'); from socket import *; {act}"
     one = watched(f'touch $TMPDIR/t $HOME/h; {sys.executable} -c "{code}"')
     ended, _, report = one.end()

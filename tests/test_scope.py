@@ -733,7 +733,6 @@ def test_a_link_out_of_the_project_is_named_and_not_followed(indexed, cli, make_
 
 
 def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
-    """Also of those without skills: there is nothing to search."""
     folder = home / ".claude" / "skills"
     (folder / SKILLS["user"][0]).rename(home / "away")
     assert f"new: {folder} (0 skills; " in cli("index").stderr
@@ -764,7 +763,6 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
     ],
 )
 def test_a_root_is_seen_from_its_project_and_below(project, folder, top, is_seen):
-    """A project within another does not see it."""
     root = Root(Path("/r"), "r", projects=(project,) if project else ())
     assert is_in_scope(root, [View(folder, top)]) is is_seen
     assert is_in_scope(root, [View("/other", "/"), View(folder, top)]) is is_seen
@@ -803,7 +801,6 @@ def test_what_is_left_out_shadows_nothing_and_changes_no_other_score(world, make
 
 
 def test_a_look_from_a_new_folder_is_never_put_off(indexed, home, make_skill):
-    """One that comes from the same folder is, for as long as it may be."""
     freshness = Freshness(SkillIndex.open())
     looks = []
     for number, folder in enumerate(("/a", "/a", "/b", "/b", "/a")):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -188,7 +189,6 @@ def test_the_benchmark_measures_all_that_its_table_shows(
 @runs("replay_usage")
 @pytest.mark.slow
 def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
-    """A row without usage, and one for each number of loads and share of right ones."""
     options = ["--work", str(tmp_path / "work"), "--seeds", "1"]
     import_script("replay_usage").main([str(collection), *options])
     rows = capsys.readouterr().out.splitlines()
@@ -199,13 +199,17 @@ def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
 @runs("answers")
 @pytest.mark.slow
 def test_answers_are_counted_with_examples_and_without(import_script, tmp_path, capsys):
-    """By the command that users have; the collection of the package stands for others."""
+    """By the command that users have; some requests of the package's collection stand for all."""
+    whole, folder = load_collection(EXAMPLE), tmp_path / "example"
+    some = {"queries": whole.queries[::3], "negatives": whole.negatives[::3]}
+    qrels = {query.query_id: whole.qrels[query.query_id] for query in some["queries"]}
+    save_collection(replace(whole, **some, qrels=qrels), folder)
     examples = tmp_path / "examples.jsonl"
     record = {"collection": "example", "_id": "kubernetes-crashloop", "examples": ["pods die"]}
     examples.write_text(json.dumps(record), "utf-8")
     results = tmp_path / "answers.json"
     options = ["--examples", str(examples), "--results", str(results)]
-    import_script("answers").main([str(EXAMPLE), *options])
+    import_script("answers").main([str(folder), *options])
     report = json.loads(results.read_bytes())
     assert [*report["collections"]] == ["example", "example, with examples"]
     for row in report["collections"].values():

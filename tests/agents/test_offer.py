@@ -32,7 +32,6 @@ def names(offered):
 
 
 def test_only_vetted_skills_are_offered_and_the_others_counted(index):
-    """With or without a request, unless they are asked for."""
     library = SkillLibrary.of_index(index, ())
     assert names(offer(index)) == names(Offer.of_all(library, vetted_only=True)) == ["brew-tea"]
     assert offer(index).unvetted == Offer.of_all(library, vetted_only=True).unvetted == 1

@@ -60,7 +60,6 @@ def test_two_to_five_queries_are_told_and_none_is_made_up(entry, written, told):
 
 
 def test_hidden_characters_reach_no_reader(entry):
-    """In whatever the author of a skill writes."""
     hidden = "a\x1b[2J\u202eb\U000e0041\u200b\nc\ud800"
     made = entry(
         {"description": hidden, "facts": {"origin": hidden}},

@@ -17,7 +17,6 @@ def count_words(text):
 
 
 def test_documents_are_text_files_and_count_for_the_inner_skill(tmp_path, make_skill):
-    """Scripts and assets do not count, nor what a skill further in has."""
     outer = make_skill(tmp_path, "outer", body="One two.").parent
     inner = make_skill(outer / "more", "inner", body="Three.").parent
     for path, text in {

@@ -18,7 +18,6 @@ from jsonschema import Draft202012Validator
 import skillsearch
 from skillsearch.files.locks import locked
 from skillsearch.hosts.table import hosts, with_key, writer_of
-from skillsearch.index.opening import open_index
 from skillsearch.library import user_examples as kept_module
 from skillsearch.skills.example_requests import digest_of_skill, user_file
 
@@ -313,13 +312,9 @@ def test_the_file_is_the_users_alone_and_keeps_what_is_no_record(indexed):
 
 
 @pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
-def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed, monkeypatch, make):
+def test_a_file_that_cannot_be_written_is_an_error_and_stays(indexed, make):
     user_file().parent.mkdir(parents=True)
     make(user_file())
-    # What reads it for the index is tested by itself.
-    monkeypatch.setattr(
-        "skillsearch.cli.authoring.enriching.open_fresh", lambda settings, _: open_index(settings)
-    )
     done = indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD))
     assert done.exit_code == 1
     assert f"{user_file()} cannot be written" in done.stderr

@@ -30,7 +30,6 @@ def as_json(done):
 
 
 def test_environments_are_listed_and_the_one_in_use_is_marked(cli, folder, monkeypatch):
-    """None is if several are there and none is chosen, which is told."""
     done = cli("env", "list")
     assert (done.exit_code, done.stdout) == (0, "home\t\nwork\t\n")
     assert "No environment is in use. There are: home, work." in done.stderr

@@ -375,7 +375,6 @@ def test_wrong_usage_is_told_before_anything_is_indexed(
 
 
 def test_without_the_extra_all_is_measured(parsed, drinks_collection, monkeypatch):
-    """Intervals and tests of differences too; what it adds are plots and a page."""
     for module in ("ir_measures", "scipy", "matplotlib", "jinja2"):
         monkeypatch.setitem(sys.modules, module, None)
     found = parsed(drinks_collection, "--system", "hybrid", "--system", "bm25")

@@ -13,7 +13,6 @@ import pytest
 
 from skillsearch.cli.hosts import hook as prompt_hook
 from skillsearch.daemon import client, offering
-from skillsearch.daemon.answers import Answers
 
 PROGRAM = [sys.executable, "-m", "skillsearch", "hook"]
 HOSTS = ["claude-code", "codex", "gemini", None]
@@ -114,12 +113,8 @@ def test_where_nothing_fits_nothing_is_said(hook, prompt):
 @pytest.mark.parametrize(
     ("threshold", "said"), [(0.0, "fit"), (1.0, "may fit"), (0.5, "fit, or may fit,")]
 )
-def test_a_model_is_told_whether_what_is_offered_fits(
-    hook, fits_from, monkeypatch, threshold, said
-):
+def test_a_model_is_told_whether_what_is_offered_fits(hook, fits_from, threshold, said):
     fits_from(threshold)
-    answers = Answers()
-    monkeypatch.setattr(offering, "_overview", lambda asked, *_: answers.overview(asked))
     _, text = context_of(hook("brew filter coffee"))
     assert text.startswith(offering.INTRODUCTION.format(said))
     assert text.count("<skill>") > 1

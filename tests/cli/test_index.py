@@ -487,7 +487,6 @@ def test_a_home_folder_is_taken_by_those_who_mean_it(cli, home, make_skill):
 
 
 def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_path, monkeypatch):
-    """A script is not asked; who says no changes nothing."""
     for number in range(4):
         make_skill(tmp_path / "many", f"skill-{number}")
     monkeypatch.setattr("skillsearch.cli.options.MANY_SKILLS", 3)
@@ -527,7 +526,6 @@ def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
 @pytest.mark.parametrize("option", ["--model", "--reader"])
 @pytest.mark.parametrize("name", ["nope", "./nope", "onnx:./nope", "st:"])
 def test_a_model_that_nothing_is_called_is_wrong_usage(cli, drinks, index_dir, option, name):
-    """So is a folder that is missing."""
     command = ("index", drinks) if option == "--model" else ("query", "tea")
     result = cli(*command, option, name, "--index-dir", index_dir)
     assert result.exit_code == 2

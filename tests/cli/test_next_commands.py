@@ -34,7 +34,6 @@ def elsewhere(cli, drinks, tmp_path):
     ],
 )
 def test_a_command_that_is_named_means_the_same_index(cli, elsewhere, monkeypatch, words, named):
-    """And the settings that say so were read once."""
     read = []
     monkeypatch.setattr(next_steps, "load_settings", lambda: read.append(1))
     done = cli(*words, "--index-dir", elsewhere)

@@ -30,7 +30,6 @@ def test_an_option_that_overrides_a_setting_has_its_name(name):
 
 
 def test_only_the_options_that_were_used_override_settings(home, tmp_path):
-    """The others are left to the variables and the files; 0 and a switch count as used."""
     seen = []
 
     @click.command("some")

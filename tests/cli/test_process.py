@@ -50,7 +50,6 @@ def finish(process):
 
 @pytest.mark.parametrize("thread", [False, True])
 def test_a_process_ends_at_once_and_as_any_other(environment, tmp_path, thread):
-    """It says all it has to say, runs what waits for the exit, and lets threads finish."""
     code = (
         "import atexit, sys, threading, time\n"
         "from skillsearch import cli\n"

@@ -102,7 +102,6 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
 
 
 def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
-    """A hit below the threshold is still a hit, in the same form."""
     (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
     fits_from(0.999)
     result = ask("brew filter coffee")
@@ -189,7 +188,6 @@ def test_an_explanation_in_words_by_hand(cut_by, ends):
 
 
 def test_the_packaged_model_understands_other_words(cli, drinks):
-    """A request that shares no word with the skill still finds it."""
     cli("index", drinks, "--index-dir", "i")
     result = cli(
         "query", "barista making a cappuccino", "--index-dir", "i", "--json", "--threshold", "0"

@@ -93,7 +93,6 @@ def test_how_a_run_went_is_told_if_it_failed_or_is_asked_for(local):
 
 
 def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
-    """No option of ours, no pattern, no shell, and further dashes are arguments."""
     words = ["--json", "-v", "a b", "*", "$HOME", "--", "--output", "x"]
     result = run("--", "python3", "-c", SHOW_ARGUMENTS, *words)
     assert result.stdout == "|".join(words) + "\n"
@@ -147,7 +146,6 @@ def test_what_is_not_run_exits_with_125(cli, index, options, words):
     ],
 )
 def test_an_argument_that_cannot_be_meant_is_wrong_usage(cli, index, option, value, words):
-    """It says what is allowed."""
     options = ("--index-dir", index, "--executor", "local", option, value)
     result = cli("run", *options, "python-math", "--", "true")
     assert (result.exit_code, result.stdout) == (2, "")

@@ -103,7 +103,6 @@ def test_settings_of_all_sources_add_up(names, work, monkeypatch):
 
 
 def test_a_profile_is_laid_over_the_files(names, cli, work, monkeypatch):
-    """The user's or the project's, chosen by flag, variable or file, in this order."""
     own = '[profiles.guest]\nexclude = ["mix-*"]\nn = 1\n[profiles.cold]\ntags = ["cold"]\n'
     settle(user_file(), own)
     settle(work / "skillsearch.toml", '[profiles.cold]\nexclude = ["theirs:*"]\n')
@@ -135,7 +134,6 @@ OF_A_CHECKOUT = (
 
 
 def test_a_checkout_hides_nothing_outside_of_it(names, work, monkeypatch):
-    """The user's skills are found and listed as without it."""
     monkeypatch.delenv("SKILLSEARCH_THRESHOLD")
     settle(user_file(), "threshold = 0.0\n")
     five, listed = names("-n", "5"), names(command=("list",))

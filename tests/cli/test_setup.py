@@ -93,7 +93,6 @@ def test_it_indexes_and_configures_and_takes_it_back(cli, machine):
 def test_it_indexes_what_it_shows_also_where_an_index_holds_other_roots(
     cli, machine, tmp_path, make_skill
 ):
-    """The folders it lists are those that the index holds then; none is vouched for unasked."""
     make_skill(tmp_path / "mine", "mine")
     make_skill(tmp_path / "work" / ".claude" / "skills", "theirs")
     cli("index", tmp_path / "mine")

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from skillsearch.cli import app, options
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.user_folders import data_dir, user_file
 from skillsearch.usage.log import UsageLog
@@ -121,8 +120,7 @@ def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said,
     user_file().parent.mkdir(parents=True)
     user_file().write_text("n = 4\n[profiles.web]\nn = 3\n", "utf-8")
     assert "learn from use" not in cli("setup").stderr
-    for module in (options, app):
-        monkeypatch.setattr(module, "is_interactive", lambda: True)
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     told = cli("setup", stdin=said)
     assert told.stderr.count("learn from use") == 1
     assert load_settings().usage == choice

@@ -48,7 +48,6 @@ def test_a_request_may_be_several_words_or_stdin(indexed):
 
 
 def test_the_json_says_the_same_as_the_lines(indexed):
-    """But for what a line folds together, which the JSON has one by one."""
     record = json.loads(indexed("why", "steep-tea", "brew coffee", "--json").stdout)
     first, folded, *lines = rows(indexed("why", "steep-tea", "brew coffee"))
     checks = [(check["verdict"], check["name"], check["detail"]) for check in record["checks"]]

@@ -111,14 +111,12 @@ def test_the_longest_query_fits_into_a_request_and_what_follows_is_not_read():
     ids=json.dumps,
 )
 def test_a_response_without_a_result_is_an_error(response, message, is_final):
-    """Which says whether the same would go wrong without the daemon."""
     with pytest.raises(DaemonError, match=message) as caught:
         client.result_of(response)
     assert caught.value.is_final is is_final
 
 
 def test_every_refusal_says_what_to_do():
-    """After a semicolon, as a command, or in the reason that another process gave."""
     calls = [
         node.exc
         for path in Path(client.__file__).parent.glob("*.py")

@@ -79,7 +79,6 @@ SCOPE = {
 
 
 def test_the_checklist_is_whole():
-    """Every row says of which document, what, by what it is shown, and why if it differs."""
     assert LINES[0].split("\t") == COLUMNS
     assert {row["document"] for row in ROWS} == set(DOCUMENTS)
     blank = [row for row in ROWS if not all(row[column].strip() for column in COLUMNS[:-1])]

@@ -100,7 +100,6 @@ def systems(tmp_path, make_skill, make_systems):
     ("function", "expected"), SIGNATURES.items(), ids=[f.__qualname__ for f in SIGNATURES]
 )
 def test_names_arguments_and_defaults_are_those_of_the_documents(function, expected):
-    """More can be given by keyword, or behind them, and none of it has to be."""
     is_model = isinstance(function, type) and issubclass(function, BaseModel)
     found = [
         parameter.replace(annotation=REQUIRED)

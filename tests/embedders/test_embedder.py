@@ -69,7 +69,6 @@ def test_the_packaged_model_says_what_it_is(packaged):
 
 
 def test_texts_of_like_meaning_are_near_without_a_shared_word(packaged):
-    """A paraphrase is nearer than a text about something else."""
     query, same, other = embed(
         packaged, ["shorten a movie", "Trim and join video clips", "Rotate API keys that leaked"]
     )
@@ -125,7 +124,6 @@ def test_embedders_of_one_kind_of_text_ignore_roles(spec):
 
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_tokens_is_similar_to_nothing(packaged, blank):
-    """Blank and invisible texts have a row of zeros, so every cosine with them is 0."""
     assert not vector_of(packaged, blank).any()
     assert not vector_of(HashingEmbedder(), blank).any()
 
@@ -177,7 +175,6 @@ def copied(tmp_path):
 
 @pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "words.bin"])
 def test_a_changed_file_is_refused(copied, name):
-    """One flipped bit in a file that model.json pins: the error names the file and the way out."""
     data = bytearray((copied / name).read_bytes())
     data[len(data) // 2] ^= 1
     (copied / name).write_bytes(data)
@@ -200,7 +197,6 @@ def test_weights_that_are_not_those_of_the_model_are_refused(copied, change):
 
 
 def test_weights_that_are_a_link_to_elsewhere_are_refused(copied, tmp_path):
-    """Not even the right bytes are taken from outside the folder; a link inside it is fine."""
     weights = copied / "model.onnx_data"
     elsewhere = weights.rename(tmp_path / "elsewhere")
     weights.symlink_to(elsewhere)
@@ -319,7 +315,6 @@ def unit(vector):
     ],
 )
 def test_any_local_onnx_folder_is_an_embedder(tmp_path, layout):
-    """Every common layout gives the unit mean of the token vectors; no script is ruled out."""
     folder = make_model(tmp_path / "colours", **layout)
     embedder = load_embedder(str(folder))
     assert (embedder.name, embedder.dimensions) == ("colours", 4)
@@ -365,7 +360,6 @@ def test_a_limit_that_means_none_is_not_taken(tmp_path):
 
 
 def test_a_fingerprint_changes_with_all_that_changes_vectors(tmp_path):
-    """Weights, pooling and limit are in it; the name and place of the folder are not."""
     first = make_model(tmp_path / "first")
     moved = make_model(tmp_path / "moved")
     weights = make_model(tmp_path / "weights", table=TABLE + 1)

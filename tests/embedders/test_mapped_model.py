@@ -83,7 +83,6 @@ def test_the_licence_and_the_notice_travel_with_the_model():
 
 
 def test_a_table_is_mapped_once_for_all_models_that_share_it(tmp_path):
-    """And anew if it was changed."""
     path = tmp_path / "words.bin"
     path.write_bytes((PACKAGED_MODEL / "words.bin").read_bytes())
     table = WordTable.load(path)

@@ -86,7 +86,6 @@ def test_sentence_transformers_gives_unit_rows_in_the_order_of_the_texts(oracle)
 
 
 def test_texts_beyond_the_limit_of_the_model_are_told(oracle):
-    """Exactly those beyond 256 tokens, special tokens included."""
     texts = ["word " * 254, "word " * 255, "short", "word " * 9999]
     flags = [text.truncated for text in sorted(oracle.embed_stream(texts))]
     assert flags == [False, True, False, True]
@@ -149,7 +148,6 @@ def test_pickled_weights_are_refused_though_torch_could_load_them(official, tmp_
 
 
 def test_code_that_comes_with_a_model_is_not_run(official, tmp_path):
-    """A folder that names a class of its own is an error, and the class is not imported."""
     folder = Path(shutil.copytree(official, tmp_path / "own"))
     canary = tmp_path / "canary"
     (folder / "own.py").write_text(f"open({str(canary)!r}, 'w').close()\n", encoding="utf-8")
@@ -172,7 +170,6 @@ def test_damaged_weights_end_in_our_error(official, tmp_path):
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "./no/such/folder"])
 def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
-    """Offline, a model that is neither a folder nor in the cache is named in the error."""
     code = (
         "import sys\n"
         "from skillsearch.errors import EmbedderError\n"

@@ -85,7 +85,6 @@ class OneToken:
 
 
 def test_what_is_kept_of_words_is_bounded():
-    """Counts stay right when the words are forgotten, and overlong words are not kept at all."""
     count, most = TokenCounter(OneToken()), 1 << 18
     words = [*map(str, range(most + 5)), "0", "1", "q" * 50]
     assert count("\n".join(words)) == len(words)

@@ -96,7 +96,6 @@ def test_more_ids_than_wanted_are_cut_and_told(limit, cut):
 
 
 def test_the_languages_that_it_was_tuned_for_have_no_unknown_pieces(real):
-    """In the sentences that say the same in each of them, and 16 others besides."""
     path = Path(__file__).parents[2] / "scripts" / "parallel_sentences.json"
     texts = [text for texts in json.loads(path.read_bytes()).values() for text in texts]
     assert len(texts) > 300
@@ -115,7 +114,6 @@ def test_names_of_special_pieces_are_text(real):
 
 @given(st.text(max_size=300), st.integers(1, 200))
 def test_any_text_gives_known_ids_within_the_limit(real, text, limit):
-    """Whatever Unicode holds: ids of pieces, the same each time, and cut only where it is told."""
     text = text.encode("utf-8", "replace").decode()
     ids, cut = real.encode(text, limit)
     whole, _ = real.encode(text[: 16 * limit], 9999)  # further it does not read

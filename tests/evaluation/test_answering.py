@@ -101,7 +101,6 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
 
 
 def test_unanswerable_queries_come_from_three_sources(answer):
-    """Of many foreign ones evenly spaced ones are asked."""
     assert answer("dense", collection=COLLECTION).systems[0].unanswerable.keys() == {"negatives"}
     foreign = [("metals", [JudgedQuery("q1", "weld a pipe"), JudgedQuery("q2", "cast iron")])]
     (system,) = answer("dense", foreign=foreign, drop_gold=True).systems
@@ -130,7 +129,6 @@ def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_pat
 
 
 def test_a_run_with_dropped_gold_says_what_the_system_said(answer, tmp_path):
-    """At its threshold too; a right skill that others left in is not counted against them."""
     (own,) = answer("hybrid", drop_gold=True).systems
     save_runs([Outcome(assess(COLLECTION, [own]), (own,))], tmp_path)
     path = tmp_path / "drinks.hybrid.trec"
@@ -146,7 +144,6 @@ def test_a_run_with_dropped_gold_says_what_the_system_said(answer, tmp_path):
 
 
 def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
-    """Nor is what is ignored; what every document answers has no gold to drop."""
     systems = answer("hybrid", "dense", drop_gold=True).systems
     for system in systems:
         dropped = system.unanswerable["dropped gold"]
@@ -248,7 +245,6 @@ def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path
 
 @pytest.mark.usefixtures("default_reader")
 def test_a_second_run_with_the_real_model_gives_the_same(answer, tmp_path):
-    """With the reader too, which has to be as sure of a pair each time."""
     (first,), (second,) = (
         answer("hybrid=model:onnx", work=tmp_path, drop_gold=True).systems for _ in range(2)
     )

@@ -97,7 +97,6 @@ def test_the_worst_queries_come_lowest_first_and_ties_by_their_order():
 
 
 def test_the_best_queries_are_those_where_another_system_did_worst():
-    """Alone those that are highest; a query without hits is never among them."""
     report = assess(collection(), [FIRST, SECOND])
     assert examples(report, "first", "best") == ["q4", "q1"]
     assert examples(report, "second", "best") == ["q3", "q2"]
@@ -123,7 +122,6 @@ def test_an_example_shows_the_documents_that_won():
 
 @pytest.mark.parametrize("qrels", [{}, {"q1": {"d1": 0}}, {"elsewhere": {"d1": 1}}])
 def test_a_collection_without_a_relevant_document_cannot_be_measured(qrels):
-    """Nor can two systems of one name."""
     with pytest.raises(EvaluationError, match=r"'tea' has a relevant document.*qrels\.tsv"):
         assess(collection(qrels=qrels), [FIRST])
     with pytest.raises(EvaluationError, match="Two systems are named 'first'"):

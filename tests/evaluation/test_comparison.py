@@ -46,7 +46,6 @@ def test_the_interval_is_that_of_scipy(stats, size):
 
 
 def test_the_interval_depends_on_the_seed_alone():
-    """Not on the run, and not on blocks of which even one row is more."""
     values = random_values(100)
     assert interval(values) == interval(values) == interval(values, block=7)
     assert interval(values) != interval(values, seed=1)

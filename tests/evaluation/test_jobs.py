@@ -59,7 +59,6 @@ def run(work):
 
 
 def test_collections_are_loaded_in_order_with_distinct_names(folder, tmp_path):
-    """All of them before any is used."""
     places = [folder("a/drinks"), folder("metals"), folder("b/drinks")]
     names = [job.collection.name for job in load_jobs(places)]
     assert names == ["drinks", "metals", "drinks (2)"]

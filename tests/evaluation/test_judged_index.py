@@ -89,7 +89,6 @@ def test_documents_become_skills_in_a_folder_named_by_their_content(tmp_path):
 
 @pytest.mark.parametrize("text", HOSTILE)
 def test_any_text_comes_back_from_the_written_skill(tmp_path, text):
-    """But for what no SKILL.md shows: control characters, blanks at the ends."""
     plain = JudgedDocument("plain", "name", "description")
     bare = JudgedDocument("bare", text, " ")
     folders = write_skills(collect(plain, JudgedDocument("odd", text, text, text), bare), tmp_path)
@@ -153,7 +152,6 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
 
 
 def test_an_index_is_used_again_and_others_share_its_vectors(open_index, tmp_path, monkeypatch):
-    """Other fields have an index of their own."""
     open_index()
     (folder,) = (tmp_path / "work").glob("*/index-*")
     first = SkillIndex.open(folder)

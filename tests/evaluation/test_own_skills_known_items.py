@@ -124,7 +124,6 @@ def test_commands_gaps_and_texts_of_odd_length_are_no_queries(item):
 
 
 def test_fenced_code_is_no_text():
-    """A longer or another fence inside does not end it; unclosed it goes on to the end."""
     inside = "## Grind Beans Very Fine\n```\n~~~\n## Heat Water Very Slowly\n"
     body = f"````\n{inside}````\n## Clean Portafilter Baskets Daily\n"
     assert headings(body) == ["Clean Portafilter Baskets Daily"]

@@ -223,7 +223,6 @@ def test_of_many_runs_some_are_named():
 
 @pytest.mark.slow
 def test_intervals_are_drawn_from_end_to_end():
-    """Systems need not have the same measures, nor intervals."""
     systems = [make_system("a", {"R@5": 0.5}, {"R@5": (0.4, 0.7)}), make_system("b", {"R@10": 0.7})]
     svg = plot_measures(systems, prefix="p")
     ((middle, _),) = dots(svg, "#0072b2")

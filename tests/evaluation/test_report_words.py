@@ -107,7 +107,6 @@ def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(ranked):
 @pytest.mark.parametrize("p_holm", [0.01, 0.2])
 @pytest.mark.parametrize("interval", [(0.002, 0.026), (-0.026, -0.002), (-0.01, 0.02), (0.0, 0.03)])
 def test_no_verdict_contradicts_its_interval_or_its_test(p_holm, interval):
-    """Chance is named only where zero is in the interval, and a winner only where it is not."""
     found = verdict(replace(compared(sum(interval) / 2, p_holm), interval=interval))
     is_far = not interval[0] <= 0 <= interval[1]
     assert (found == "may be chance") == (not is_far and p_holm > 0.05)

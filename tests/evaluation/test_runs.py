@@ -151,7 +151,6 @@ def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, data, pla
 
 
 def test_a_run_is_written_in_the_form_of_trec(tmp_path):
-    """Scores fall strictly, in the shortest digits that a 32-bit float needs."""
     ranking = (("a", 0.7), ("b", 0.7), ("c", 0.9), ("d", 0.1))
     write_run(tmp_path / "run", {"q1": ranking, "q2": (), "q 3": (("x y%", -0.0),)}, "my system")
     assert (tmp_path / "run").read_text("utf-8").splitlines() == [

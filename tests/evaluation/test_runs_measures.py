@@ -94,7 +94,6 @@ def test_measures_equal_those_of_ir_measures(qrels, run, random):
 
 
 def test_every_judged_query_has_a_value():
-    """Where a grade is above zero; no answer and an empty answer are 0."""
     qrels = {"silent": {"a": 1}, "empty": {"a": 1}, "good": {"a": 1}, "bad": {"a": 0}, "none": {}}
     answers = {"empty": (), "good": ranking("a"), "bad": ranking("a"), "unknown": ranking("a")}
     for of in measure(qrels, answers).values():

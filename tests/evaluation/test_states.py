@@ -71,7 +71,6 @@ def test_the_states_by_hand():
 
 
 def test_another_face_shows_as_much_as_its_bound_lets_it():
-    """A page shows the hidden skill, the silent one and the foreign one too."""
     page = measured().faces["page"]
     assert set(measured().faces) == {"page"}
     assert page.lower_bound == 0.05
@@ -103,7 +102,6 @@ def test_an_answer_is_as_long_as_that_of_a_search():
 
 
 def test_what_cannot_be_said_is_not_said():
-    """Without a threshold, without a query, and again for the only kind."""
     assert measured(replace(SYSTEM, threshold=None)) is None
     found = measured(replace(SYSTEM, unanswerable={"twin": {}}), {"q": {"a": 0}})
     nothing = StateShares(0.0, 0.0, 0.0, 0.0)

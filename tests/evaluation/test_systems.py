@@ -22,7 +22,6 @@ def test_without_any_the_hybrid_search_is_compared_with_its_halves():
 
 
 def test_settings_follow_a_name():
-    """Which may be that of a way to search; a value may hold colons."""
     text = "mine=system:dense,model:st:org/a:v2,fields:metadata,threshold:0.25,calibration:c.json"
     told = SystemSpec("mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json"))
     assert parse_system(text) == told

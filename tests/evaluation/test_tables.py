@@ -65,7 +65,6 @@ def measured(report, system_report):
 
 
 def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
-    """The best is bold; notes come last."""
     made = replace(measured(), notes=("one thing", "another\nthing"))
     lines = printed(report_blocks, made, 100)
     rows = words(lines)
@@ -208,7 +207,6 @@ def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
 
 
 def test_rows_for_other_programs_have_six_columns(measured):
-    """The mean over several collections stands in the place of the name of one."""
     rows = figures(replace(measured(), collection="tea"))
     assert rows[:3] == [
         ["tea", "bm25", "nDCG@10", "0.500000", "0.400000", "0.550000"],

@@ -78,7 +78,6 @@ def test_languages_of_one_system_differ_from_nothing(report, system_report):
 
 
 def test_a_confusion_says_who_loses_how_much_and_why():
-    """Words are parted by where the loser has them; what is not known is not said."""
     assert printed(confusion_blocks, [PAIR], "hybrid", width=200) == [
         "Skills that lose queries to others under hybrid",
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, lead 0.25, "

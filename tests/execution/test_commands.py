@@ -110,7 +110,6 @@ def test_what_no_program_can_be_given_is_refused(policy, command, reason):
     ],
 )
 def test_quotes_and_backslashes_are_those_of_a_shell(text, words):
-    """The words are what `bash` makes of the same text."""
     assert split_words(text) == words
     script = f"printf '%s\\0' {text}"
     done = subprocess.run(["bash", "-c", script], capture_output=True, timeout=120, check=True)

@@ -62,7 +62,6 @@ def test_auto_is_local_elsewhere_and_says_so(nothing_works):
 
 
 def test_required_isolation_fails_closed(nothing_works):
-    """No executor is chosen rather than one that does not isolate."""
     assert nothing_works["isolating"] == ["IsolationError"] * 4
     with pytest.raises(IsolationError, match="choose 'namespace' or 'container'"):
         select_executor("local", require_isolation=True)
@@ -148,7 +147,6 @@ REGISTERING = """if True:
 
 
 def test_a_row_of_the_table_is_all_that_an_executor_needs(tmp_path):
-    """It is offered, listed, checked by the doctor, refused if unavailable, and used if not."""
     skill = tmp_path / "tea" / "SKILL.md"
     skill.parent.mkdir()
     skill.write_text("---\nname: tea\ndescription: Brews tea.\n---\n")

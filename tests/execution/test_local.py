@@ -32,7 +32,6 @@ def test_it_names_the_limits_that_it_enforces():
 
 
 def test_a_process_has_no_more_memory_than_allowed(run):
-    """It is told so when it asks, and the same amount is had where the limit is higher."""
     ask = python("bytearray(300 << 20); print('had')")
     refused = run(*ask, memory_bytes=200 << 20)
     assert (refused.exit_code, refused.stdout) == (1, b"")

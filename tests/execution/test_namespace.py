@@ -155,7 +155,6 @@ def test_the_system_cannot_be_written_to(run):
 
 
 def test_nothing_outside_the_workspace_changes(run, workspace, home):
-    """Files that a program makes there vanish with it."""
     folders, name = (home, workspace.parent, "/tmp"), f"planted-{os.getpid()}"
     plant = "".join(f"mkdir -p {folder}; echo x > {folder}/{name}; " for folder in folders)
     assert run(f"{plant}rm -rf {workspace}/../*; echo done").stdout == b"done\n"
@@ -428,7 +427,6 @@ def test_no_mount_lets_a_program_become_another_user_and_what_is_temporary_is_bo
 
 
 def test_no_mount_is_left_on_the_machine(run):
-    """Nothing that is done inside shows outside, during or after the run."""
     before = Path("/proc/self/mountinfo").read_text()
     assert run("mount -t tmpfs none /tmp; wc -l < /proc/mounts").stdout
     assert Path("/proc/self/mountinfo").read_text() == before

@@ -63,9 +63,30 @@ def test_groups_are_made_where_they_limit_and_evade_nothing(tmp_path, monkeypatc
 
 
 @pytest.fixture
-def fake_parent(tmp_path, monkeypatch):
-    monkeypatch.setattr(supervise, "group_parents", lambda: [str(tmp_path)])
-    return tmp_path
+def parent(tmp_path, monkeypatch):
+    """Name the only folder in which groups can be made: one of version 1, on a plain disk."""
+    own, folder = tmp_path / "own", tmp_path / "memory" / "app"
+    own.write_text("5:memory:/app\n")
+    folder.mkdir(parents=True)
+    monkeypatch.setattr(supervise.group_parents, "__defaults__", (str(tmp_path), str(own)))
+    return folder
+
+
+@pytest.fixture
+def fill(monkeypatch):
+    """Have each new group filled by a function, as the kernel fills one."""
+
+    def filled_by(function):
+        real = os.mkdir
+
+        def mkdir(path, *args, **options):
+            real(path, *args, **options)
+            if Path(path).name.startswith("skillsearch-"):
+                function(Path(path))
+
+        monkeypatch.setattr(os, "mkdir", mkdir)
+
+    return filled_by
 
 
 def dead():
@@ -74,39 +95,34 @@ def dead():
     return process.pid
 
 
-def test_what_the_killed_left_is_removed_and_no_more(fake_parent):
+def test_what_the_killed_left_is_removed_and_no_more(parent):
     gone, live = f"skillsearch-{dead()}-1f", f"skillsearch-{os.getppid()}-1f"
     for name in (gone, live, "other-1-1f", "skillsearch-x.scope"):
-        (fake_parent / name).mkdir()
-    (fake_parent / "skillsearch-x.scope" / "member").mkdir()  # what is in use cannot be removed
+        (parent / name).mkdir()
+    (parent / "skillsearch-x.scope" / "member").mkdir()  # what is in use cannot be removed
     (group,) = supervise.make_groups(1 << 30, 8)
-    names = {path.name for path in fake_parent.iterdir()}
+    names = {path.name for path in parent.iterdir()}
     assert names == {live, "other-1-1f", "skillsearch-x.scope", Path(group).name}
     assert supervise.make_groups(0, 0) == []  # for a client of an engine
-    assert len(list(fake_parent.iterdir())) == 4
+    assert len(list(parent.iterdir())) == 4
     supervise.remove_groups([group])
     assert not Path(group).exists()
 
 
-def test_a_group_that_cannot_be_limited_is_not_used(fake_parent, monkeypatch):
-    monkeypatch.setattr(supervise, "names", lambda folder: ["memory.max"])
-    monkeypatch.setattr(supervise, "remove_groups", lambda groups: removed.extend(groups))
+def test_a_group_that_cannot_be_limited_is_not_used(parent, fill, monkeypatch):
     removed = []
-
-    def refuse(path, number):
-        raise PermissionError(1, path)
-
-    monkeypatch.setattr(supervise, "write", refuse)
+    fill(lambda group: (group / "memory.max").mkdir())  # takes no number
+    monkeypatch.setattr(supervise.libc, "rmdir", removed.append)
     assert supervise.make_groups(1 << 30, 8) == []
-    assert [Path(path).parent for path in removed] == [fake_parent]
+    assert [Path(os.fsdecode(path)).parent for path in removed] == [parent]
 
 
 @pytest.mark.parametrize(
     ("events", "said"), [(b"", "process by process"), (b"oom 0\n", "together")]
 )
-def test_what_is_limited_together_is_told(monkeypatch, events, said):
+def test_what_is_limited_together_is_told(parent, fill, events, said):
     local.size_limits.cache_clear()
-    monkeypatch.setattr(local, "memory_events", lambda groups: events)
+    fill(lambda group: (group / "memory.oom_control").write_bytes(events))
     try:
         for executor in (LocalExecutor(), NamespaceExecutor()):
             assert any(said in text for text in executor.capabilities().not_isolated)

@@ -15,7 +15,6 @@ ARRAYS = arrays.arrays(TYPES, arrays.array_shapes(max_dims=2, min_side=0, max_si
 
 @given(array=ARRAYS, parts=st.integers(1, 3))
 def test_what_is_written_is_what_numpy_reads_and_what_is_mapped(tmp_path_factory, array, parts):
-    """An array that is written in parts has the bytes of one that is written at once."""
     folder = tmp_path_factory.mktemp("arrays")
     save_array(folder / "whole.npy", array)
     writer = ArrayWriter(folder / "parts.npy", array.dtype, array.shape[1:])

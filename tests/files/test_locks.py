@@ -1,5 +1,8 @@
 """Tests of locks that are held for a moment."""
 
+import errno
+import fcntl
+import os
 import stat
 import time
 
@@ -25,6 +28,10 @@ def test_a_lock_is_no_link_and_needs_a_disk_with_locks(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "file")
     with pytest.raises(OSError, match="link"), locks.briefly_locked(tmp_path / "link", 0):
         raise AssertionError("a link was followed")
-    monkeypatch.setattr(locks, "try_lock", lambda file: None)
+
+    def refuse(_file, _how):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
     with pytest.raises(OSError, match="no locks"), locks.briefly_locked(tmp_path / "lock", 9):
         raise AssertionError("there are no locks")

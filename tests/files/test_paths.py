@@ -96,7 +96,6 @@ NASTY = st.lists(
 
 @given(path=st.one_of(NASTY.map("/".join), NASTY.map("".join)))
 def test_what_passes_stays_below_its_folder_and_passes_again(path):
-    """Whatever is asked for is refused, or a path below the folder that can be written encoded."""
     try:
         plain = confine(path)
     except UnsafePathError:

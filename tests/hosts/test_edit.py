@@ -218,7 +218,6 @@ def test_a_new_file_is_what_is_printed(entry):
 
 
 def test_a_hook_is_known_by_its_command():
-    """Whatever its options, beside others in its group; that of another host stays."""
     command = "skillsearch hook --client {} --index-dir /old"
     hooks = [{"command": command.format(name)} for name in ("gemini", "claude-code")]
     hooks += [{"command": "skillsearch-hook --client claude-code"}, {"command": "x '"}, 5]

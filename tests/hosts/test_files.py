@@ -136,7 +136,6 @@ def test_what_was_there_stays_beside_it_with_its_mode(config):
 @pytest.mark.parametrize("before", [None, b"", b"{}", b"{ }\n", OLD])
 @pytest.mark.parametrize("entries", [[ENTRY], [OTHER, ENTRY]], ids=["once", "twice"])
 def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
-    """No file that we made, and no copy of a file that is as it was."""
     path = tmp_path / "settings.json"
     if before is not None:
         path.write_bytes(before)

@@ -17,7 +17,7 @@ import skillsearch
 from skillsearch.errors import SkillError, StorageError
 from skillsearch.hosts import library_moves as moved
 from skillsearch.hosts.entries import HOSTS
-from skillsearch.hosts.files import Change, host_file
+from skillsearch.hosts.files import host_file
 from skillsearch.hosts.library_moves import move_away, move_back, open_journal
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.skill_index import SkillIndex
@@ -225,12 +225,20 @@ def test_another_disk_is_copied_to_and_compared(home, make_skill, other_disk, mo
         assert contents(Path(move.target)) == before
         move_back(journal, move)
     assert contents(folder) == before
-    monkeypatch.setattr(moved, "_digest", lambda _path: os.urandom(4))
+    copy = shutil.copytree
+
+    def edited(*args, **options):
+        copy(*args, **options)
+        (folder / "SKILL.md").write_text("edited meanwhile")
+
+    monkeypatch.setattr(shutil, "copytree", edited)
     with open_journal() as journal:
         with pytest.raises(StorageError, match="changed while it was copied"):
             move_away(journal, folder, "tea")
         assert journal.away() == []
-    assert (contents(folder), list(library_folder().iterdir())) == (before, [])
+    assert contents(folder).keys() == before.keys()
+    assert (folder / "SKILL.md").read_text() == "edited meanwhile"
+    assert list(library_folder().iterdir()) == []
 
 
 def test_read_only_folders_go_to_another_disk_and_back(home, make_skill, other_disk, no_root):
@@ -280,17 +288,18 @@ def test_what_cannot_be_moved_is_named_and_all_stays(
 def test_a_step_that_fails_leaves_it_where_the_journal_says(
     home, make_skill, other_disk, monkeypatch, step
 ):
-    folder, real, count = make(home, make_skill), moved.sync_to_disk, 0
-    before = contents(folder)
+    folder, count = make(home, make_skill), 0
+    before, kept = contents(folder), library_folder().parent
 
-    def sync(path):
+    def sync(handle):
         nonlocal count
-        count += path != library_folder().parent  # the journal's own
-        if count == step:
+        path = Path(f"/proc/self/fd/{handle}").readlink()
+        is_journal = path == kept or (path.parent == kept and path.is_file())
+        count += not is_journal
+        if count == step and not is_journal:
             raise OSError(5, "Input/output error", str(path))
-        real(path)
 
-    monkeypatch.setattr(moved, "sync_to_disk", sync)
+    monkeypatch.setattr(os, "fsync", sync)
     with open_journal() as journal:
         with suppress(StorageError):
             move_away(journal, folder, "tea")
@@ -321,11 +330,18 @@ def test_a_move_that_cannot_be_finished_hinders_no_other(home, make_skill, monke
         move = move_away(journal, folder, "tea")
         shutil.copytree(move.target, folder, symlinks=True)
         journal.note(moved.Move(**{**move.to_dict(), "state": "moving"}))
+    rename = os.rename
+
+    def fail(old, new):
+        if Path(old) == folder:
+            raise OSError(5, "Input/output error", str(old))
+        rename(old, new)
+
     with monkeypatch.context() as patch:
-        patch.setattr(moved, "_remove", lambda _move, path: path.joinpath("no").unlink())
+        patch.setattr(os, "rename", fail)
         with open_journal() as journal:
             move_away(journal, make_skill(folder.parent, "milk").parent, "milk")
-    assert f"tea is in the middle of a move: {folder}/no: No such file" in caplog.text
+    assert f"tea is in the middle of a move: {folder}: Input/output error" in caplog.text
     with open_journal() as journal:
         assert [move.name for move in journal.away()] == ["tea", "milk"]
     assert not folder.exists()
@@ -542,11 +558,15 @@ def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_awa
     assert (asked.exit_code, asked.stderr.count('": "off"')) == (1, 2)
     assert asked.stderr.index('": "off"') < asked.stderr.index("Nothing was changed")
 
-    def fail(_change):
-        raise OSError(28, "No space left on device", "settings.json")
+    replace = Path.replace
+
+    def fail(path, target):
+        if target.name == "settings.json":
+            raise OSError(28, "No space left on device", target.name)
+        return replace(path, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Change, "write", fail)
+        patch.setattr(Path, "replace", fail)
         failed = cli(*words, "--yes")
     assert failed.exit_code == 1
     assert "not moved: settings.json: No space left on device" in failed.stderr

@@ -254,7 +254,6 @@ def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
 
 @pytest.mark.parametrize("kind", ["no frontmatter", "fifo", "link out", "sparse"])
 def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_path, kind):
-    """No skill, a FIFO, a link out, 5 GB of nothing: reported, and taken up once readable."""
     path = root / "pdf-forms" / "SKILL.md"
     good = path.read_text()
     path.unlink()

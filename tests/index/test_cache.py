@@ -332,7 +332,6 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path):
 
 
 def test_what_killed_writers_left_is_removed_by_the_next(folder):
-    """The beginnings of files that are replaced in one step, and of generations; nothing else."""
     inside = folder.open().folder
     names = (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")
     left = [folder.path / f"{name}.skillsearch-new" for name in names]
@@ -360,8 +359,6 @@ def test_what_killed_writers_left_is_removed_by_the_next(folder):
     "published", [["second", "third"], ["second", "third", "first part"]], ids=["others", "again"]
 )
 def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_reading, published):
-    """The reader takes the current one, even if it is the same again after others."""
-
     def disturb(path):
         if path.name != "manifest.json":
             return False

@@ -65,7 +65,6 @@ def test_a_file_that_is_no_calibration_is_a_config_error(tmp_path, content):
 
 @pytest.mark.parametrize("kind", ["missing", "folder", "huge"])
 def test_what_cannot_be_read_whole_is_a_config_error(tmp_path, kind):
-    """A file that is not there, a folder, and 5 GB of blanks that no memory could hold."""
     path = tmp_path / "calibration.json"
     if kind == "folder":
         path.mkdir()

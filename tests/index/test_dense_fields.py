@@ -176,7 +176,6 @@ def test_vectors_that_do_not_fit_the_index_are_a_cache_error(
 
 
 def test_two_segments_are_searched_as_one(fields, clustered):
-    """Coded and exact beside each other, rounded alike, what is excluded left out of both."""
     metadata, examples = clustered(330), clustered(330, seed=8)
     large = fields(metadata[:300], examples[:300], flat_limit=100)
     small = fields(metadata[300:], examples[300:], beside_codes=True)
@@ -202,7 +201,6 @@ def test_two_segments_are_searched_as_one(fields, clustered):
 
 
 def test_every_finite_half_is_converted_exactly():
-    """All 63,488 of them: zeros of both signs, and those below the least normal one too."""
     halves = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     halves = halves[np.isfinite(halves)]
     assert len(halves) == 63_488

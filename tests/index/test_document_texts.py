@@ -71,7 +71,6 @@ def test_each_chunk_has_texts_of_its_own():
 
 
 def test_chunks_change_no_text_of_the_skill():
-    """The body is counted whole; an index of metadata alone has no chunks."""
     texts = field_texts(CHUNKED)
     assert texts.full_terms[-len(terms(CHUNKED.body)) :] == terms(CHUNKED.body)
     assert field_texts(CHUNKED, with_body=False).chunks == ()

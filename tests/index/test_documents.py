@@ -75,7 +75,6 @@ def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of
 
 
 def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
-    """It is written, mapped, and after an update byte for byte as in an index built anew."""
     column = Column(np.uint16, lambda document: (len(document.name), len(document.tags)), width=2)
     column.__set_name__(DocumentStore, "lengths")
     monkeypatch.setattr(DocumentStore, "lengths", column, raising=False)
@@ -194,7 +193,6 @@ def test_columns_tell_documents_of_one_text_or_one_body():
 
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
-    """A deleted skill is found nowhere, and may return in the second segment."""
     large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=0.5) for one in sorted(first)]
     gone = sorted({number for number in gone if number < len(large)})
     gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]

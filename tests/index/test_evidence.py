@@ -245,7 +245,6 @@ LOG_ODDS = st.lists(st.floats(-6, 6), max_size=12).map(
 
 @given(LOG_ODDS)
 def test_no_score_is_raised(values):
-    """The order is the ranking's but for what fits; scores fall, and are their own at most."""
     rows, evidence = list(range(10, 10 + len(values))), leading(*values)
     found = judge(evidence, rows, BY_LEAD)
     scores, own = ([one[place] for one in found] for place in (2, 3))

@@ -98,7 +98,6 @@ def idf_of(query):
     ],
 )
 def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
-    """The text before the first heading is a section too; without any term there is none."""
     assert best_section(BODY, idf_of(query)) == (heading, snippet)
 
 
@@ -108,7 +107,6 @@ def test_of_equal_sections_the_first_is_best():
 
 
 def test_a_long_snippet_is_cut():
-    """240 characters on one line, the last one telling that more follows."""
     _, snippet = best_section("forms\n" * 200, idf_of("forms"))
     assert (len(snippet), snippet[-1]) == (240, "…")
     assert snippet.startswith("forms forms")

@@ -71,7 +71,6 @@ def test_what_faiss_writes_is_mapped(floats, dtype, tmp_path):
 @pytest.mark.parametrize("dtype", KINDS)
 @pytest.mark.parametrize("keep", [0, 3, 44, 80, -1])
 def test_a_torn_file_is_a_cache_error(write, clustered, dtype, keep):
-    """Cut at once, in the header, before the last byte; or with a byte too many, or gone."""
     path = write(clustered(9).astype(dtype))
     whole = path.read_bytes()
     for data in (whole[:keep], whole + b"\0"):

@@ -228,7 +228,6 @@ def test_sketches_tell_how_much_of_the_smaller_body_the_larger_one_has(one, othe
 
 
 def test_a_padded_body_has_all_of_the_body():
-    """Twice as long, it still shares what it was made of; another body shares nothing."""
     words = [f"w{n}" for n in range(400)]
     body, padding = " ".join(words), " ".join(f"x{n}" for n in range(400))
     sketches = []
@@ -365,7 +364,6 @@ def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path,
 
 
 def test_a_copy_among_many_is_of_its_original_whatever_cell_it_shares_with_a_sibling(monkeypatch):
-    """As one that comes later to an index is."""
     for name, value in (("EXACT", 1), ("_CELL_SIZE", 2), ("_CELLS_OF_ONE", 2)):
         monkeypatch.setattr(families, name, value)
     sibling, original = np.eye(8)[:2]

@@ -53,7 +53,6 @@ def write_keeping_time(path, data):
 
 
 def test_parts_are_described_by_size_and_digest(folder):
-    """XXH3-128, in order of their names."""
     assert describe_parts(folder, {}) == {
         "a.npy": Part(3_000_000, xxhash.xxh3_128_hexdigest(b"a" * 3_000_000)),
         "b.npy": Part(0, xxhash.xxh3_128_hexdigest(b"")),

@@ -63,7 +63,6 @@ def pdfs():
 
 
 def test_the_newest_release_of_the_first_root_is_meant(pdfs):
-    """Compared as versions; an older one in a root before comes before a newer one."""
     assert find(pdfs, "pdf") == "mine:b"
     assert find(pdfs, "pdf", ROOTS[::-1]) == "theirs:a"
     assert find(pdfs, "mine:pdf") == "mine:b"
@@ -113,7 +112,6 @@ SPELLINGS = ["pdf-fill", "PDF-Fill", "pdf_fill", "Pdf Fill", "pdf-fill@*"]
     ],
 )
 def test_a_name_as_hosts_and_people_write_it_means_the_one_skill(wrap, name):
-    """With a mark, a plugin, a path or its file, in any case, with any of the separators."""
     assert find(SKILLS, wrap.format(name)) == "mine:plugins/docs/skills/pdf-fill"
 
 
@@ -314,9 +312,12 @@ def test_a_name_of_the_user_and_of_a_project_is_told_and_both_are_found():
 
 
 def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
-    compared = []
-    monkeypatch.setattr(names, "are_kin", lambda *pair: bool(compared.append(pair)))
-    documents = [made(f"mine:{n:05}", version=f"{n}.0") for n in range(1_000)]
+    compared, are_kin = [], names.are_kin
+    monkeypatch.setattr(names, "are_kin", lambda *pair: compared.append(pair) or are_kin(*pair))
+    documents = [
+        made(f"mine:n{n:05}", version=f"{n}.0", description=f"Of {n}.", content_hash=str(n))
+        for n in range(1_000)
+    ]
     assert len(preferred(documents, ROOTS)) == 1_000
     assert len(compared) <= 1_000 * names._MOST_COMPARED
 
@@ -324,8 +325,8 @@ def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
 def test_a_name_of_many_skills_is_looked_up_once_for_an_answer(monkeypatch):
     documents = [made(f"mine:{n:05}") for n in range(300)]
     store = DocumentStore.build(documents)
-    looked_up = []
-    monkeypatch.setattr(names, "preferred", lambda *a: looked_up.append(a) or list(a[0]))
+    looked_up, look_up = [], names.preferred
+    monkeypatch.setattr(names, "preferred", lambda *a: looked_up.append(a) or look_up(*a))
     assert [names.handle_of(each, store, ROOTS) for each in documents] == [
         each.doc_id for each in documents
     ]

@@ -116,7 +116,6 @@ def test_the_name_of_a_skill_means_it(found, logit, is_unvetted):
 
 
 def test_an_exact_name_comes_before_what_is_likelier():
-    """Not before it only, but not cut down by it; one that is nearly named has no such right."""
     likely = evidence(**dict.fromkeys(OF_SIGN[1], 1.0) | {"name": 0.9})
     named = evidence(name=1.0)
     weak = evidence()

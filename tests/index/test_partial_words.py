@@ -57,7 +57,6 @@ def default_index(build_shared, write):
     ],
 )
 def test_a_part_of_a_word_finds_its_skill(index, part, name):
-    """Of a name, of a description, of an identifier; the score is less than that of the word."""
     (hit,) = index.search(part, 1, 0.0, system="bm25").hits
     assert hit.name == name
     whole = {"unsig": "unsigned", "uin": "uint", "pytor": "pytorch", "tun": "tune"}

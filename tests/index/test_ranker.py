@@ -53,7 +53,6 @@ def features(corpus, query, n=5):
 
 
 def test_what_is_to_be_a_candidate_too_changes_nothing_for_the_others(index):
-    """And the pools say what nominated the others."""
     corpus = index.opened.corpus
     query = weighed(corpus, form("flatten the plan"))
     (plain,) = find_candidates(corpus, [query], 1)

@@ -115,7 +115,6 @@ def test_a_reader_that_cannot_be_had_changes_nothing(tools, when):
 
 
 def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
-    """Name, description and passage, in the order of the ranking; one that is gone without body."""
     order = names(ask(own_tools, NOT_READ, calibrated()))
     (tmp_path / "s" / "axe" / "SKILL.md").unlink()
     reader = WordReader()

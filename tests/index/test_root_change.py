@@ -15,7 +15,6 @@ from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import EXAMPLES, RootChange, default_follows
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.config import Settings
 from skillsearch.types.skills import Root
@@ -53,7 +52,6 @@ def names_of(request):
     )
 )
 def test_changes_do_to_the_roots_what_they_do_to_a_set(steps, tmp_path_factory):
-    """In the order in which roots came; one that removes too much or too little is refused."""
     base = tmp_path_factory.getbasetemp() / "of-a-set"
     roots = {name: base / name for name in NAMES}
     for root in roots.values():
@@ -259,7 +257,6 @@ def test_a_refresh_keeps_what_was_added_since_it_opened(roots, folder):
 
 
 def test_the_report_is_of_what_this_run_wrote(roots, folder):
-    """And so is the index that it opened, whatever another run wrote right after."""
     Builder(folder, change(roots, "a")).run()
     overtaken = Builder(folder, change(roots, "b"))
     report = overtaken.run()
@@ -275,12 +272,16 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
     Builder(folder, change(roots, "ab")).run()
     before = last_request(folder)
 
-    def fail(*_args, **_how):
-        raise OSError(28, "No space left on device")
+    replace = Path.replace
+
+    def fail(path, target):
+        if target == folder.path / "CURRENT":
+            raise OSError(28, "No space left on device")
+        return replace(path, target)
 
     step = change(roots, {"remove": "a", "replace": "c", "add": "c"}[how], how)
     with monkeypatch.context() as patch:
-        patch.setattr(cache, "write_atomically", fail)
+        patch.setattr(Path, "replace", fail)
         with pytest.raises(StorageError):
             Builder(folder, step).run()
     assert IndexRequest.load(folder.path) == before

@@ -107,7 +107,6 @@ def test_a_selection_leaves_what_its_definition_says(distinct, selection):
 @given(selections, st.sampled_from(QUERIES), st.sampled_from(["hybrid", "bm25", "dense"]))
 @pytest.mark.slow
 def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, system):
-    """The others are missing, and nothing else has changed: not even a score of one channel."""
     expected = chosen(distinct, selection)
     if not expected:
         return
@@ -124,7 +123,6 @@ def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, sys
 @given(selections, st.sampled_from(QUERIES), st.booleans(), st.sampled_from([0.0, 0.9]))
 @pytest.mark.slow
 def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, threshold):
-    """Neither as a hit, nor as one that may fit, nor in a family; and each handle is understood."""
     expected = set(chosen(crowded, selection))
     if not expected:
         return
@@ -211,7 +209,6 @@ def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
     "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
 )
 def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, name):
-    """As with `find`: case, width, hyphens and hidden characters do not count."""
     add_skill(tmp_path / "r" / "x", f'"{name}"', "Steep tea.")
     add_skill(tmp_path / "r" / "y", "pdf", "Fill forms.")
     index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")

@@ -180,7 +180,6 @@ def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build)
 
 
 def test_another_calibration_gives_other_scores_of_the_same_index(index):
-    """The threshold is its own too; the index that it was asked of stays as it was."""
     before = answers(index, "fill in a PDF form")
     sure = replace(
         default_calibration(),

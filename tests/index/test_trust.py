@@ -61,7 +61,6 @@ def found(index, **options):
     ],
 )
 def test_what_the_user_says_of_a_root_counts(index, drinks, packed, trust, expected):
-    """In any spelling of it, the last one most, and a root's own more than what is for all."""
     pack = packed(oolong=TEA)
     given = (
         trust

@@ -33,7 +33,6 @@ def assert_equal_to_new(index, build_small, root, answers):
 
 
 def test_a_change_is_written_beside_what_stays(skills, build_small, answers):
-    """The parts of the base segment are the same files; the answers are those of a new index."""
     before = build_small(skills.root)
     skills.write("s07")
     skills.write("extra")
@@ -92,7 +91,6 @@ def test_an_unchanged_index_is_not_written_again(skills, build_small):
 
 
 def test_what_was_undone_leaves_nothing_but_what_is_gone(skills, build_small, answers):
-    """A skill that is as it was before lies in the delta segment, and only there."""
     path = skills.root / "s07" / "SKILL.md"
     build_small(skills.root)
     text = path.read_text()
@@ -159,7 +157,6 @@ def test_a_small_corpus_stays_one_segment(skills, build_small):
 
 
 def test_only_what_is_named_is_looked_at(skills, build_small, answers):
-    """A file, a folder with what lies below, one that is gone; other changes wait."""
     index = build_small(skills.root)
     skills.write("s01")
     skills.write("box/inner")

@@ -33,7 +33,6 @@ def best(library, query="steep green tea"):
 
 
 def test_a_search_before_the_first_index_raises(library, later):
-    """Calls that need no index work; asking again does not start a second pass."""
     for _ in range(2):
         with pytest.raises(IndexingError, match="being read; search again"):
             library.search("tea")
@@ -92,7 +91,6 @@ def test_when_to_search_again_is_said_in_round_figures(seconds, when):
 
 
 def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, wait_for):
-    """Hits by words are marked as provisional; hits from the index are final."""
     with ThreadPoolExecutor(1) as executor:
         library = SkillLibrary.from_roots(
             drinks, index_dir=index_dir, model="hashing", executor=executor
@@ -160,7 +158,6 @@ def test_what_goes_wrong_is_raised_once_and_tried_again(drinks, tmp_path, later)
 
 
 def test_a_saved_index_is_renewed_beside_its_library(drinks, index_dir, later, make_skill, cli):
-    """A refresh begins it, and a later one tells what changed."""
     cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
     library = SkillLibrary.open(index_dir, executor=later)
     for number in range(MAX_REFRESHED_FILES):

@@ -45,7 +45,6 @@ def test_skills_that_need_nothing_stay_in_the_order_asked_for():
 
 
 def test_the_documents_are_those_that_were_resolved():
-    """Ids and all; names that mean the same skill are one."""
     tea = make_document("tea", ["TEA-POT", "pot"])
     pot = make_document("pot")
     found = load_order(["tea"], {"tea": tea, "TEA-POT": pot, "pot": pot}.get)
@@ -135,7 +134,6 @@ def test_cycles_are_found_where_there_are_any(graph, wanted):
 
 @given(st.permutations("abcdef"), st.data())
 def test_a_graph_without_cycles_is_sorted_as_graphlib_would(ranks, data):
-    """`graphlib` accepts the order: each skill is ready when its turn comes."""
     graph = {
         name: data.draw(st.lists(st.sampled_from(ranks[:rank]), unique=True)) if rank else []
         for rank, name in enumerate(ranks)

@@ -153,7 +153,6 @@ def test_loading_gives_body_files_and_frontmatter(either):
 
 @pytest.mark.parametrize("looks", [True, False])
 def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
-    """The current file is loaded, even if an earlier one was loaded before."""
     path = project / "fill-pdf" / "SKILL.md"
     assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
@@ -170,7 +169,6 @@ def test_a_refresh_tells_what_came_changed_and_went(either, project, make_skill)
 
 
 def test_nothing_changed_is_nothing_reported(library, project, user):
-    """The same bytes are no change, whatever the stat says."""
     assert library.refresh() == Changes()
     (project / "fill-pdf" / "SKILL.md").touch()
     assert library.refresh() == Changes()

@@ -69,7 +69,6 @@ def oracle(root, tmp_path_factory):
 def test_hits_are_those_of_an_index_that_no_embedder_helps(
     words, oracle, query, n, threshold, include_hidden
 ):
-    """To the last bit of every score, copies and what is left out included; words are not read."""
     options = {"threshold": threshold, "include_hidden": include_hidden}
     found = words.answer([query], SearchOptions(n, **options))[0]
     expected = oracle.search(query, n, reader="off", **options)

@@ -66,8 +66,6 @@ def test_a_client_that_never_answers_is_asked_no_more():
 
 
 def test_a_client_says_that_its_folders_changed():
-    """What it said before counts until it answers again."""
-
     async def run():
         session = Session(["file:///w/blog"], None, ["file:///w/shop"], ["file:///never"])
         folders, answers = ClientFolders(), []

@@ -45,7 +45,6 @@ def test_right_skills_stand_above_wrong_ones_of_any_request():
 
 
 def test_a_search_in_doubt_is_read_unless_it_is_off(examples):
-    """`always` reads what is clear too, and the scores say what was read."""
     plain, read, clear = (
         examples.search(query, explain=True, threshold=0.0, reader=reader)
         for query, reader in ((QUERY, "off"), (QUERY, "always"), ("git-bisect-regression", "auto"))

@@ -31,7 +31,6 @@ def test_what_was_indexed_is_found(run, root):
 
 @pytest.mark.milvus
 def test_the_trust_of_a_root_is_kept_there_too(run, root):
-    """Another one embeds nothing, and each hit tells it."""
     run("index", root, "--model", "hashing", "--trust", "fetched")
     report = json.loads(run("index", "--json").stdout)
     assert (report["roots"], report["trust"]) == ([str(root)], ["fetched"])
@@ -44,7 +43,6 @@ def test_the_trust_of_a_root_is_kept_there_too(run, root):
 
 @pytest.mark.milvus
 def test_an_index_in_milvus_adds_as_a_local_one_does(run, root, tmp_path, make_skill):
-    """Earlier skills stay; --replace drops them; a missing root is refused."""
     make_skill(tmp_path / "more", "play-chess")
     run("index", root, "--model", "hashing")
     report = json.loads(run("index", tmp_path / "more", "--json").stdout)

@@ -134,7 +134,6 @@ def test_only_an_alias_of_ours_is_an_index(memory):
 
 
 def test_of_two_claims_at_most_one_is_held(memory):
-    """The one that came first stays; the other leaves nothing behind."""
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     with Claim(memory, generation) as claim:
         with pytest.raises(LockTimeoutError, match="Another process is writing to skills_g000001"):

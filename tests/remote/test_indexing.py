@@ -65,7 +65,6 @@ def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
 
 
 def test_a_document_that_changed_again_gets_another_row(read):
-    """The row sent in vain is removed; vectors may be taken from the live row."""
     states, _ = read(make_row("a", "first"), make_row("a", "second", since=6))
     assert take(states, "a", "third") == "a-1"
     assert (states.replaced, states.discarded) == (["a-1"], ["a-6"])

@@ -133,7 +133,6 @@ def test_a_skill_is_read_as_it_was_indexed(build, root):
 
 
 def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, make_skill):
-    """The other is reached by its root; versions are looked at."""
     other = tmp_path / "cafe"
     make_skill(other, "brew-coffee", "Brew espresso.", version="1.4")
     index, _ = build(root, other)
@@ -145,7 +144,6 @@ def test_a_name_that_several_roots_have_means_the_first(build, root, tmp_path, m
 
 
 def test_documents_are_deleted_by_id(build):
-    """Unknown ids are nothing to delete; the next indexing brings back what lies on disk."""
     index, _ = build()
     assert index.delete(["kitchen:fry-eggs", "kitchen:boil-stones"]) == 1
     assert len(index) == 4

@@ -291,7 +291,6 @@ def test_a_reader_finds_the_frequencies_of_its_version_while_the_next_is_written
 
 
 def test_what_is_shadowed_follows_the_roots_and_their_skills(build, root, tmp_path, make_skill):
-    """Copies count for nothing, come into view and go out of it, as in a local index."""
     copies = tmp_path / "a-copies"
     for name in ("Steep Tea", "brew_coffee"):
         make_skill(copies, name, "Steep green tea. Brew filter coffee.", "# Tea\n\nTea, tea.\n")

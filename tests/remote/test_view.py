@@ -177,7 +177,6 @@ edits = st.dictionaries(
 def test_any_updates_lead_to_the_index_that_is_made_at_once(
     memory_server, tmp_path_factory, index_on, changes, cut
 ):
-    """Statistics are exact after each, and a run that was cut off is gone on with."""
     folder, server = tmp_path_factory.mktemp("updates"), memory_server()
     for number, change in enumerate(changes):
         for name, texts in change.items():

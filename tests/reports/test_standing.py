@@ -103,7 +103,6 @@ def check_figures(index, name, request, options):
     threshold=st.one_of(st.none(), st.floats(0, 1)),
 )
 def test_figures_are_those_of_an_answer_and_add_up(shop, name, request, n, threshold):
-    """Whatever is asked: rank, score and state, and the log-odds of the skill and of the best."""
     check_figures(shop, name, request, SearchOptions(n=n, threshold=threshold, face="terminal"))
 
 
@@ -136,7 +135,6 @@ def test_a_skill_that_fits_needs_no_advice(shop):
 
 
 def test_a_skill_behind_hears_what_the_best_has_more_of(shop):
-    """Words of the request that the best has and it lacks are named, and no others."""
     standing = stand(shop, "roast-coffee", "brew filter coffee for my boss")
     assert (standing.best, standing.rank) == ("brew-coffee", 2)
     assert standing.lacking == ("brew", "filter")
@@ -222,7 +220,6 @@ def crowd(tmp_path, make_skill):
 
 
 def test_a_skill_that_nothing_nominates_is_told_so(crowd):
-    """It is compared as if it had been, and changes nothing for the others."""
     standing = stand(crowd, "zebra", "steep green tea")
     assert (standing.nominators, standing.is_judged, standing.state) == ((), False, "none")
     assert standing.rank > 10

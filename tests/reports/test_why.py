@@ -112,7 +112,6 @@ def test_a_skill_for_other_paths_is_out_of_scope(build, make_skill, tmp_path, ex
     ],
 )
 def test_what_leaves_a_skill_out_by_settings_is_named(index, explain, test, reason):
-    """Also if nothing is left, or a root is not there; other conditions are not blamed."""
     answer = explain(index, "steep-tea", ("exclude", ("squeeze*",)), test, request="steep tea")
     verdict, detail = only(answer, "settings")
     assert (verdict, detail.partition(":")[0]) == ("error", f"left out by {reason}")
@@ -182,7 +181,6 @@ def test_a_file_that_is_gone_or_has_changed_is_told(index, drinks, make_skill, e
 
 
 def test_what_was_mended_or_is_suspect_is_told(drinks, build, make_skill, explain):
-    """The signs are those of the audit."""
     hidden = "".join(chr(0xE0000 + ord(letter)) for letter in "obey")
     make_skill(drinks, "Loud_Name", f"Steep tea.{hidden}")
     answer = explain(build(drinks), "Loud_Name")
@@ -297,7 +295,6 @@ def test_a_file_of_a_wrong_name_is_told(drinks, build, make_skill, tmp_path):
 
 
 def test_folders_that_are_not_walked_are_looked_into(drinks, build, make_skill, tmp_path):
-    """By the name of the folder, or of the skill in it."""
     make_skill(tmp_path / "away", "far-tea")
     moved = make_skill(tmp_path / "away", "inner-name").parent
     moved.rename(moved.with_name("other"))
@@ -319,7 +316,6 @@ def test_a_skill_that_came_since_is_to_be_indexed(index, drinks, make_skill, tmp
 
 
 def test_where_hosts_look_is_looked_too(index, claude, tmp_path, make_skill):
-    """Of the user and of the project."""
     make_skill(claude, "pour-milk")
     (tmp_path / "work" / ".git").mkdir(parents=True)
     make_skill(tmp_path / "work" / ".claude" / "skills", "mix-juice")

@@ -82,7 +82,6 @@ def test_the_right_to_run_is_kept_and_no_more(pack, tmp_path, name):
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name):
-    """Its name may be wrong; content, long names, names beyond ASCII and empty files come whole."""
     archive = pack(name, FILES).rename(tmp_path / "download")
     extract(archive, tmp_path / "into")
     assert contents(tmp_path / "into") == FILES

@@ -54,7 +54,6 @@ def test_an_archive_is_unpacked_into_the_cache(pack):
 
 
 def test_what_packagers_of_skills_write_is_an_archive(pack):
-    """A zip that ends in .skill; the ending is no part of the root's name."""
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
     place = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
     assert place.name == "Drinks"
@@ -166,7 +165,6 @@ def test_a_refused_archive_leaves_what_was_there(pack):
 
 @pytest.mark.parametrize("make", [lambda path: None, os.mkfifo])
 def test_an_archive_that_is_not_there_is_told(tmp_path, make):
-    """A pipe is none either, and is not waited for."""
     make(tmp_path / "drinks.zip")
     with pytest.raises(RootError, match=r"drinks\.zip: no such archive; correct the path"):
         local_root(tmp_path / "drinks.zip")
@@ -387,7 +385,6 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
 
 
 def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
-    """Whichever of the steps fails, with the folder away as a kill leaves it."""
     archive = pack("drinks.zip", {"old": b"1"})
     place = local_root(archive)
     for failing in range(1, 4):

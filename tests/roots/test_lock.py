@@ -7,6 +7,8 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,21 @@ from skillsearch.roots.bundles import content_digest, local_root
 from skillsearch.roots.sources import added_source, folder_of
 
 pytestmark = pytest.mark.usefixtures("hashing")
+
+
+@contextmanager
+def unwritable():
+    """Have the lock file on a disk that cannot be written."""
+    replace = Path.replace
+
+    def fail(path, target):
+        if target == lock.lock_file():
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+        return replace(path, target)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "replace", fail)
+        yield
 
 
 def is_pinned():
@@ -42,18 +59,13 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
 
 
 @pytest.mark.parametrize("command", ["add", "update"])
-def test_nothing_is_taken_that_cannot_be_pinned(cli, host, monkeypatch, state, command):
+def test_nothing_is_taken_that_cannot_be_pinned(cli, host, state, command):
     url = host({"good": "Good."})
     cli("add", url)
     before = state()
     host({"good": "Other."})
     ask = (command, url, *(["--yes"] if command == "update" else []))
-    with monkeypatch.context() as patched:
-
-        def fail(*_):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-        patched.setattr(lock, "write_atomically", fail)
+    with unwritable():
         result = cli(*ask)
     assert (result.exit_code, "cannot be written" in result.stderr) == (
         2 - (command == "update"),
@@ -201,15 +213,10 @@ def test_a_source_that_the_index_lost_leaves_the_lock_file(cli, host, names, tmp
     assert names() == ["mine"]
 
 
-def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host, monkeypatch):
+def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host):
     url = host({"good": "Good."})
     cli("add", url)
-    with monkeypatch.context() as patched:
-
-        def fail(*_):
-            raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-        patched.setattr(lock, "write_atomically", fail)
+    with unwritable():
         assert cli("remove", url).exit_code == 2
     assert cli("remove", url).exit_code == 0
     assert lock.read_lock() == {}

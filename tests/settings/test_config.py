@@ -83,7 +83,6 @@ def test_a_flag_beats_the_environment_beats_the_project_beats_the_user(
 
 
 def test_the_nearest_project_file_above_counts_alone(project):
-    """Its relative paths are relative to the file, not to the working folder."""
     folder = project('roots = ["skills"]\nindex_dir = "cache"\nn = 9\n')
     (folder / "a" / "b").mkdir(parents=True)
     settings = load_settings(folder / "a" / "b")
@@ -95,7 +94,6 @@ def test_the_nearest_project_file_above_counts_alone(project):
 
 
 def test_pyproject_counts_where_it_has_our_table(project, monkeypatch):
-    """But not beside a skillsearch.toml; an empty variable is as good as none."""
     folder = project("[tool.skillsearch]\nindex_dir = 'i'\nn = 8\n", "pyproject.toml")
     (folder / "inner").mkdir()
     (folder / "inner" / "pyproject.toml").write_text("[project]\nname = 'x'\n")
@@ -276,7 +274,6 @@ def test_trust_is_a_list_of_levels_and_of_roots_with_levels(home, value, expecte
     ],
 )
 def test_what_a_project_file_may_not_choose_is_refused(project, key, value):
-    """It vouches for nothing, lists no commands, and names no model that could lie in it."""
     project(f"{key} = {value}\n")
     with pytest.raises(ConfigError, match=f"{key} .*not for a project file to choose"):
         load_settings()

@@ -97,7 +97,6 @@ def test_a_copy_of_a_folder_is_installed_from_that_folder(installed, tmp_path):
 
 
 def test_a_checkout_stays_one(tmp_path):
-    """Installed in place, or only found by the path of modules."""
     (tmp_path / "pyproject.toml").touch()
     copy = copy_to(tmp_path)
     assert typed(copy.install_extra("mcp")) == [*PIP, "-e", f"{tmp_path}[mcp]"]

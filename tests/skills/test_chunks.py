@@ -64,7 +64,6 @@ def test_a_body_without_chunks_is_its_own_core(body):
     ],
 )
 def test_attributes_come_in_any_order_and_quoting(tag, expected):
-    """References are resolved, other attributes and repeated ones passed over, blanks joined."""
     content = "" if tag.endswith("/>") else "text"
     assert parse_chunks(f"{tag}text</chunk>").chunks == (Chunk(*expected, content),)
 

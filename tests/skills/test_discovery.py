@@ -92,7 +92,6 @@ def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
 
 @pytest.mark.parametrize("name", ["skill.md", "SKILL.MD"])
 def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
-    """The official name wins over them."""
     path = add_skill(tmp_path / "root" / "tea", name)
     found = find(tmp_path / "root")
     assert [file.path for file in found.files] == [path]
@@ -250,7 +249,6 @@ def test_a_sample_inside_a_skill_is_no_skill(tmp_path):
 
 
 def test_a_link_to_another_skill_counts_there(tmp_path):
-    """Whatever its folder; the note says where. A target that no walk finds is a skill here."""
     root = tmp_path / "root"
     path = add_skill(root / "tea")
     for folder, target in (
@@ -295,7 +293,6 @@ def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
 
 
 def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path, monkeypatch):
-    """One that vanishes later is empty."""
     (tmp_path / "good").mkdir()
     (tmp_path / "file").write_text("x", encoding="utf-8")
     (tmp_path / "loop").symlink_to("loop")
@@ -321,7 +318,6 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path, monkeypatch):
 
 
 def test_root_given_twice_or_inside_another_counts_once(tmp_path):
-    """One that the outer walk would not reach is walked by itself."""
     root = tmp_path / "root"
     add_skill(root / "inner" / "tea")
     (tmp_path / "link").symlink_to("root")
@@ -424,7 +420,6 @@ def test_what_is_gone_is_covered_by_where_was_looked(tmp_path):
 
 
 def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
-    """Nor at a link, but where it leads."""
     root, other = tmp_path / "root", tmp_path / "other"
     deep = root.joinpath(*map(str, range(13)))
     for folder in (other, root / ".git" / "tea", deep):

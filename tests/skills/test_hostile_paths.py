@@ -220,7 +220,6 @@ BELOW = ("fifo/x", "socket/x", "guide.md/x", "folder/x", "x" * 300)
 
 @every_entry
 def test_links_and_what_is_no_regular_file_are_refused_at_once(tree, serve):
-    """Nothing is found below what is no folder."""
     for paths, error, said in (
         (LINKED, UnsafePathError, "leads through a link"),
         (SPECIAL, UnsafePathError, "not a regular file"),

@@ -47,7 +47,6 @@ def test_sound_skill_is_read_without_a_word():
     "line", ["", "description:\n", "description: ' '\n", "description: null\n"]
 )
 def test_without_a_description_the_first_paragraph_stands_for_it(line):
-    """As short as one."""
     body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
     skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
     assert skill.description == "Brews tea for guests."

@@ -73,7 +73,6 @@ HINTS = [
 
 
 def test_of_other_needs_only_those_under_skills_count():
-    """Neither packages nor hints."""
     for key in ("requires", "dependencies"):
         fields = {key: {"skills": ["pdf"], "mcp": ["rube"], "bins": ["jq"]}}
         assert regular_requirements([fields]) == (("pdf",), [])

@@ -152,7 +152,6 @@ def test_all_problems_are_returned_with_their_lines(make_skill):
 
 
 def test_file_may_be_given_instead_of_its_folder(make_skill, monkeypatch):
-    """Also of the current folder; in lower case with a warning."""
     skill = make_skill(GOOD)
     assert validate(skill / "SKILL.md") == validate(skill) == ()
     (found,) = validate(make_skill(GOOD, "lower/tea-timer", name="skill.md"))

@@ -119,7 +119,6 @@ SATISFIED = [
 
 @pytest.mark.parametrize(("version", "constraint", "expected"), SATISFIED)
 def test_a_version_satisfies_a_constraint_or_not(version, constraint, expected):
-    """Prereleases only where they are named; unreadable versions only where all will do."""
     assert satisfies(version, constraint) is expected
 
 
@@ -160,7 +159,6 @@ def test_any_constraint_is_read_or_refused(text):
     [("1.9", "1.10"), ("2.0-beta", "1.0"), ("2.0-alpha", "2.0-beta"), ("v1", "1.0.1")],
 )
 def test_releases_are_newer_than_whatever_comes_before_one(older, newer):
-    """Equal versions have one place, and odd ones none."""
     assert release_order(older) < release_order(newer)
     assert release_order("1.0") == release_order("v1")
     assert release_order("") is release_order("one") is None

@@ -109,7 +109,6 @@ def test_the_language_of_a_text_is_told(text, language):
 
 @pytest.mark.timeout(120)
 def test_only_the_head_is_read():
-    """Text after 4,000 characters changes nothing, and costs nothing."""
     assert language_of("это только начало " * 300 + "the end of it all " * 100_000) == "ru"
 
 
@@ -127,7 +126,6 @@ def test_only_the_head_is_read():
     ],
 )
 def test_a_word_follows_the_language_that_its_script_allows(word, language, expected):
-    """English names in a Russian text are English, Russian ones in a French text Russian."""
     assert word_language(word, language) == expected
 
 

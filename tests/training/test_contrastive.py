@@ -122,7 +122,6 @@ def test_an_encoder_gives_the_vectors_of_the_formula(make_bert, encode_by_hand):
 
 
 def test_the_same_call_gives_the_same_weights(make_bert, vectors):
-    """Nothing is left to chance, and nothing changes in the weights to begin with."""
     begin = make_bert()
     before = {name: one.copy() for name, one in begin.tensors.items()}
     first, second = (train(begin, make_plan(4), SETTINGS, vectors=vectors) for _ in range(2))
@@ -133,7 +132,6 @@ def test_the_same_call_gives_the_same_weights(make_bert, vectors):
 
 @pytest.mark.parametrize("frozen", [0, 1])
 def test_frozen_layers_stay_and_the_rest_moves(make_bert, vectors, frozen):
-    """So does what makes rows of words into what the first layer sees."""
     begin = make_bert()
     settings = replace(SETTINGS, frozen_layers=frozen)
     trained = train(begin, make_plan(3), settings, vectors=vectors).weights.tensors
@@ -207,7 +205,6 @@ def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vec
 
 
 def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
-    """After the step that it is in, which is looked at like the last one."""
     trained = train(
         make_bert(),
         make_plan(9),

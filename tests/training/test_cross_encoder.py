@@ -131,7 +131,6 @@ def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
 
 @pytest.mark.parametrize(("epochs", "taken"), [(1.0, 50), (2.0, 100), (0.5, 25), (1.5, 75)])
 def test_each_epoch_has_each_group_once(epochs, taken):
-    """The last one is cut; the same seed gives the same order."""
     groups = [Group(f"request {number}", ("tea",), (2,)) for number in range(50)]
     settings = ReaderSettings(groups=8, epochs=epochs)
     batches = list(cross_encoder._batches(groups, settings))
@@ -144,7 +143,6 @@ def test_each_epoch_has_each_group_once(epochs, taken):
 
 @pytest.mark.slow
 def test_a_reader_learns_what_fits(make_reader):
-    """The loss falls, and requests tell right from wrong better than before."""
     begin, groups = make_reader(), toy()
     settings = replace(SETTINGS, epochs=8.0, average=0.5)
     trained = cross_encoder.train_reader(begin, groups, settings)
@@ -159,7 +157,6 @@ def test_a_reader_learns_what_fits(make_reader):
 
 @pytest.mark.slow
 def test_frozen_layers_keep_their_weights_and_a_seed_all(make_reader):
-    """Everything else moves; another seed brings other batches."""
     begin, groups = make_reader(), toy()
     first, again, other = (
         cross_encoder.train_reader(begin, groups, replace(SETTINGS, seed=seed)).weights
@@ -183,7 +180,6 @@ def test_weights_without_a_head_get_a_random_one(make_bert):
 
 
 def test_training_ends_at_the_deadline(make_reader):
-    """After the step that it is in, which is checked."""
     looks = []
     trained = cross_encoder.train_reader(
         make_reader(), toy(), SETTINGS, check=lambda _read: looks.append(1) or 0.5, deadline=0.0
@@ -243,7 +239,6 @@ def test_training_ends_when_it_gains_no_more(make_reader):
 
 
 def test_what_cannot_be_trained_is_refused(make_reader):
-    """Without requests, on a device that is not there, or when the numbers are lost."""
     with pytest.raises(TrainingError, match="device 'xpu:7'"):
         cross_encoder.train_reader(make_reader(), toy(), replace(SETTINGS, device="xpu:7"))
     with pytest.raises(TrainingError, match="no request to learn from"):

@@ -54,7 +54,6 @@ def test_enough_judged_queries_decide_and_few_do_not():
 
 @pytest.mark.slow
 def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
-    """A model compared with itself gains nothing, and the numbers are those of the evaluation."""
     collection = Material.gather(make_texts(60), [], 0).collections()["held_out"]
     measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
     assert (measured.queries, measured.documents) == (12, 60)

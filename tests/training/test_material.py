@@ -33,7 +33,6 @@ def skills():
 
 
 def test_what_is_held_out_stands_in_no_text_any_more(skills):
-    """In the skill it was struck from; the other skills stay as they are."""
     left, queries = hold_out(skills, 12, seed=1)
     assert len(queries) == 12
     changed = {row for _, (row,) in queries}
@@ -47,7 +46,6 @@ def test_what_is_held_out_stands_in_no_text_any_more(skills):
 
 
 def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
-    """Skills without any request are asked by a paragraph of their bodies."""
     mined = [MinedSkill.mine(skill).sources for skill in skills]
     stated = [
         {without_name(text, skill.name) for kind in REQUESTS for text in one.get(kind, ())}
@@ -170,7 +168,6 @@ def test_a_collection_is_matched_by_id_and_else_by_name(tmp_path):
 
 
 def test_about_a_third_is_kept_to_measure_by_and_copies_stay_together():
-    """The text alone decides, case and white space aside."""
     kept = [is_measured(f"query {number}") for number in range(600)]
     assert 160 < sum(kept) < 240
     for number in range(20):

@@ -70,7 +70,6 @@ def test_an_exported_reader_reads_like_numpy(make_reader, read_by_hand, tmp_path
 
 @pytest.mark.parametrize("kind", ["model", "reader"])
 def test_the_record_says_what_the_files_are(make_bert, make_reader, tmp_path, kind):
-    """The fields that are read, those of the caller, and a digest of every other file."""
     weights, folder = (make_reader if kind == "reader" else make_bert)(), tmp_path / "out"
     extra = {"source": {"seed": 3}}
     digest = export(weights, folder, name="tiny", notice="n\n", licence="l\n", extra=extra)
@@ -105,7 +104,6 @@ def test_a_folder_with_files_is_left_as_it_is(make_bert, tmp_path):
 
 
 def test_mixed_weights_lie_between_both(make_bert):
-    """A share of 1 is the tuned ones, of 0 the old ones; what was not trained is the same."""
     begin, other = make_bert(1), make_bert(2)
     tensors = {n: one for n, one in other.tensors.items() if "layer.0" not in n}
     tuned = dataclasses.replace(begin, tensors={**begin.tensors, **tensors})
@@ -136,7 +134,6 @@ def test_the_packaged_models_can_be_tuned():
 
 @pytest.mark.parametrize("spec", ["hashing", "packaged", "st:sentence-transformers/x", "", "tiny"])
 def test_models_that_cannot_be_tuned_are_refused(spec, tmp_path, monkeypatch):
-    """Among them a folder in another form."""
     monkeypatch.chdir(tmp_path)
     Path("tiny").mkdir()
     Path("tiny/model.onnx").write_bytes(b"")
@@ -161,7 +158,6 @@ def test_models_are_found_by_the_names_that_index_takes(make_bert, tmp_path):
 
 
 def test_a_model_keeps_the_texts_beside_it(tmp_path):
-    """Notice and licence as they are, bad bytes replaced; what is missing stays so."""
     assert texts_beside(tmp_path) == [None, None]
     (tmp_path / "NOTICE").write_bytes(b"From afar.\xff\n")
     (tmp_path / "LICENSE").write_text("Do as you like.\n")
@@ -219,7 +215,6 @@ def rename(folder):
     ],
 )
 def test_a_folder_that_was_changed_is_refused(exported, spoil, message):
-    """One kind of error when it is tuned, one when it is loaded."""
     spoil(exported)
     with pytest.raises(TrainingError, match=message) as caught:
         begin_weights(str(exported))
@@ -237,7 +232,6 @@ def test_one_kind_of_model_is_not_loaded_as_the_other(exported):
 
 
 def test_without_onnx_the_extra_is_named(make_bert, exported, tmp_path, monkeypatch):
-    """The error says what to install, and nothing is written."""
     monkeypatch.setitem(sys.modules, "onnx", None)
     monkeypatch.delitem(sys.modules, "skillsearch.training.onnx_model", raising=False)
     with pytest.raises(MissingDependencyError, match=r"\[train\]"):

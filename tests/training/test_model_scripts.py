@@ -152,7 +152,6 @@ def run(module, monkeypatch, *words):
 @pytest.mark.slow
 @pytest.mark.torch
 def test_an_embedder_is_trained_and_built(base, material, import_script, monkeypatch, tmp_path):
-    """Trained for two steps, it differs from its base; in 8 bits it is nearly what was trained."""
     pytest.importorskip("torch")
     contrastive = pytest.importorskip("skillsearch.training.contrastive")
     training = import_script("train_embedder")

@@ -152,7 +152,6 @@ def test_what_training_changes_a_little_is_not_rounded_away(make_bert, tmp_path)
 
 
 def test_large_weights_lie_apart_in_whole_pages(make_reader, tmp_path, monkeypatch):
-    """Each large constant has its own pages in the data file; small ones stay in the model."""
     monkeypatch.setattr(onnx_model, "ALIGNMENT", page := 4096)
     weights, path = make_reader(), tmp_path / "model.onnx"
     model = onnx_model.build_graph(weights)

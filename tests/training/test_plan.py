@@ -70,7 +70,6 @@ def test_the_same_seed_gives_the_same_plan(skills, near):
 
 
 def test_a_plan_has_a_batch_for_each_step_and_no_skill_twice_in_one(skills, near):
-    """Every pair is of the skill whose row it has."""
     plan = make_plan(skills, near, SETTINGS)
     assert [len(batch) for batch in plan] == [16] * 6
     for batch in plan:

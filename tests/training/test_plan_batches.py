@@ -45,7 +45,6 @@ def test_every_skill_is_dealt_once_a_round() -> None:
 
 
 def test_a_batch_is_made_of_neighbours() -> None:
-    """Their mean cosine is far above the mean in random batches."""
     vectors = unit_rows(400, dimensions=4)
     batch = next(batches(neighbours(vectors), 4 * CLUSTER, random.Random(3)))
     together = vectors[batch[:CLUSTER]] @ vectors[batch[:CLUSTER]].T

@@ -89,6 +89,5 @@ def test_keywords_are_words_of_the_skill_without_stop_words(seed: int) -> None:
 
 @given(st.text(max_size=60), st.text(max_size=300), st.text(max_size=600), st.integers(0, 99))
 def test_any_skill_can_be_drawn_from(name: str, about: str, body: str, seed: int) -> None:
-    """Whatever its texts hold, a pair has a query and a document, or there is none."""
     pair = MinedSkill.mine(SkillText(name, about, body)).draw(random.Random(seed))
     assert pair is None or (pair.query and pair.document)

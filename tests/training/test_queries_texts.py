@@ -64,7 +64,6 @@ def test_items_below_headings_of_use_are_requests() -> None:
 
 
 def test_sentences_have_at_least_four_words_or_twelve_letters() -> None:
-    """Ends of sentences and lines part them, in any script; marks of Markdown are left out."""
     text = (
         "Sorts **all** the letters. Too short. See [the guide](a.md) on this!\n"
         "把信件按日期分类整理好了。短。"
@@ -82,7 +81,6 @@ def test_headings_are_plain_and_not_those_of_code() -> None:
 
 
 def test_what_is_mined_is_sorted_by_kind() -> None:
-    """Each text once; a paragraph that begins the description is left out."""
     about = 'Sorts letters by date and street. Say "sort my letters". Use when drowning in mail.'
     body = f"{about}\n\n# Steps\n\nOpen every letter with a dull knife, then lay it flat.\n"
     mined = queries.MinedSkill.mine(queries.SkillText("tidy", about, body, ("Sorts them.",)))
@@ -103,7 +101,6 @@ def test_what_is_mined_is_sorted_by_kind() -> None:
 
 
 def test_paragraphs_are_plain_and_without_code() -> None:
-    """Marks of Markdown and short lines are left out."""
     body = (
         "# Bees\n\nShort.\n\n"
         "A [hive](https://x.test/a) needs **room** to grow before summer comes.\n\n"
@@ -168,12 +165,10 @@ def test_a_script_says_of_itself_what_stands_before_its_code(script, said) -> No
 
 @given(st.text(alphabet="#/*-\"'r\n aé", max_size=300))
 def test_any_script_has_an_opening(script: str) -> None:
-    """Nothing fails, nothing goes on for ever, and it is one line."""
     assert "\n" not in queries.opening(script)
 
 
 def test_requests_of_the_description_come_before_those_of_the_body() -> None:
-    """Each in the order of its text, as often as it stands there."""
     about = 'Say "open my letters" or "burn my letters".'
     body = '## When to use\n\n- Opening old letters\n\n## Examples\n\n- "open my letters"\n'
     assert stated(about, body) == [

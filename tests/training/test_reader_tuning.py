@@ -150,7 +150,6 @@ def test_too_little_time_is_told_with_what_is_needed(options):
 
 
 def test_too_few_judged_requests_are_refused(options, tmp_path):
-    """It says how many there are; those for unknown skills do not count."""
     lines = [{"query": f"see to {one}", "skill": f"sorter-{one}"} for one in range(COUNT + 20)]
     options.queries.write_text("\n".join(map(json.dumps, lines[5:])))
     with pytest.raises(TrainingError, match=r"^25 judged requests .* at least 30 are needed"):
@@ -200,7 +199,6 @@ def test_what_is_measured_is_learned_by_no_one(tmp_path):
 
 
 def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path):
-    """To learn from also those that were not found, and a random one; nothing else fits."""
     searched = reader_tuning._Searched(options, tmp_path / "index", silent)
     requests = [
         reader_tuning.Request("see to crate3 of depot3", frozenset({"root:sorter-3"})),

@@ -22,7 +22,6 @@ ARRAYS = {
 
 
 def test_a_state_comes_back_as_it_was(tmp_path):
-    """Arrays with their names, types and shapes; of the file before nothing is left."""
     save_checkpoint(tmp_path / "run", "k", {"other": np.zeros(9)})
     save_checkpoint(tmp_path / "run", "k", ARRAYS)
     found = load_checkpoint(tmp_path / "run", "k")

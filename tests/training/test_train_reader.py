@@ -50,7 +50,6 @@ def request_of(graded):
 
 
 def test_a_request_is_read_with_skills_that_fit_and_that_do_not(drawer, request_of):
-    """Two that fit, two or three that do not, and a stranger more often than not."""
     elsewhere = request_of("a barrel", {8: 2}, rows=(8, 9), cluster=2)
     strangers = 0
     for seed in range(40):
@@ -140,7 +139,6 @@ def test_of_short_requests_without_a_written_twin_a_share_is_read(make_drawer, r
 
 
 def test_requests_are_read_with_rows_of_distinct_skills(graded, tmp_path):
-    """Those of clusters that are left out, and without such a skill, are not."""
     record = {"writer": "tr-x", "kind": "s", "text": "repair", "cluster": 1}
     records = [
         record | {"rows": [0, 1, 2], "grades": {"0": 2, "2": 1}},

@@ -18,7 +18,6 @@ def silent(*_told):
 
 @pytest.mark.parametrize("count", [0, 1, 49])
 def test_too_few_skills_are_refused(count, make_texts):
-    """It says how many there are, and how many it takes."""
     with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
         Material.gather(make_texts(count), [], 0)
 
@@ -30,7 +29,6 @@ def test_skills_that_say_nothing_of_their_uses_are_refused():
 
 
 def test_nothing_that_is_measured_is_trained(make_texts):
-    """Neither requests that were held out nor judged queries that were kept back."""
     texts = make_texts(60)
     chosen = [QueryRows(f"query {number}", (number,)) for number in range(60)]
     material = Material.gather(texts, chosen, 0)
@@ -45,7 +43,6 @@ def test_nothing_that_is_measured_is_trained(make_texts):
 
 
 def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
-    """Each query with the skill that it was struck from, or was judged right for it."""
     texts = [*make_texts(60), make_texts(1)[0]]
     chosen = [QueryRows(f"query {number}", (0, 60)) for number in range(9)]
     material = Material.gather(texts, chosen, 0)
@@ -58,7 +55,6 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
 
 
 def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill):
-    """Unreadable skills are skipped; tags are part of the metadata beside the name."""
     make_skill(drinks, "no-description", description="")
     make_skill(drinks, "brew: mocha", "Brew mocha.", body="Boil.\n", tags=["cacao"])
     found = read_library([drinks], silent)
@@ -69,7 +65,6 @@ def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skil
 
 
 def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_skill, tmp_path):
-    """Of files in scripts/ alone; a link, a folder or one too large says nothing."""
     folder = make_skill(drinks, "roast", "Roast beans.").parent
     secret = tmp_path / "secret.py"
     secret.write_text('"""Never to be read by anyone."""\n')
@@ -111,7 +106,6 @@ def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
 
 
 def test_a_teacher_embeds_by_the_role_and_documents_once():
-    """Its vectors are those of its embedder, in the order asked for."""
     encode = learn_from("hashing")
     texts = ["green tea", "black coffee", "green tea"]
     found = encode(texts, "passage")

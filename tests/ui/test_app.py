@@ -140,8 +140,6 @@ def test_the_three_states_are_told_apart(site, index_dir):
 def test_typing_is_no_request_until_it_is_submitted_or_opens_a_skill(
     drinks_index, pages_of, monkeypatch
 ):
-    """Nor is a page that is loaded again, and a skill that is opened from elsewhere is no load."""
-
     def kinds():
         return [(event.kind, event.skill, len(event.offered)) for event in log.events()]
 
@@ -308,7 +306,6 @@ def test_health_of_no_index_says_what_to_do(index_dir, pages_of):
 
 
 def test_an_index_without_skills_says_once_how_to_add_some(site, drinks, index_dir):
-    """And has neither an empty map nor tables of zeros, nor calls it an answer that none fits."""
     shutil.rmtree(drinks)
     drinks.mkdir()
     SkillIndex.open(index_dir).refresh()
@@ -354,7 +351,6 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
 def test_slow_work_is_done_once_for_a_generation(
     site, drinks, index_dir, make_skill, monkeypatch, pages_of
 ):
-    """Its page waits meanwhile, searches do not; a new generation is looked at anew."""
     done, go = [], threading.Event()
 
     def slow(index):

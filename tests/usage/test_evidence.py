@@ -77,7 +77,6 @@ def test_a_load_of_a_skill_that_is_gone_changes_nothing(confidence):
 
 
 def test_without_loads_answers_are_the_same_byte_for_byte(cli, drinks_index, monkeypatch):
-    """Off, on without a log, and on with a log that holds requests alone."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(drinks_index))
 
     def answers():

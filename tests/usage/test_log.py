@@ -60,7 +60,6 @@ def test_the_folder_and_its_files_are_the_users_alone(log, origin, answer, vecto
 
 
 def test_words_are_kept_only_if_they_are_asked_for(log, origin, answer, vector):
-    """Not even four of them in a row, in any case, in any file of the folder."""
     request = answer().query
     words = request.split()
     log.note_request(origin, answer(steep=0.9), vector())

@@ -15,7 +15,7 @@ from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillManager
 from skillsearch.agents.toolsets.environments import Environment
 from skillsearch.agents.toolsets.server_environment import ServerEnvironment
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-from skillsearch.daemon import offering
+from skillsearch.daemon import client, offering
 from skillsearch.daemon.answers import Answers
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.served_library import ServedLibrary
@@ -46,56 +46,64 @@ def on(monkeypatch, drinks_index):
 
 
 @pytest.fixture
-def overview(tmp_path):
+def question(tmp_path):
+    """Make what the hook asks the daemon."""
+
+    def make(prompt, states):
+        asked = {"prompt": prompt, "n": 3, "folder": str(tmp_path / "work"), "states": states}
+        return asked | {"variables": variables(), "index_dir": None, "include_unvetted": False}
+
+    return make
+
+
+@pytest.fixture
+def overview(question):
     """Answer the hook as the daemon does."""
-
-    def ask(prompt=REQUEST, states=STATES):
-        arguments = {"prompt": prompt, "n": 3, "folder": str(tmp_path / "work"), "states": states}
-        arguments |= {"variables": variables(), "index_dir": None, "include_unvetted": False}
-        return Answers().overview(arguments)
-
-    return ask
+    return lambda prompt=REQUEST, states=STATES: Answers().overview(question(prompt, states))
 
 
-def by_query(cli, overview, ask_daemon):
+def by_query(cli, overview, serve):
     """Ask on the command line, and look at the skill."""
     cli("query", REQUEST)
     cli("show", "steep-tea", "--body")
 
 
-def by_daemon(cli, overview, ask_daemon):
+def by_daemon(cli, overview, serve):
     """Ask the daemon on the command line."""
-    ask_daemon(Answers())
+    if client.ask("status", seconds=120) is None:
+        serve()
+    before = client.ask("status", seconds=120)["answered"]
     assert cli("query", REQUEST).exit_code == 0
+    assert client.ask("status", seconds=120)["answered"] == before + 1
     cli("show", "steep-tea")
 
 
-def by_prompt(cli, overview, ask_daemon):
+def by_prompt(cli, overview, serve):
     """Ask for a prompt, then for one with the skill."""
     cli("prompt", REQUEST)
     cli("prompt", "--load", "steep-tea")
 
 
-def by_hook(cli, overview, ask_daemon):
+def by_hook(cli, overview, serve):
     """Ask as a host does, and look at the skill in the same folder."""
     assert overview()["offers"]
     cli("show", "steep-tea")
 
 
-def by_agent(cli, overview, ask_daemon):
+def by_agent(cli, overview, serve):
     """Ask the tools of the configured index."""
     assert search_skills(REQUEST)
     call_tool("load_skill", {"name": "steep-tea"})
 
 
-def by_mcp(cli, overview, ask_daemon):
+def by_mcp(cli, overview, serve):
     """Ask the tools that a server offers over a library."""
     tools = SessionTools("default", ServedLibrary((), load_settings())).of("").toolset
     assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"] is not None
     assert "result" in tools.call("load_skill", {"name": "steep-tea"})
 
 
-def by_find(cli, overview, ask_daemon):
+def by_find(cli, overview, serve):
     """Type a request on the terminal, and take the skill that is chosen."""
     from prompt_toolkit.input import create_pipe_input
     from prompt_toolkit.output import DummyOutput
@@ -108,28 +116,28 @@ def by_find(cli, overview, ask_daemon):
         assert cli("find").stdout.endswith("steep-tea\n")
 
 
-def by_page(cli, overview, ask_daemon):
+def by_page(cli, overview, serve):
     """Submit a request in the browser, and open a skill of the answer."""
     pages = Pages(load_settings())
     pages.search(REQUEST, refresh=True, submitted=True)
     pages.skill("drinks:steep-tea", answers=True)
 
 
-def by_manager(cli, overview, ask_daemon):
+def by_manager(cli, overview, serve):
     """Ask the tools of a manager that a server offers."""
     tools = SessionTools("manager", ServedLibrary((), load_settings())).of("").toolset
     assert tools.call("search_skills", {"query": REQUEST})["result"]
     assert "Use 80 C" in tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
 
 
-def by_context(cli, overview, ask_daemon):
+def by_context(cli, overview, serve):
     """Ask the tools of a context that a server offers."""
     tools = SessionTools("context", ServedLibrary((), load_settings())).of("").toolset
     assert tools.call("search_skills", {"query": REQUEST})["result"]["success"]
     assert tools.call("get_skill", {"name": "steep-tea"})["result"]["success"]
 
 
-def by_workspace(cli, overview, ask_daemon):
+def by_workspace(cli, overview, serve):
     """Have two requests to a model describe the skills for a request, and load one."""
     workspace = WorkspaceToolset(ServedLibrary((), load_settings()).get(), executor=None)
     assert workspace.system_prompt(REQUEST) == workspace.system_prompt(REQUEST)
@@ -151,25 +159,9 @@ INTERFACES = {
 }
 
 
-@pytest.fixture
-def ask_daemon(monkeypatch):
-    """Have commands ask these answers as if they were a daemon."""
-
-    def serve(answers):
-        from skillsearch.daemon import client
-
-        def ask(method, question, *, seconds):
-            assert method == "search"
-            return json.loads(json.dumps(answers.search(question)))
-
-        monkeypatch.setattr(client, "ask", ask)
-
-    return serve
-
-
 @pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
-def test_an_interface_keeps_what_it_answers_and_loads(on, cli, overview, events, ask_daemon, ask):
-    ask(cli, overview, ask_daemon)
+def test_an_interface_keeps_what_it_answers_and_loads(on, cli, overview, events, serve, ask):
+    ask(cli, overview, serve)
     request, load = events()
     assert (request.kind, load.kind) == ("asked", "loaded")
     assert (request.interface, load.interface) == INTERFACES[ask]
@@ -184,22 +176,20 @@ def test_an_interface_keeps_what_it_answers_and_loads(on, cli, overview, events,
 
 @pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
 def test_a_load_raises_the_score_of_its_skill_for_the_same_request(
-    on, cli, overview, events, ask_daemon, ask
+    on, cli, overview, events, serve, ask
 ):
-    ask(cli, overview, ask_daemon)
-    ask(cli, overview, ask_daemon)
+    ask(cli, overview, serve)
+    ask(cli, overview, serve)
     before, after = (event.offered[0] for event in events() if event.kind == "asked")
     assert before.skill == after.skill == "drinks:steep-tea"
     assert after.score > before.score
 
 
 @pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
-def test_nothing_is_written_unless_usage_is_on(
-    on, cli, overview, home, monkeypatch, ask_daemon, ask
-):
+def test_nothing_is_written_unless_usage_is_on(on, cli, overview, home, monkeypatch, serve, ask):
     monkeypatch.delenv("SKILLSEARCH_USAGE")
     before = {path for path in home.rglob("*") if "cache" not in path.parts}
-    ask(cli, overview, ask_daemon)
+    ask(cli, overview, serve)
     assert {path for path in home.rglob("*") if "cache" not in path.parts} == before
     assert not data_dir().exists()
 
@@ -230,15 +220,14 @@ def test_a_log_that_cannot_be_written_fails_no_answer(on, cli, overview):
 
 
 @pytest.mark.parametrize("ask", INTERFACES, ids=lambda ask: ask.__name__)
-def test_a_log_that_cannot_be_made_fails_no_interface(on, cli, overview, ask_daemon, ask):
+def test_a_log_that_cannot_be_made_fails_no_interface(on, cli, overview, serve, ask):
     data_dir().mkdir(parents=True)
     (data_dir() / "usage").write_text("no folder")
-    ask(cli, overview, ask_daemon)
+    ask(cli, overview, serve)
     assert (data_dir() / "usage").read_text() == "no folder"
 
 
 def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
-    """One that leans on the turn before is kept with it, and that turn not again."""
     overview(states=[])
     assert events() == []
     overview("who won the world cup", states=["fits"])
@@ -248,22 +237,22 @@ def test_the_hook_keeps_a_prompt_once(on, cli, overview, events, monkeypatch):
     assert [event.interface for event in events()] == ["hook"]
 
 
-def test_the_hook_says_what_of_a_prompt_is_kept(monkeypatch, tmp_path):
-    requests = []
-    nothing = {"offers": {}, "fits": 0, "unvetted": 0, "notes": []}
-    monkeypatch.setattr(
-        offering, "_overview", lambda question, *_: requests.append(question) or nothing
-    )
+def test_the_hook_keeps_a_prompt_with_the_turn_that_it_leans_on(
+    on, serve, question, events, monkeypatch
+):
+    """Whatever the answer; not the prompt alone, which would have to fit, nor that turn again."""
+    monkeypatch.setenv("SKILLSEARCH_USAGE", "text")
+    serve()
 
     class Talk:
         offered = ()
 
         def last_turns(self):
-            return "Steep green tea."
+            return "who won the world cup"
 
-    request = {"prompt": "and now black", "states": ["fits"]}
-    offering.offered_texts(request, Talk(), None, print)
-    assert [each["states"] for each in requests] == [["fits"], STATES, []]
+    asked = question("and who lost it", ["fits"])
+    offering.offered_texts(asked, Talk(), offering.Clock(120), print)
+    assert [event.text for event in events()] == ["and who lost it\nwho won the world cup"]
 
 
 def test_a_library_of_a_developer_keeps_nothing(on, drinks, tmp_path):

@@ -88,7 +88,6 @@ def test_nothing_says_nothing(report):
 
 
 def test_requests_of_another_model_are_left_out_of_gaps(report):
-    """Whichever was asked last."""
     mine = asked("b", state="none", vector=AXES[1])
     wider = asked("a", state="none", vector=np.ones(5), model="other")
     alike = asked("c", state="none", vector=AXES[1], model="other")

@@ -296,8 +296,13 @@ def test_a_chunk_that_changed_on_disk_is_listed_again(manager, skills, make_skil
 def test_a_skill_that_vanishes_while_it_is_looked_at_is_logged(skills, monkeypatch, caplog):
     manager = SkillManager()
     manager.library.add_root(skills)
-    monkeypatch.setattr(manager.library, "refresh", lambda: None)
-    (skills / "data-analyzer" / "SKILL.md").unlink()
+    look = manager.library.refresh
+
+    def refresh():
+        look()
+        (skills / "data-analyzer" / "SKILL.md").unlink(missing_ok=True)
+
+    monkeypatch.setattr(manager.library, "refresh", refresh)
     assert manager.get_skills_prompt() == "## tea\nUse 80 C."
     assert f"{skills}/data-analyzer/SKILL.md" in caplog.text
     with pytest.raises(SkillNotFoundError):

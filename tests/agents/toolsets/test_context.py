@@ -92,8 +92,14 @@ def opened(monkeypatch):
 @pytest.fixture
 def vanishing(root, manager, monkeypatch):
     """Remove one skill right after the library has looked at the disk."""
-    monkeypatch.setattr(manager.loader.library, "refresh", lambda: None)
-    (root / "steep-tea" / "SKILL.md").unlink()
+    library = manager.loader.library
+    look = library.refresh
+
+    def refresh():
+        look()
+        (root / "steep-tea" / "SKILL.md").unlink()
+
+    monkeypatch.setattr(library, "refresh", refresh)
 
 
 def get(ctx, name):
