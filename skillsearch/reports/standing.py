@@ -193,7 +193,7 @@ def _words_of(form: QueryForm, chosen: Collection[str]) -> tuple[str, ...]:
 
 def _stretches(word: str, pairs: Sequence[str]) -> list[str]:
     """Join overlapping bigrams of a run; those that it writes in another way stand alone."""
-    stretches, end = [], 0
+    stretches, end = list[str](), 0
     for pair in pairs:
         start = word.find(pair, max(end - len(pair), 0))
         overlap = end - start if start >= 0 and stretches else 0

@@ -157,7 +157,7 @@ def check_absent(
     sightings = dict(_sightings(index, freely(name)[2], folder, option))
     for path, reason in islice(sightings.items(), _MOST_NAMED):
         yield Check("disk", "error", f"{path}: {reason}")
-    documents = list(index.documents())
+    documents = index.opened.corpus.documents
     called = in_folder(name, documents)
     for document in called[:_MOST_NAMED]:
         handle = one_line(index.handle(document), SHOWN_NAME_CHARS)

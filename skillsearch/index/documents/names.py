@@ -161,7 +161,7 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
     ]
 
 
-def meant_names(name: str, documents: Collection[Document]) -> tuple[str, ...]:
+def meant_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
     """Return up to five names that an unknown one may mean.
 
     First those of skills in a folder of that name, which is what a user sees on the disk.
