@@ -200,13 +200,16 @@ class EditError(ConfigError):
     """A host's file cannot be edited without risk; the message is the reason."""
 
 
+_NO_ENVIRONMENT = "none; `skillsearch env list` says where to make one"
+
+
 class EnvironmentNotFoundError(ConfigError, LookupError):
     """No environment has the requested name; `nearest` are up to five similar ones."""
 
     def __init__(self, name: str, nearest: tuple[str, ...], available: tuple[str, ...]) -> None:
         hint = f" Did you mean: {', '.join(nearest)}?" if nearest else ""
         more = f" and {len(available) - 50} others" if len(available) > 50 else ""
-        there_are = ", ".join(available[:50]) + more or "none; make a folder of that name"
+        there_are = ", ".join(available[:50]) + more or _NO_ENVIRONMENT
         super().__init__(f"No environment is named {name[:200]!r}.{hint} There are: {there_are}.")
         self.name, self.nearest, self.available = name, nearest, available
 

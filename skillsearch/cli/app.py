@@ -27,6 +27,8 @@ from skillsearch.text.safe_text import one_line
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _MAX_STDIN_BYTES = 4 << 20
+_WHOLE = 1 << 20
+"""More characters than the help of a command has."""
 _ALIASES = {row.alias: name for name, row in COMMANDS.items() if row.alias}
 _INTENTS = {word: name for name, row in COMMANDS.items() for word in row.intents.split()}
 _WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
@@ -114,6 +116,14 @@ class Commands(click.Group):
         if not any(isinstance(parameter, VerboseOption) for parameter in command.params):
             command.params.append(VerboseOption())
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List all commands with what they do, wrapped and not cut."""
+        commands = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, row.get_short_help_str(_WHOLE)) for name, row in commands.items() if row]
+            )
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

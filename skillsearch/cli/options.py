@@ -38,8 +38,6 @@ NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
 Function = TypeVar("Function", bound=Callable[..., object])
 LOGGER = logging.getLogger("skillsearch")
-EXISTING = click.Path(exists=True, path_type=Path)
-FOLDER = click.Path(file_okay=False, path_type=Path)
 MANY_SKILLS = 5_000
 _FLAGS, _AGREED = "skillsearch.flags", "skillsearch.agreed"
 _WHOLE = "a whole home folder or disk, not a folder of skills"
@@ -54,6 +52,10 @@ class NamedPath(click.Path):
         if value == "":
             self.fail("it is empty; name a path, or . for this folder.", param, ctx)
         return super().convert(value, param, ctx)
+
+
+EXISTING = NamedPath(exists=True, path_type=Path)
+FOLDER = NamedPath(file_okay=False, path_type=Path)
 
 
 class Count(click.IntRange):

@@ -112,7 +112,10 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     if as_json:
         emit_json({"sources": records})
     elif not locked:
-        say("Nothing was added, so there is nothing to update. See: skillsearch add --help")
+        say(
+            "Nothing was added from elsewhere, so there is nothing to update; folders here are "
+            "followed without it. See: skillsearch add --help"
+        )
     elif "changed" in states:
         say("To take it: skillsearch update --yes")
     return int("changed" in states or "failed" in states)

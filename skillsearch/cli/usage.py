@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 _SHOWN = 10
-_TURN_ON = 'To turn it on: usage = "hashes" in your settings, or SKILLSEARCH_USAGE=hashes'
 _QUESTION = (
     "Shall skillsearch learn from use, by keeping on this machine alone which skills a request led "
     "to, the request as a hash and a vector without its words?"
@@ -45,6 +44,11 @@ _STORED = {
     "text": "Kept of a request: its words, a keyed hash and a vector.",
 }
 _COLUMNS = ("what", "count", "skills", "detail")
+
+
+def _turn_on() -> str:
+    file = visible(str(user_file()))
+    return f'To turn it on: usage = "hashes" in {file}, or SKILLSEARCH_USAGE=hashes'
 
 
 @click.command("usage")
@@ -97,7 +101,7 @@ def usage_command(
         count = _forget(log, settings, forget, yes=yes)
         return _emit_change(count, log, "forgotten", as_json=as_json)
     if pin:
-        refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_TURN_ON}.")
+        refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_turn_on()}.")
         check_query(pin[0])
         index, skill = _named(settings, pin[1])
         log.pin(origin_of(index, settings.selection), pin[0], index.analyse(pin[0]).vector, skill)
@@ -116,7 +120,7 @@ def ask_for_usage(settings: Settings) -> None:
         return
     choice = "hashes" if click.confirm(_QUESTION, default=False, err=True) else "off"
     path = Path(os.path.realpath(user_file()))
-    with explained(ConfigError, f"{path} cannot be written: %s. {_TURN_ON}"):
+    with explained(ConfigError, f"{path} cannot be written: %s. {_turn_on()}"):
         make_private(path.parent)
         before = path.read_bytes() if path.is_file() else b""
         write_atomically(path, f'usage = "{choice}"\n'.encode() + before)
@@ -180,7 +184,7 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
         f"{counted(report.pins, 'pin')}; {report.with_text:,} of these with words"
     )
     if settings.usage == "off":
-        say(f"{_TURN_ON}.")
+        say(f"{_turn_on()}.")
     if events:
         show_rows(_rows(report), _COLUMNS, columns=_COLUMNS)
 

@@ -144,6 +144,8 @@ def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str])
 
 
 def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> RootError:
+    if not is_bundle(source) and Path(source).is_dir():
+        return RootError(f"{shown(source)} is a folder here: the index follows it without updates.")
     names = [entry.text for entry in locked.values()]
     meant = near(text, [*names, *locked])
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."

@@ -40,11 +40,16 @@ _NO_REQUESTS = (
 def read_requests(data: bytes) -> list[str]:
     """Read lines, each a request or JSON: a text, or an object with ``request`` or ``query``.
 
-    A QueryError if the bytes are no text.
+    A QueryError if the bytes are no text: what cannot be read must reach no description.
     """
     if b"\0" in data:
         raise QueryError("The requests hold NUL bytes, so they are no text; save them as UTF-8.")
-    return list(filter(None, map(_request, data.decode("utf-8-sig", "replace").splitlines())))
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data.count(b"\n", 0, exc.start) + 1
+        raise QueryError(f"Line {line} of the requests is not UTF-8; save them as that.") from exc
+    return list(filter(None, map(_request, text.splitlines())))
 
 
 def _request(line: str) -> str:

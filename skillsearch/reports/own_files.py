@@ -12,7 +12,7 @@ from skillsearch.hosts.folders import project_folders, user_folders
 from skillsearch.index.documents.document import Document
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import read_skill_md
-from skillsearch.text.provenance import VOUCH
+from skillsearch.text.provenance import vouch_for
 from skillsearch.text.safe_text import visible
 
 
@@ -37,7 +37,7 @@ def why_not_own(index: SkillIndex, document: Document, folder: Path, option: str
         )
     if root.trust != "vetted":
         shown = visible(str(root.path))
-        return f"nobody vouches for its root {shown}; if it is yours: {VOUCH}{option}"
+        return f"nobody vouches for its root {shown}; if it is yours: {vouch_for(root, option)}"
     if not path.is_relative_to(root.path):
         return f"its file is a link out of its root, to {visible(str(path))}; edit it there"
     return "" if os.access(path, os.W_OK) else "its file is read-only; change its mode first"

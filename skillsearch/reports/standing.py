@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from skillsearch.fast_start.patterns import lazy_pattern
@@ -17,7 +17,7 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.search import Position
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.health import Check
-from skillsearch.text.provenance import VOUCH
+from skillsearch.text.provenance import vouch_for
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.tokenizer import is_bigram, terms
 from skillsearch.types.answers import Explanation, Hit, State
@@ -127,7 +127,7 @@ def find_standing(
     form = index.analyse(request)
     has_rival = best and best.doc_id != hit.doc_id and best.score >= position.threshold
     lacking = _lacking(form, explained, best_explained if has_rival else None)
-    body = {*explained.matched_terms.get("body", ())}
+    in_body = lacking.intersection(explained.matched_terms.get("body", ()))
     return Standing(
         request=request,
         skill=_handle(index, hit),
@@ -143,8 +143,8 @@ def find_standing(
         best_score=best.score if best else 0.0,
         best_own_score=best_explained.own_score if best_explained else 0.0,
         evidence=_contributions(position),
-        lacking=tuple(dict.fromkeys(lacking.values())),
-        in_body=tuple(dict.fromkeys(word for term, word in lacking.items() if term in body)),
+        lacking=_words_of(form, lacking),
+        in_body=_words_of(form, in_body),
     )
 
 
@@ -169,16 +169,40 @@ def _contributions(position: Position) -> tuple[Contribution, ...]:
     return tuple(sorted(parts, key=lambda part: -part.behind))
 
 
-def _lacking(form: QueryForm, own: Explanation, rival: Explanation | None) -> dict[str, str]:
-    """Return the words of `Standing.lacking` by their terms."""
-    held, idf = _said(own), form.weights[-1].known_idf()
-    wanted = _said(rival) if rival else {*idf}
-    lacking: dict[str, str] = {}
+def _lacking(form: QueryForm, own: Explanation, rival: Explanation | None) -> set[str]:
+    """Return the terms of the words of `Standing.lacking`."""
+    return (_said(rival) if rival else {*form.weights[-1].known_idf()}) - _said(own)
+
+
+def _words_of(form: QueryForm, chosen: Collection[str]) -> tuple[str, ...]:
+    """Return the words of a request that hold some terms, the rarest first.
+
+    Of a run without blanks, whose terms are bigrams, the stretches that those cover.
+    """
+    idf = form.weights[-1].known_idf()
+    words: dict[str, float] = {}
     for word in _WORD.findall(form.request):
-        for term in terms(word, form.language):
-            if term in wanted and term not in held:
-                lacking.setdefault(term, term if is_bigram(term) else word)
-    return dict(sorted(lacking.items(), key=lambda item: -idf.get(item[0], 0.0)))
+        held = [term for term in terms(word, form.language) if term in chosen]
+        rarity = max((idf.get(term, 0.0) for term in held), default=0.0)
+        pairs = [term for term in held if is_bigram(term)]
+        whole = [word] if len(pairs) < len(held) else []
+        for text in (*whole, *_stretches(word, pairs)):
+            words[text] = max(rarity, words.get(text, 0.0))
+    return tuple(sorted(words, key=lambda text: -words[text]))
+
+
+def _stretches(word: str, pairs: Sequence[str]) -> list[str]:
+    """Join overlapping bigrams of a run; those that it writes in another way stand alone."""
+    stretches, end = list[str](), 0
+    for pair in pairs:
+        start = word.find(pair, max(end - len(pair), 0))
+        overlap = end - start if start >= 0 and stretches else 0
+        if overlap > 0:
+            stretches[-1] += pair[overlap:]
+        else:
+            stretches.append(pair)
+        end = start + len(pair) if start >= 0 else end
+    return stretches
 
 
 def _said(explained: Explanation) -> set[str]:
@@ -203,14 +227,15 @@ def check_standing(
         yield Check("first", "ok", said)
         yield from _check_evidence(standing)
     else:
-        yield Check("first", "ok", f"{standing.best}, score {standing.best_score:.2f}")
+        score = _shown_score(standing.best_score, standing.threshold)
+        yield Check("first", "ok", f"{standing.best}, score {score}")
         yield from _compare(standing)
     for advice in _advise(standing, document, root, option):
         yield Check("to change it", "ok", advice)
 
 
 def _check_score(standing: Standing) -> Check:
-    said = f"rank {standing.rank}, score {standing.score:.2f}"
+    said = f"rank {standing.rank}, score {_shown_score(standing.score, standing.threshold)}"
     if standing.own_score > standing.score:
         said += f" (of its own {standing.own_score:.2f}, but no more than the skill before it)"
     if standing.state == "fits":
@@ -225,6 +250,14 @@ def _check_score(standing: Standing) -> Check:
     else:
         reason = f"too little to be shown; skills fit from {standing.threshold:.2f} on"
     return Check("score", "error", f"{said}: {reason}")
+
+
+def _shown_score(score: float, threshold: float) -> str:
+    """Return a score with two digits, or more where it would seem to be beyond the threshold."""
+    shown = f"{score:.2f}"
+    if score < threshold and float(shown) >= float(f"{threshold:.2f}"):
+        shown = f"{math.floor(score * 10_000) / 10_000:.4f}"
+    return shown
 
 
 def _check_evidence(standing: Standing) -> Iterator[Check]:
@@ -261,8 +294,7 @@ def _advise(standing: Standing, document: Document, root: Root, option: str) -> 
         return
     yield from _advise_on_text(standing, document, option)
     if standing.own(UNVETTED) < 0:
-        path = shlex.quote(str(root.path))
-        yield f"vouch for its root, if you do: {VOUCH.replace('ROOT', path)}{option}"
+        yield f"vouch for its root, if you do: {vouch_for(root, option)}"
     if standing.score >= standing.threshold and standing.rank > standing.n:
         yield f"show more skills: -n {standing.rank}"
     elif standing.state == "perhaps":

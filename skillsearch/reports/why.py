@@ -16,7 +16,13 @@ from skillsearch.hosts.files import host_file
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import find_by_name, find_shadowed, freely, nearest_names
+from skillsearch.index.documents.names import (
+    find_by_name,
+    find_shadowed,
+    freely,
+    in_folder,
+    meant_names,
+)
 from skillsearch.index.documents.relatives import family_of
 from skillsearch.index.documents.selecting import selected
 from skillsearch.index.indexing.reading import read_file
@@ -35,8 +41,8 @@ from skillsearch.settings.config import Settings
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import read_skill_md
-from skillsearch.text.provenance import VOUCH
-from skillsearch.text.safe_text import counted, listed, one_line
+from skillsearch.text.provenance import vouch_for
+from skillsearch.text.safe_text import counted, listed, one_line, visible
 from skillsearch.types.answers import Selection
 from skillsearch.types.json_values import Record
 from skillsearch.types.skills import SHOWN_NAME_CHARS, Diagnostic, Root, SkillFile
@@ -151,12 +157,17 @@ def check_absent(
     sightings = dict(_sightings(index, freely(name)[2], folder, option))
     for path, reason in islice(sightings.items(), _MOST_NAMED):
         yield Check("disk", "error", f"{path}: {reason}")
-    if not sightings:
+    documents = index.opened.corpus.documents
+    called = in_folder(name, documents)
+    for document in called[:_MOST_NAMED]:
+        handle = one_line(index.handle(document), SHOWN_NAME_CHARS)
+        yield Check("disk", "warning", f"{visible(document.path)}: it is indexed as {handle}")
+    if not sightings and not called:
         roots = counted(len(index.opened.settings.roots), "root")
         where = f"no SKILL.md of that name lies in what is indexed ({roots}), nor where hosts look"
         cure = f"to add its folder: skillsearch index FOLDER{option}"
         yield Check("disk", "warning", f"{where} from {folder}; {cure}")
-    if near := nearest_names(name, index.documents()):
+    if near := meant_names(name, documents):
         names = ", ".join(one_line(other, SHOWN_NAME_CHARS) for other in near)
         yield Check("names", "ok", f"similar names: {names}")
 
@@ -316,9 +327,10 @@ def _check_offer(document: Document) -> Check:
 
 def _check_trust(root: Root, option: str) -> Check:
     good = "its root is vetted, so that prompt and hook may offer it"
-    vouch = VOUCH.replace("ROOT", shlex.quote(str(root.path)))
     bad = f"nobody vouches for its root ({root.trust}): prompt and hook leave it out; if you do: "
-    return Check.of("trust", good, "" if root.trust == "vetted" else f"{bad}{vouch}{option}")
+    return Check.of(
+        "trust", good, "" if root.trust == "vetted" else f"{bad}{vouch_for(root, option)}"
+    )
 
 
 def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[Check]:

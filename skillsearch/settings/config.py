@@ -43,6 +43,8 @@ MAX_QUERY_CHARS = 65_536
 
 _MAX_FILE_BYTES = 1 << 20
 _PROFILE = ": profiles."
+_OPTIONS = {"in_roots": "--root", "tags": "--tag"}
+"""Options that are not called as their settings."""
 _OF_PROJECT = 2
 """How close to a command a project's file is: closer than the user's, less so than a variable."""
 
@@ -423,9 +425,9 @@ def _with_values(
         try:
             parsed[key] = SETTINGS[key].parse(value, base)
         except (TypeError, ValueError) as exc:
-            given_as = " ".join(value) if key == "trust" and isinstance(value, tuple) else value
+            given_as = shlex.join(value if isinstance(value, tuple) else [str(value)])
             spellings = {  # as the user wrote it
-                "flag": f"--{key.replace('_', '-')} {given_as}",
+                "flag": f"{_OPTIONS.get(key) or '--' + key.replace('_', '-')} {given_as}",
                 "environment": f"{PREFIX}{key.upper()}={value!r}",
             }
             written = spellings.get(source, f"{source}: {key} = {value!r}")

@@ -115,7 +115,7 @@ def parse_words(value: object, base: Path) -> tuple[str, ...]:
     """Parse a list of words: a list, or a text separated by blanks or commas."""
     words = _WORD.findall(value) if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError("must be a list of words")
+        raise ValueError("must be a list of words, none of them empty")
     return tuple(words)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from skillsearch.text.safe_text import listed, one_line
@@ -15,6 +16,11 @@ if TYPE_CHECKING:
 
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""
+
+
+def vouch_for(root: Root, option: str = "") -> str:
+    """Return the command that vouches for a root; the `option` names the index, if it has to."""
+    return f"{VOUCH.replace('ROOT', shlex.quote(str(root.path)))}{option}"
 
 
 def shown_name(hit: Hit) -> str:

@@ -111,7 +111,7 @@ class UsageReport(Record):
                 PassedOver(names[skill], count) for skill, count in passed if not loaded[skill]
             ),
             collisions=tuple(_collisions(shown, loads, names)),
-            gaps=tuple(_gaps(requests, nearest, origin, dimensions)),
+            gaps=tuple(_gaps(events, nearest, origin, dimensions)),
             shadow=tuple(_shadow(requests, loads, names)),
         )
 
@@ -179,14 +179,23 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
 
 
 def _gaps(
-    requests: Sequence[Event],
+    events: Sequence[Event],
     nearest: Callable[[NDArray[np.float32]], Sequence[str]],
     origin: Origin,
     dimensions: int,
 ) -> list[Gap]:
-    """Group similar unanswered requests, each group around its most frequent one."""
+    """Group similar unanswered requests, each group around its most frequent one.
+
+    One that was pinned since, or found something when it was asked again, is no gap any more.
+    """
     form = origin.model, dimensions
-    unanswered = (event for event in requests if event.state == "none")
+    last = {(each.request_id, each.project_id): each for each in events if each.kind != "loaded"}
+    is_open = {request for request, event in last.items() if event.state == "none"}
+    unanswered = (
+        event
+        for event in events
+        if event.state == "none" and (event.request_id, event.project_id) in is_open
+    )
     usable = [event for event in unanswered if (event.model, len(event.vector)) == form]
     usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)

@@ -2,6 +2,7 @@
 
 import json
 
+import click
 import pytest
 from click.testing import CliRunner
 
@@ -156,6 +157,14 @@ def test_every_help_page_fits_a_terminal(cli, monkeypatch, name):
     assert [
         line for line in text.splitlines() if line.startswith("  ") and line.endswith("...")
     ] == []
+
+
+@pytest.mark.parametrize("width", [40, 78, 200])
+def test_the_list_of_commands_is_wrapped_and_not_cut(cli, width):
+    text = "".join(cli("--help", terminal_width=width).stdout.split())
+    for name in COMMANDS:
+        said = app.get_command(click.Context(app), name).help.partition("\n\n")[0]
+        assert name + "".join(said.split()) in text
 
 
 @pytest.mark.parametrize("place", ["before", "behind"])

@@ -106,6 +106,8 @@ def test_what_is_pending_is_asked_for_and_what_comes_back_is_kept_and_found(inde
 def test_named_skills_alone_are_asked_for(indexed, writer):
     asked = json.loads(indexed("enrich", "--pending", "steep-tea", "--json").stdout)
     assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
+    said = indexed("enrich", "--pending", "steep-tea").stderr
+    assert "1 of them here; to keep the answer: skillsearch enrich --accept FILE" in said
     assert indexed("enrich", "--pending", "steep-tee").exit_code == 1
     assert indexed("enrich", "steep-tea", "--command", writer(), "--yes").exit_code == 0
     assert list(kept()) == ["steep-tea"]

@@ -1,6 +1,7 @@
 """Tests of ``skillsearch improve``: what it prints, writes and refuses."""
 
 import json
+import shlex
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -106,6 +107,9 @@ def test_a_file_that_is_not_the_users_is_not_written_but_shown(improve, indexed,
     shown = improve()
     assert (shown.exit_code, shown.stdout.startswith("---")) == (0, True)
     assert "it is not yours to edit: nobody vouches" in shown.stderr
+    command = shown.stderr.partition("if it is yours: skillsearch ")[2].splitlines()[0]
+    assert indexed(*shlex.split(command)).exit_code == 0
+    assert "not yours" not in improve().stderr
 
 
 def test_few_requests_are_measured_on_themselves_and_that_is_said(improve):

@@ -29,6 +29,16 @@ def test_an_option_that_overrides_a_setting_has_its_name(name):
     assert options.Flags.__annotations__.keys() <= set(config.SETTINGS)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_an_empty_path_is_refused_and_not_taken_for_the_working_folder(name):
+    """It is what a shell makes of a variable that is not set."""
+    command = app.get_command(click.Context(app), name)
+    for parameter in command.params:
+        if isinstance(parameter.type, click.Path):
+            with pytest.raises(click.BadParameter, match="it is empty; name a path"):
+                parameter.type.convert("", parameter, click.Context(command))
+
+
 def test_only_the_options_that_were_used_override_settings(home, tmp_path):
     seen = []
 

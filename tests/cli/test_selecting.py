@@ -73,7 +73,9 @@ NOTHING = [
     (["list", "--exclude", "*"], "No skill is selected by exclude: *."),
     (["prompt", TEA, "--exclude", "*"], "No skill is selected by exclude: *."),
     (["query", TEA, "--profile", "x"], "There is no profile 'x' ([profiles.x] in "),
-    (["query", TEA, "--include", ""], "must be a list of words"),
+    (["query", TEA, "--include", ""], "--include '' must be a list of words, none of them empty"),
+    (["list", "--root", "drinks", "--root", ""], "--root drinks '' must be a list of words"),
+    (["list", "--tag", ""], "--tag '' must be a list of words"),
 ]
 
 

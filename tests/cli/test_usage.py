@@ -1,6 +1,7 @@
 """Tests of the command ``usage``."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -47,6 +48,14 @@ def test_gaps_of_the_model_before_do_not_stop_the_report(used, drinks):
     """Requests count still; their vectors say nothing of an index of another model."""
     used("index", "--model", "onnx", "--replace", drinks)
     assert json.loads(used("usage", "--json").stdout)["requests"] == 3
+
+
+def test_usage_is_turned_on_where_it_says(indexed):
+    told = indexed("usage").stderr.partition("To turn it on: ")[2].partition(", or ")[0]
+    line, _, file = told.partition(" in ")
+    Path(file).parent.mkdir(parents=True, exist_ok=True)
+    Path(file).write_text(f"{line}\n", "utf-8")
+    assert "Kept of a request: a keyed hash" in indexed("usage").stderr
 
 
 def test_without_usage_it_says_so_and_makes_nothing(indexed):

@@ -182,6 +182,13 @@ def test_a_skill_that_may_fit_hears_of_the_threshold(shop, fits_from, monkeypatc
     assert verdicts["score"] == "warning"
     lower = math.floor(score * 100) / 100
     assert any(f"--threshold {lower:.2f};" in text for text in told["to change it"])
+    # One hair below the threshold is not told as the threshold itself.
+    hair = shop.with_calibration(replace(shop._calibration, threshold=score + 1e-6))
+    (said,), verdicts = (each["score"] for each in checks(hair, "brew-coffee", "filter coffee"))
+    assert (f"score {score:.2f}:" in said, verdicts) == (
+        round(score, 2) < round(score + 1e-6, 2),
+        "warning",
+    )
 
 
 def test_a_skill_beyond_the_last_that_is_shown_hears_of_n(shop):
@@ -263,6 +270,14 @@ def test_words_without_blanks_are_named_by_their_pairs(tmp_path, make_skill):
     index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
     lacking = stand(index, "weekly", "销售表格").lacking
     assert {"销售", "表格"} <= set(lacking)
+
+
+def test_pairs_of_a_run_that_overlap_are_named_together(tmp_path, make_skill):
+    make_skill(tmp_path / "skills", "spell", "Check letters.", body="맞춤법을 봅니다")
+    make_skill(tmp_path / "skills", "send", "검사해줘")
+    index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
+    standing = stand(index, "spell", "맞춤법 검사해줘", replace(TERMINAL, threshold=1.0))
+    assert (set(standing.lacking), standing.in_body) == ({"맞춤법", "검사해줘"}, ("맞춤법",))
 
 
 def test_the_json_form_has_all_figures(shop):

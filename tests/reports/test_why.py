@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.errors import AmbiguousNameError
+from skillsearch.errors import AmbiguousNameError, SkillNotFoundError
 from skillsearch.hosts.table import library_folder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.next_steps import index_option
@@ -271,6 +271,19 @@ def test_an_unknown_name_gets_the_nearest(index, tmp_path):
     assert checks[0].detail == "the index has no skill named 'steep-tee'"
     assert "steep-tea" in checks[2].detail
     assert said(absent(index, "quantum-computing-zzz", tmp_path), "names") == []
+
+
+def test_a_skill_is_told_by_the_folder_that_it_is_not_called_after(
+    build, drinks, make_skill, tmp_path
+):
+    path = make_skill(drinks, "oolong").parent.rename(drinks / "tea-2") / "SKILL.md"
+    index = build(drinks)
+    checks = absent(index, "tea-2", tmp_path)
+    assert only(checks, "disk") == ("warning", f"{path}: it is indexed as oolong")
+    assert only(checks, "names") == ("ok", "similar names: oolong")
+    with pytest.raises(SkillNotFoundError) as caught:
+        index.find("tea-2")
+    assert caught.value.nearest == ("oolong",)
 
 
 def test_a_hostile_name_is_shown_cleaned(index, tmp_path):

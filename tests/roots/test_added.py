@@ -115,7 +115,18 @@ def test_a_url_without_a_host_is_no_folder(cli, url):
 def test_an_update_of_nothing_says_so(cli):
     result = cli("update")
     assert (result.exit_code, result.stdout) == (0, "")
-    assert "Nothing was added, so there is nothing to update" in result.stderr
+    assert "Nothing was added from elsewhere, so there is nothing to update" in result.stderr
+
+
+def test_a_folder_here_needs_no_update(cli, make_skill):
+    make_skill("own", "mine")
+    assert cli("add", "own").exit_code == 0
+    assert "folders here are followed without it" in cli("update").stderr
+    refused = cli("update", "own")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        f"Error: {Path.cwd()}/own is a folder here: the index follows it without updates.\n",
+    )
 
 
 def test_the_only_source_can_be_removed_again(cli, host, names):

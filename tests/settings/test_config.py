@@ -1,6 +1,7 @@
 """Tests of settings: their sources, which one wins, and what a project file may not do."""
 
 import os
+import shlex
 from pathlib import Path
 
 import pytest
@@ -133,7 +134,10 @@ def test_a_value_that_cannot_be_used_is_named(project, monkeypatch, reason):
         for value in values:
             with pytest.raises(ConfigError) as caught:
                 load_settings(**{key: value})
-            assert str(caught.value) == f"--{key.replace('_', '-')} {value} {reason}"
+            assert (
+                str(caught.value)
+                == f"--{key.replace('_', '-')} {shlex.join([str(value)])} {reason}"
+            )
     monkeypatch.setenv("SKILLSEARCH_N", "many")
     with pytest.raises(ConfigError, match=r"^SKILLSEARCH_N='many' "):
         load_settings()

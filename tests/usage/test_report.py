@@ -69,6 +69,17 @@ def test_requests_that_nothing_answered_are_grouped_by_likeness(report):
     )
 
 
+def test_a_request_that_is_pinned_or_finds_something_by_now_is_no_gap(report):
+    missed = [asked("a", state="none"), asked("b", state="none", vector=AXES[1])]
+    pinned = asked("a")._replace(kind="pin", state="", offered=(), skill="r:tea")
+    assert [gap.nearest for gap in report(*missed, pinned).gaps] == ["near 1"]
+    assert [gap.nearest for gap in report(*missed, asked("b", "tea")).gaps] == ["near 0"]
+    again = [*missed, asked("b", "tea"), asked("b", state="none", vector=AXES[1])]
+    assert {gap.nearest for gap in report(*again).gaps} == {"near 0", "near 1"}
+    elsewhere = asked("b", "tea", project_id="p")
+    assert len(report(*missed, elsewhere).gaps) == 2
+
+
 def test_what_was_hidden_is_shown_with_what_was_loaded_instead(report):
     said = report(
         asked("1", "tea", is_shadow=True),

@@ -84,7 +84,8 @@ class Enriching:
         if wanted:
             click.echo(ask_for(wanted), nl=False)
         count = counted(len(pending.documents), "skill")
-        say(f"{count} without examples, {len(wanted)} of them here")
+        keep = f"; to keep the answer: skillsearch enrich --accept FILE{self.option}"
+        say(f"{count} without examples, {len(wanted)} of them here{keep if wanted else ''}")
         return 0
 
     def accept(self, file: BinaryIO) -> int:

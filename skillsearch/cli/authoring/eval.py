@@ -35,7 +35,7 @@ _COMPARING = (
 
 
 @click.command("eval")
-@click.argument("collections", nargs=-1, metavar="[COLLECTION]...", type=click.Path())
+@click.argument("collections", nargs=-1, metavar="[COLLECTION]...", type=options.NamedPath())
 @click.option(
     "--system",
     "systems",
@@ -97,7 +97,7 @@ _COMPARING = (
 )
 @click.option(
     "--html",
-    type=click.Path(dir_okay=False, path_type=Path),
+    type=options.NamedPath(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Write a self-contained page with tables and plots.",
 )

@@ -69,7 +69,7 @@ _FOR_HTTP = "--allow-remote and --token-file are for a server with --http."
 @click.option("--allow-remote", is_flag=True, help="Let other machines reach --http.")
 @click.option(
     "--token-file",
-    type=click.Path(path_type=Path),
+    type=options.NamedPath(path_type=Path),
     metavar="FILE",
     help="File with the token that clients of --http need. [default: SKILLSEARCH_MCP_TOKEN]",
 )

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--reports",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    type=options.NamedPath(exists=True, file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="Show the pages that skillsearch eval --html has saved there.",
 )

@@ -59,7 +59,7 @@ def find_by_name(
         named = _meant(wanted, documents)
     named = named or _read_freely(wanted, documents)
     if not named:
-        raise SkillNotFoundError(name, nearest_names(wanted, documents) if suggest else ())
+        raise SkillNotFoundError(name, meant_names(wanted, documents) if suggest else ())
     if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
         if not fitting:
@@ -159,6 +159,21 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
         for document in named
         if name_hash(plugin) in map(name_hash, Path(document.path).parent.parts)
     ]
+
+
+def meant_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
+    """Return up to five names that an unknown one may mean.
+
+    First those of skills in a folder of that name, which is what a user sees on the disk.
+    """
+    meant = [document.name for document in in_folder(name, documents)]
+    return tuple(dict.fromkeys([*meant, *nearest_names(name, documents)]))[:_NEAREST_NAMES]
+
+
+def in_folder(name: str, documents: Iterable[Document]) -> list[Document]:
+    """Return the documents whose folder is called so."""
+    ends = (f":{name}", f"/{name}")
+    return [document for document in documents if name and document.doc_id.endswith(ends)]
 
 
 def nearest_names(

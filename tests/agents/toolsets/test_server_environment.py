@@ -114,7 +114,7 @@ def test_switching_to_what_is_not_there_changes_nothing(server):
 
 def test_where_there_is_none_the_error_says_how_to_make_one(tmp_path):
     server = ServerEnvironment(tmp_path)
-    with pytest.raises(EnvironmentNotFoundError, match="There are: none; make a folder of that"):
+    with pytest.raises(EnvironmentNotFoundError, match="There are: none; `skillsearch env list`"):
         server.switch_environment("work")
 
 
