@@ -199,7 +199,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
         )
     make_private(folder)
     client.check_private(str(folder), is_folder=True)
-    lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    lock = os.open(client.lock_path(), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
