@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
-START_SECONDS = 5.0
+START_SECONDS = 10.0
 SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
