@@ -260,6 +260,17 @@ def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
     assert stderr.startswith(f"skillsearch hook: {name} is closed; ")
 
 
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+@pytest.mark.parametrize("event", ['{"prompt": "why?"}', "{"], ids=["a prompt", "no event"])
+def test_the_program_of_a_hook_exits_with_0_whatever_is_closed(environment, event, closed):
+    shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, "hook"]
+    done = subprocess.run(
+        shell, input=event, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 @pytest.mark.slow
 def test_any_encoding_of_stdout_will_do(environment, cli, tmp_path, make_skill, encoding):
