@@ -50,8 +50,8 @@ def run_process() -> None:
     is_alone = threading is None or threading.active_count() == 1
     if is_alone and (code is None or isinstance(code, int)):
         try:
-            sys.stdout.flush()
-            sys.stderr.flush()
+            for stream in filter(None, (sys.stdout, sys.stderr)):  # none that is closed
+                stream.flush()
         except (OSError, ValueError):
             sys.exit(code)
         atexit._run_exitfuncs()  # as the interpreter would

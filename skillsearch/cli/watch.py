@@ -61,6 +61,15 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
         except KeyboardInterrupt:
             say("Stopped watching.")
             raise click.exceptions.Exit(INTERRUPTED) from None
+        except _OutputEnded as exc:
+            raise exc.error from None
+
+
+class _OutputEnded(Exception):
+    """What is printed cannot be written, which no later change will mend."""
+
+    def __init__(self, error: OSError) -> None:
+        self.error = error
 
 
 @contextmanager
@@ -81,7 +90,10 @@ def _follow(
     if changed or not index.is_current():
         report = index.refresh(only=sorted(changed or ()), progress=partial(_go_on, stop, None))
         if index.generation != before:
-            _show_again(report, as_json=as_json)
+            try:
+                _show_again(report, as_json=as_json)
+            except OSError as exc:
+                raise _OutputEnded(exc) from exc
 
 
 def _show_again(report: IndexReport, *, as_json: bool) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 QUERY_SECONDS = 5.0
 """How long ``query`` waits: about as long as the daemon may spend on indexing a few files."""
-START_SECONDS = 5.0
+START_SECONDS = 10.0
 SUPPORTED = hasattr(os, "fork") and hasattr(os, "getuid")
 """Whether this system can run a daemon; Windows cannot."""
 MAX_PATH_BYTES = 103
@@ -83,8 +83,11 @@ def ask(
 
 
 def _to_end(process: int | None) -> str:
-    """Say how to do without a daemon that does not understand us, not even when told to stop."""
-    return f"to end it: kill {process}" if process else _TURN_OFF
+    """Say how to do without a daemon that does not understand us, not even when told to stop.
+
+    A process that was halted heeds no other signal.
+    """
+    return f"to end it: kill -9 {process}" if process else _TURN_OFF
 
 
 def search_question(
@@ -167,6 +170,11 @@ def start(*, idle: float = IDLE_SECONDS, seconds: float = START_SECONDS) -> None
 def socket_path() -> str:
     """Return the path of the daemon's socket, whether or not it exists."""
     return f"{runtime_dir()}/daemon.sock"
+
+
+def lock_path() -> str:
+    """Return the path of the file that a daemon has locked until its process is gone."""
+    return f"{runtime_dir()}/daemon.lock"
 
 
 def check_private(path: str, *, is_folder: bool) -> None:

@@ -1,6 +1,6 @@
 """The daemon as a process: its lock, socket, connections and end.
 
-``python -P -m skillsearch.daemon.server SECONDS`` detaches itself once clients can connect. It
+``python -P -m skillsearch.daemon.server SECONDS`` detaches itself once it can answer. It
 ends after SECONDS without a question, when asked to, on SIGTERM, when its socket is no longer its
 own, and when the package is replaced.
 """
@@ -18,6 +18,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -199,7 +200,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
         )
     make_private(folder)
     client.check_private(str(folder), is_folder=True)
-    lock = os.open(folder / "daemon.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    lock = os.open(client.lock_path(), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -216,7 +217,7 @@ def listen(folder: Path) -> tuple[socket.socket, int] | None:
 
 
 def main() -> None:
-    """Start the daemon in the background unless one runs; exit once clients can connect."""
+    """Start the daemon in the background unless one runs; exit once it can answer."""
     settle()
     os.umask(0o077)
     folder = Path(client.socket_path()).parent
@@ -226,15 +227,34 @@ def main() -> None:
         sys.exit(one_line(str(exc)))
     except OSError as exc:
         sys.exit(one_line(machine_problem(exc)))
-    if taken is None or os.fork():
+    if taken is None:
         os._exit(0)
+    ready, told = os.pipe()
+    if os.fork():
+        os.close(told)
+        os._exit(not os.read(ready, 1))  # nothing: it has ended, and said why
+    try:
+        daemon = _prepare(taken[0], folder)
+    except Exception as exc:
+        Path(client.socket_path()).unlink(missing_ok=True)
+        logger.critical("the daemon cannot start", exc_info=True)
+        sys.exit(one_line(machine_problem(exc) or f"{type(exc).__name__}: {exc}"))
+    os.dup2(1, 2)
+    with suppress(OSError):  # whoever waited for it may be gone
+        os.write(told, b"!")
+    logger.info("serving version %s, until idle for %g s", skillsearch.__version__, daemon.idle)
+    logger.info("ending: %s", daemon.run())
+    os._exit(0)  # without waiting for what is being indexed
+
+
+def _prepare(listener: socket.socket, folder: Path) -> Daemon:
+    """Leave all of our parent but stderr, and load what answers."""
     # The system names whoever listened last to clients: not our parent, which is gone.
-    taken[0].listen(MAX_CONNECTIONS)
-    # Leave the session, working folder and streams of our parent.
+    listener.listen(MAX_CONNECTIONS)
     os.setsid()
     os.chdir("/")
     null = os.open(os.devnull, os.O_RDWR)
-    for stream in range(3):
+    for stream in range(2):
         os.dup2(null, stream)
     handler = RotatingFileHandler(
         folder / "daemon.log", maxBytes=MAX_LOG_BYTES, backupCount=1, encoding="utf-8"
@@ -248,13 +268,10 @@ def main() -> None:
     # Clients may already be waiting while we import.
     from skillsearch.daemon.answers import Answers
 
-    idle = float(sys.argv[1])
-    daemon = Daemon(taken[0], Path(client.socket_path()), idle, Answers())
+    daemon = Daemon(listener, Path(client.socket_path()), float(sys.argv[1]), Answers())
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, lambda number, _frame: daemon.end(signal.Signals(number).name))
-    logger.info("serving version %s, until idle for %g s", skillsearch.__version__, idle)
-    logger.info("ending: %s", daemon.run())
-    os._exit(0)  # without waiting for what is being indexed
+    return daemon
 
 
 def _readable(sockets: Iterable[socket.socket], seconds: float) -> set[int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import anyio
 
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, reason_of
 from skillsearch.settings.environ import INTERRUPTED
 
 PATH = "/mcp"
@@ -92,8 +92,9 @@ def listen(host: str, port: int = 0, *, token: str = "", allow_remote: bool = Fa
         both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
         made = socket.create_server(address, family=family, dualstack_ipv6=both)
     except (OSError, UnicodeError) as exc:
+        reason = reason_of(exc).partition(" (while ")[0]  # which repeats the address
         raise ConfigError(
-            f"Cannot listen on {host}, port {port}: {exc}; choose another"
+            f"Cannot listen on {host}, port {port}: {reason}; choose another"
             " address, or port 0 for any that is free"
         ) from exc
     return Listener(made, host, token, is_local)

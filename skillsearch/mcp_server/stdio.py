@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import select
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import Any
+from typing import Any, BinaryIO
 
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
@@ -20,12 +21,17 @@ from mcp_types import (
     JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
+    JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 
 from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES, Streams, next_line, put_line
+
+CANCELLED, LISTENING = "notifications/cancelled", "subscriptions/listen"
+LAST_SECONDS = 10.0
+"""How long a client that asks no more, as in a pipe, may wait for the answers it is owed."""
 
 logger = logging.getLogger(__name__)
 
@@ -37,6 +43,7 @@ async def serve_stdio(server: Server[Any], streams: Streams, stop: anyio.Event) 
     """
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception]()
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage]()
+    owed = _Owed()
     threads = ThreadPoolExecutor(2, thread_name_prefix="stdio")
     in_thread = partial(asyncio.get_running_loop().run_in_executor, threads)
 
@@ -47,8 +54,10 @@ async def serve_stdio(server: Server[Any], streams: Streams, stop: anyio.Event) 
             while line != b"":
                 if line and not line.isspace():
                     message, is_complaint = _read_message(line)
+                    owed.ask(message)
                     await (to_client if is_complaint else to_server).send(SessionMessage(message))
                 line = await in_thread(next_line, streams.incoming)
+            await owed.settle(streams.outgoing)
 
     async def cancel() -> None:
         await stop.wait()
@@ -62,6 +71,7 @@ async def serve_stdio(server: Server[Any], streams: Streams, stop: anyio.Event) 
             tasks.start_soon(server.run, from_client, to_client, options)
             is_left_out = streams.is_greeted
             async for item in from_server:
+                owed.answer(item.message)
                 if is_left_out and isinstance(item.message, JSONRPCResponse):
                     is_left_out = False
                     continue
@@ -74,6 +84,34 @@ async def serve_stdio(server: Server[Any], streams: Streams, stop: anyio.Event) 
             tasks.cancel_scope.cancel()
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
+
+
+class _Owed:
+    """The requests that a client waits for, by their ids."""
+
+    def __init__(self) -> None:
+        self._ids: set[int | str | None] = set()
+
+    def ask(self, message: JSONRPCMessage) -> None:
+        """Note a request, or that it is not to be answered any more; none that stays open."""
+        if isinstance(message, JSONRPCRequest) and message.method != LISTENING:
+            self._ids.add(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+            cancelled = (message.params or {}).get("requestId")
+            self._ids -= {cancelled} if isinstance(cancelled, int | str) else set()
+
+    def answer(self, message: JSONRPCMessage) -> None:
+        """Note an answer."""
+        if isinstance(message, JSONRPCResponse | JSONRPCError):
+            self._ids.discard(message.id)
+
+    async def settle(self, outgoing: BinaryIO) -> None:
+        """Wait until all are answered, but not for long, and not for a client that has gone."""
+        poll = select.poll()
+        poll.register(outgoing, 0)
+        with anyio.move_on_after(LAST_SECONDS):
+            while self._ids and not poll.poll(0):
+                await anyio.sleep(0.02)
 
 
 def _read_message(line: bytes) -> tuple[JSONRPCMessage, bool]:

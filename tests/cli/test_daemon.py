@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.daemon import client, server
+from skillsearch.files.locks import briefly_locked
 
 pytestmark = pytest.mark.slow
 
@@ -46,6 +47,33 @@ def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     assert (again.exit_code, again.stderr) == (0, "No daemon is running.\n")
     assert cli("daemon", "start").exit_code == 0  # right after a stop
     assert client.ask("status", seconds=120)["pid"] != pid
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes that have ended and stay")
+def test_a_stopped_daemon_whose_parent_never_asks_is_stopped(runtime):
+    """As in a container, where the first process takes over others and asks for no end of them."""
+    code = (
+        "import ctypes, subprocess, sys\n"
+        "ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)\n"  # PR_SET_CHILD_SUBREAPER
+        "for action in ('start', 'stop'):\n"
+        "    subprocess.run([sys.executable, '-m', 'skillsearch', 'daemon', action], check=True)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.endswith("The daemon has stopped.\n")
+
+
+def test_the_way_out_of_a_daemon_that_was_halted_ends_it(daemon, cli, monkeypatch):
+    process = daemon()["pid"]
+    os.kill(process, signal.SIGSTOP)
+    monkeypatch.setattr(client, "QUERY_SECONDS", 0.3)
+    step = cli("daemon", "stop").stderr.rpartition("to end it: ")[2]
+    assert str(process) in step
+    subprocess.run(step, shell=True, check=True)
+    with briefly_locked(Path(client.lock_path()), seconds=60):
+        assert client.ask("status", seconds=0.3) is None
 
 
 def test_status_without_a_daemon_is_no(cli, runtime):
@@ -190,8 +218,8 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
             connection.close()
         os.kill(pid, signal.SIGKILL)
     assert "brew-coffee" in result.stdout
-    waited = "searching without the daemon: The daemon does not answer: timed out; to end it: kill"
-    assert result.stderr == (f"warning: {waited} {pid}\n" if trouble == "hanging" else "")
+    waited = "searching without the daemon: The daemon does not answer: timed out; to end it:"
+    assert result.stderr == (f"warning: {waited} kill -9 {pid}\n" if trouble == "hanging" else "")
 
 
 @pytest.mark.slow

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from skillsearch.files.locks import locked
+
 PROGRAM = [sys.executable, "-m", "skillsearch"]
 PATIENT = (
     "from skillsearch.cli import main; from skillsearch.cli.hosts import hook\n"
@@ -257,6 +259,28 @@ def test_a_hook_without_its_streams_says_so_and_blocks_no_prompt(
     code, _, stderr = finish(process)
     assert code == 0
     assert stderr.startswith(f"skillsearch hook: {name} is closed; ")
+
+
+@pytest.mark.parametrize("closed", ["1>&-", "2>&-", "1>&- 2>&-"])
+@pytest.mark.parametrize("event", ['{"prompt": "why?"}', "{"], ids=["a prompt", "no event"])
+def test_the_program_of_a_hook_exits_with_0_whatever_is_closed(environment, event, closed):
+    shell = ["bash", "-c", f'"$@" {closed}', "bash", *PROGRAM, "hook"]
+    done = subprocess.run(
+        shell, input=event, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_who_waits_for_another_writer_is_told(start, drinks, indexed, index_dir, make_skill):
+    make_skill(drinks, "mix-cocktails", "Mix cocktails with a shaker.")
+    with locked(index_dir / "lock", 60):
+        process = start("index", "--index-dir", index_dir)
+        line = process.stderr.readline()
+    assert "another process is writing the index in" in line
+    assert "waiting for it, 600 s at most" in line
+    assert finish(process)[0] == 0
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])

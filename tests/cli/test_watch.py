@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -161,3 +162,25 @@ def test_a_missing_library_is_told_before_anything_is_indexed(cli, drinks, monke
     assert result.exit_code == 1
     assert install_extra("watch") in result.stderr
     assert not Path("i").exists()
+
+
+@pytest.mark.slow
+def test_a_watch_ends_when_nobody_reads_what_it_prints(tmp_path, drinks, index_dir, make_skill):
+    """As in ``watch --json | head -1``; it does not go on for nobody."""
+    args = [*PROGRAM, "watch", str(drinks), "--index-dir", str(index_dir), "--json"]
+    place = str(Path(skillsearch.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": place, "SKILLSEARCH_MODEL": "hashing"}
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(args, env=env, cwd=tmp_path, text=True, **pipes) as process:
+        try:
+            process.stdout.readline()
+            process.stdout.close()
+            for number in range(40):  # the first may come before the watch
+                make_skill(drinks, f"mix-{number}", "Mix cocktails with a shaker.")
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=3)
+                    break
+            assert process.poll() == 1
+            assert "Still watching" not in process.stderr.read()
+        finally:
+            process.kill()

@@ -104,7 +104,7 @@ def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
     assert "private" not in log.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("trouble", ["folder", "file", "path", "python"])
+@pytest.mark.parametrize("trouble", ["folder", "file", "path", "python", "log"])
 def test_a_daemon_that_cannot_start_says_why(runtime, monkeypatch, tmp_path, trouble):
     if trouble == "folder":
         runtime.mkdir()
@@ -114,12 +114,31 @@ def test_a_daemon_that_cannot_start_says_why(runtime, monkeypatch, tmp_path, tro
         monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "file"))
     elif trouble == "path":
         monkeypatch.setenv("XDG_RUNTIME_DIR", f"/tmp/{'x' * 100}")
+    elif trouble == "log":
+        (runtime / "daemon.log").mkdir(parents=True)
+        runtime.chmod(0o700)
     else:
         monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(DaemonError, match="The daemon cannot be started: ") as caught:
         client.start(seconds=120)
     assert not re.search(r"Traceback|Errno", str(caught.value))
     assert not (runtime / "daemon.sock").exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
+def test_a_daemon_that_ends_while_it_loads_says_why(runtime):
+    """Its parent waits for it, so nobody is told to kill a process that is gone."""
+    code = (
+        "import resource; from skillsearch.daemon import client\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2)\n"
+        "client.start(seconds=120)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    last = done.stderr.splitlines()[-1]
+    assert "The daemon cannot be started: A library cannot be loaded: " in last
+    assert "let it have more memory (ulimit -v)" in last
 
 
 def test_nothing_in_the_working_folder_is_imported(runtime, tmp_path, monkeypatch):

@@ -210,7 +210,7 @@ def test_a_daemon_that_is_not_understood_is_named_so_that_it_can_be_ended(runtim
     thread = threading.Thread(target=respond)
     with listener:
         thread.start()
-        with pytest.raises(DaemonError, match=rf"({reason}).*; to end it: kill {os.getpid()}$"):
+        with pytest.raises(DaemonError, match=rf"({reason}).*; to end it: kill -9 {os.getpid()}$"):
             client.ask("stop", seconds=120)
         thread.join(timeout=120)
     os.close(lock)
@@ -225,7 +225,7 @@ def test_a_client_whose_time_is_up_gets_no_answer(serve):
 
 def test_a_daemon_that_is_silent_is_named_so_that_it_can_be_ended(runtime):
     listener, lock = server.listen(runtime)
-    with listener, pytest.raises(DaemonError, match=rf"to end it: kill {os.getpid()}$"):
+    with listener, pytest.raises(DaemonError, match=rf"to end it: kill -9 {os.getpid()}$"):
         client.ask("status", seconds=0.3)
     os.close(lock)
 

@@ -273,5 +273,5 @@ def test_a_port_in_use_is_one_line():
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        with pytest.raises(ConfigError, match=f"port {port}: .*in use.*port 0"):
+        with pytest.raises(ConfigError, match=f"port {port}: Address already in use; .*port 0"):
             listen("127.0.0.1", port)

@@ -11,6 +11,7 @@ from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 import skillsearch
+from skillsearch.mcp_server.stdio import LAST_SECONDS
 
 MAX_START_BYTES = 8_000
 MANY = 1_000
@@ -91,6 +92,42 @@ def test_the_end_of_stdin_ends_it(wire, drinks):
         assert host.process.wait(120) == 0
         assert host.rest() == []
         assert host.process.stderr.read() == b""
+
+
+@pytest.mark.slow
+def test_what_a_pipe_asks_is_answered_before_it_ends(program, drinks):
+    """As in ``skillsearch mcp < requests.jsonl``; what was cancelled is not waited for."""
+    client = {"name": "tests", "version": "1"}
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
+    call = {"name": "search_skills", "arguments": {"query": "steep green tea"}}
+    messages = [
+        {"id": 0, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 1, "method": "tools/list"},
+        {"id": "two", "method": "tools/call", "params": call},
+        {"id": 3, "method": "tools/call", "params": call},
+        {"method": "notifications/cancelled", "params": {"requestId": 3}},
+    ]
+    with program(drinks) as process:
+        for message in messages:
+            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        process.stdin.close()
+        answers = {one["id"]: one for one in map(json.loads, process.stdout)}
+        assert process.wait(120) == 0
+    assert all("result" in answers[request] for request in (0, 1, "two"))
+
+
+@pytest.mark.slow
+def test_a_client_that_listens_for_changes_is_not_waited_for(program, drinks):
+    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}} | MODERN}
+    with program(drinks, "--watch") as process:
+        process.stdin.write(json.dumps({"jsonrpc": "2.0", **listen}).encode() + b"\n")
+        process.stdin.flush()
+        assert b"subscriptions/acknowledged" in process.stdout.readline()
+        process.stdin.close()
+        started = time.monotonic()
+        assert process.wait(120) == 0
+        assert time.monotonic() - started < LAST_SECONDS
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])

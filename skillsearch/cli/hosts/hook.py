@@ -174,6 +174,8 @@ def _emit(text: str) -> None:
 def _warn(message: str) -> None:
     from skillsearch.text.safe_text import one_line
 
+    if sys.stderr is None:  # closed
+        return
     line = f"skillsearch hook: {one_line(message, 500)}\n"
     try:
         sys.stderr.write(line.encode("ascii", "backslashreplace").decode())

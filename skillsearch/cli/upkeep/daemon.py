@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,7 +13,8 @@ from skillsearch.cli.app import refuse
 from skillsearch.cli.output import say
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
-from skillsearch.types.json_values import JsonObject, checked, objects_of
+from skillsearch.files.locks import briefly_locked
+from skillsearch.types.json_values import JsonObject, objects_of
 
 if TYPE_CHECKING:
     from skillsearch.daemon.questions import Method
@@ -82,12 +82,13 @@ def _start(idle: float) -> None:
 def _stop() -> None:
     stopped = _ask("stop")
     if stopped is None:
-        return say("No daemon is running.")
-    deadline = time.monotonic() + END_SECONDS
-    while time.monotonic() < deadline:
-        try:
-            os.kill(checked(stopped["pid"], int), 0)
-        except ProcessLookupError:
-            return say("The daemon has stopped.")
-        time.sleep(0.02)
-    raise DaemonError(f"The daemon does not stop; to end it: kill {stopped['pid']}")
+        say("No daemon is running.")
+        return
+    try:
+        # Not its number: in a container that may stay, or be another process here.
+        with briefly_locked(Path(client.lock_path()), END_SECONDS):
+            say("The daemon has stopped.")
+    except TimeoutError:
+        raise DaemonError(
+            f"The daemon does not stop; to end it: kill -9 {stopped['pid']}"
+        ) from None

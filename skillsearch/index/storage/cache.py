@@ -47,6 +47,8 @@ Read = TypeVar("Read")
 FORMAT_VERSION = 16
 # Seconds to wait for another writer; embedding 10,000 new skills takes a few minutes.
 LOCK_TIMEOUT = 600.0
+QUIET_SECONDS = 1.0
+"""How long to wait for another writer before the user is told."""
 _MANIFEST = "manifest.json"
 _MANIFEST_LIMIT = 1 << 20
 # Files of an index folder that carry their own digest.
@@ -215,7 +217,7 @@ class IndexFolder:
             self._require_ours()
             make_private(self.path)
             try:
-                held.enter_context(locked(self.path / "lock", timeout))
+                self._take(held, timeout)
             except TimeoutError as exc:
                 raise errors.LockTimeoutError(
                     f"Another process has been writing the index in {self.path} for over "
@@ -231,6 +233,23 @@ class IndexFolder:
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
                 shutil.rmtree(folder, ignore_errors=True)
             yield
+
+    def _take(self, held: contextlib.ExitStack, timeout: float) -> None:
+        """Take the lock; tell the user if that lasts, so that nobody waits for they know not what.
+
+        A TimeoutError if another process keeps it for longer.
+        """
+        lock, first = self.path / "lock", min(timeout, QUIET_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            held.enter_context(locked(lock, first))
+            return
+        if timeout > first:
+            logger.warning(
+                "another process is writing the index in %s; waiting for it, %.0f s at most",
+                self.path,
+                timeout,
+            )
+        held.enter_context(locked(lock, timeout - first))
 
     def clear(self) -> None:
         """Take the index away as if it had never been made; needs the `lock`.
