@@ -77,6 +77,12 @@ STEPS = {
         "--agent {material}/eval/requests-agent",
         "{example} --fillers {examples} --sizes 20 --timed 1 --requests 4",
     ),
+    "scale": Step(
+        "bench_scale.py --results {results}/scale.json",
+        "{material}/corpus/real --queries "
+        + " ".join(f"{{material}}/eval/{name}" for name in (*pages.EVERYDAY, *pages.OF_SKILLS)),
+        "{examples} --queries {example} --per-collection 6 --embedded 4",
+    ),
     "pages": Step("pages.py", "", "--check"),
 }
 

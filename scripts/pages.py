@@ -23,6 +23,7 @@ import answers
 import attack_tables
 import bench_plots
 import bench_report
+import bench_scale
 import click
 import compare_tables
 import end_to_end_counts
@@ -226,6 +227,16 @@ def peers_tokens() -> str:
 def end_to_end() -> str:
     """Return the table of what ``end_to_end.py`` measured."""
     return end_to_end_counts.table(measured("end_to_end"))
+
+
+def milvus() -> str:
+    """Return how answers from Milvus compare with those of a local index."""
+    return bench_scale.milvus_text(measured("scale")["milvus"])
+
+
+def ray() -> str:
+    """Return how fast Ray embeds."""
+    return bench_scale.ray_text(measured("scale")["ray"])
 
 
 def attacks(part: str) -> str:
@@ -498,6 +509,8 @@ PARTS = (
     Part(MEASURED, "peers: tokens", peers_tokens),
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(MEASURED, "end to end", end_to_end),
+    Part(MEASURED, "ray", ray),
+    Part("skillsearch/remote/README.md", "milvus", milvus),
     *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),

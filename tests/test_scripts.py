@@ -44,6 +44,10 @@ REQUESTS = [
 OF_MODELS = ("training/test_model_scripts.py", "test_an_embedder_is_trained_and_built")
 ELSEWHERE = {
     "attack": ("test_attack.py", "test_the_script_prints_tables_and_writes_json"),
+    "bench_scale": (
+        "test_bench_scale.py",
+        "test_milvus_answers_as_a_local_index_and_ray_is_timed",
+    ),
     **dict.fromkeys(("build_model", "model_base", "train_embedder"), OF_MODELS),
     "train_reader": ("training/test_model_scripts.py", "test_a_reader_is_trained_and_built"),
     "count_request_words": ("index/test_hubness.py", "test_the_script_counts_words_of_requests"),
