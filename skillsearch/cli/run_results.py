@@ -39,7 +39,7 @@ _UNREACHED = re.compile(
 _MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Collected:
     """An `ArtifactStore` that holds the files of one run, by path below the workspace."""
 

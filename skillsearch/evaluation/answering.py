@@ -146,7 +146,7 @@ def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQue
     return (queries[number * len(queries) // chosen] for number in range(chosen))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asker:
     """Asks one system; `refused` are ids of queries with the reason."""
 

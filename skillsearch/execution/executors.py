@@ -89,8 +89,11 @@ def select_executor(
         raise IsolationError(f"Isolation is required but not available. {reason}")
     if name != "auto":
         raise ExecutorError(reason)
+    fallback = REGISTRY[FALLBACK].make()
+    if unusable := fallback.reason():
+        raise ExecutorError(unusable)
     logger.warning("Programs run without isolation, by the executor %r. %s", FALLBACK, reason)
-    return REGISTRY[FALLBACK].make()
+    return fallback
 
 
 def executor_statuses() -> list[ExecutorStatus]:

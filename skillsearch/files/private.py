@@ -27,7 +27,7 @@ def _make(folder: str | os.PathLike[str]) -> None:
 
 
 def tighten(folder: str | os.PathLike[str]) -> None:
-    """Close our own folder to others if earlier versions made it, under umask 0, open to all."""
+    """Close a folder of ours to others if it is open to all, as other programs make it."""
     try:
         status = os.lstat(folder)
         is_ours = not hasattr(os, "geteuid") or status.st_uid == os.geteuid()

@@ -84,7 +84,6 @@ def read_line(line: bytes) -> Event | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
-        record.setdefault("interface", record.pop("face", ""))  # as it was called in the first logs
         values = {name: _value(name, value) for name, value in record.items()}
         if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
             return None

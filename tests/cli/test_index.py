@@ -74,6 +74,18 @@ def test_a_folder_of_other_files_is_no_place_for_an_index_and_nothing_none(
     assert f"holds other files ({', '.join(names)}) and no index" in result.stderr
     assert f"such as {drinks / 'index'}" in result.stderr
     assert sorted(path.name for path in drinks.iterdir()) == names
+
+
+@pytest.mark.parametrize("name", ["embeddings-final.npy", "lockfile.txt", "generations-old"])
+def test_a_file_that_is_only_called_like_ours_is_somebody_else_s(cli, drinks, index_dir, name):
+    index_dir.mkdir()
+    (index_dir / name).write_text("mine")
+    result = cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    assert result.exit_code == 2
+    assert f"holds other files ({name})" in result.stderr
+    (index_dir / "request.json").write_text("{}")  # as in an index that was never finished
+    cli("index", drinks, "--index-dir", index_dir, "--model", "hashing")
+    assert (index_dir / name).read_text() == "mine"
     result = cli("index", drinks, "--index-dir", drinks / "steep-tea" / "SKILL.md")
     assert result.exit_code == 2
     assert "is a file" in result.stderr

@@ -97,14 +97,6 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
         assert one.p_holm == pytest.approx(same.p_holm, abs=1e-3)
 
 
-def test_a_result_that_calls_recall_kept_is_read_as_before(saved):
-    (found,) = read_history(saved)
-    for path in saved:
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace('"recall"', '"kept"'), encoding="utf-8")
-    assert read_history(saved) == (found,)
-
-
 def test_another_system_can_be_asked_for(saved):
     (found,) = read_history(saved, system="bm25")
     assert len({run.means["nDCG@10"] for run in found.systems}) == 1

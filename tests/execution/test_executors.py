@@ -53,6 +53,15 @@ def nothing_works(tmp_path_factory):
     return {"log": ran.stderr, **json.loads(ran.stdout)}
 
 
+def test_on_another_system_than_linux_no_executor_works_and_each_says_why(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "darwin")
+    for name in ("auto", "container", "local"):
+        with pytest.raises(ExecutorError, match="run on Linux only; use a Linux machine"):
+            select_executor(name)
+    reasons = {each.name: each.reason for each in executor_statuses() if not each.available}
+    assert {"container", "local"} <= reasons.keys()
+
+
 def test_auto_is_local_elsewhere_and_says_so(nothing_works):
     """An executor that is named is never replaced by another."""
     expected = ["local", "ExecutorError", "ExecutorError", "local"]

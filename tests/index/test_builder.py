@@ -208,15 +208,6 @@ def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
     assert not list((tmp_path / "index").glob("embeddings*"))
 
 
-def test_saved_vectors_of_an_earlier_version_are_removed(root, run, tmp_path):
-    run(root)
-    for kind in ("keys", "vectors"):
-        (tmp_path / "index" / f"embeddings-0123456789abcdef-0.{kind}").write_bytes(b"old")
-    edit(root / "pdf-forms" / "SKILL.md", "flatten", "sign")
-    run(root)
-    assert not list((tmp_path / "index").glob("embeddings*"))
-
-
 def test_an_interrupted_run_keeps_the_vectors_it_made(root, run, tmp_path):
     def interrupt(stage, done, total):
         if (stage, done) == ("embed", 3):

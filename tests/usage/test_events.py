@@ -34,15 +34,6 @@ def test_an_event_is_read_as_it_was_written(event):
     assert is_request(line) == (event.kind == "asked")
 
 
-def test_the_interface_is_read_from_the_first_logs_and_kept_under_its_name():
-    line = b'{"kind": "asked", "at": 1, "index_id": "", "face": "query"}'
-    event = read_line(line)
-    assert event.interface == "query"
-    assert json.loads(event.line())["interface"] == "query"
-    assert event.line() == line.replace(b"face", b"interface") + b"\n"
-    assert read_line(line.replace(b'"query"', b"5")) is None
-
-
 @pytest.mark.parametrize(
     "line",
     [

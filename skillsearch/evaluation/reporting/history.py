@@ -9,7 +9,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import AliasChoices, AwareDatetime, BaseModel, Field, ValidationError, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, ValidationError, model_validator
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
@@ -26,7 +26,7 @@ _Share: TypeAlias = Annotated[float, Field(ge=0, le=1)]
 
 
 class _Told(BaseModel):
-    recall: _Share = Field(0.0, validation_alias=AliasChoices("recall", "kept"))  # of old files
+    recall: _Share = 0.0
     false: _Share
 
 

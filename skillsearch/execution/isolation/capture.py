@@ -93,6 +93,12 @@ def whole_characters(data: bytes) -> bytes:
     return data.removesuffix(decoder.getstate()[0])
 
 
+def unsupervised_reason() -> str:
+    """Return why no program can be supervised on this system; empty if one can."""
+    on_linux = sys.platform == "linux"
+    return "" if on_linux else "Commands of skills run on Linux only; use a Linux machine."
+
+
 def run_supervised(
     argv: Sequence[str],
     program: Program,
@@ -106,8 +112,8 @@ def run_supervised(
     its streams. If it has the program run elsewhere and is not `limited`, only time and output are.
     Raises an `ExecutorError` if no supervisor can be started. `LATE` bounds how long it may take.
     """
-    if sys.platform != "linux":
-        raise ExecutorError("Programs can be supervised on Linux only: run this there.")
+    if reason := unsupervised_reason():
+        raise ExecutorError(reason)
     limits = program.limits
     sizes = (limits.processes, limits.open_files, limits.file_bytes, limits.memory_bytes)
     streams = (Kept(limits.output_bytes), Kept(limits.output_bytes))

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skillsearch.errors import ExecutorError
-from skillsearch.execution.isolation.capture import run_supervised
+from skillsearch.execution.isolation.capture import run_supervised, unsupervised_reason
 from skillsearch.execution.isolation.supervise import THREADS, threads_of_all
 from skillsearch.execution.types import Capabilities, Finished, Limits, Program
 from skillsearch.settings.environ import engine_variables, skills_root
@@ -147,6 +147,8 @@ class ContainerExecutor:
         """Return the engine to use, which is remembered, or why there is none."""
         if self._found:
             return self._found, ""
+        if reason := unsupervised_reason():
+            return "", reason
         down, lacking = [], []
         for engine in self._engines:
             if problem := _info(engine).problem:

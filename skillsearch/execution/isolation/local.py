@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from skillsearch.execution.isolation.capture import run_supervised
+from skillsearch.execution.isolation.capture import run_supervised, unsupervised_reason
 from skillsearch.execution.isolation.supervise import make_groups, memory_events, remove_groups
 from skillsearch.execution.types import Capabilities, Finished, Limits, Program
 
@@ -15,8 +15,8 @@ class LocalExecutor:
     name = "local"
 
     def reason(self) -> str:
-        """Return the empty text: it works wherever programs can be supervised."""
-        return ""
+        """Return why programs cannot be supervised here; empty if they can."""
+        return unsupervised_reason()
 
     def capabilities(self) -> Capabilities:
         """Return what a program can reach, which is nearly everything."""

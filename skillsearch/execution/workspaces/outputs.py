@@ -66,7 +66,7 @@ class Collected(NamedTuple):
     limits_hit: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Gathering:
     """The outputs of a run so far; a problem is but a warning, as the result is worth having."""
 

@@ -55,10 +55,8 @@ _MANIFEST_LIMIT = 1 << 20
 _RECORDS = ("request.json", "snapshot.bin")
 # Files that are replaced atomically.
 _REPLACED = ("CURRENT", *_RECORDS, "arrivals.json")
-# Vectors that an index kept beside its own before the user had one cache.
-_OUTDATED = "embeddings-*"
-# Prefixes of the entries of an index folder, or of a project's folder of indexes.
-_OURS = ("lock", "generations", own_folder.PREFIX, "embeddings-", *_REPLACED)
+# Entries of an index folder.
+_OURS = frozenset({"lock", "generations", *_REPLACED})
 # Prefix of the generations that are being written.
 _UNFINISHED = ".new-"
 
@@ -224,10 +222,7 @@ class IndexFolder:
                     f"{timeout:.0f} s; wait for it, or choose another --index-dir."
                 ) from exc
         with held:
-            # Killed writers left these unfinished, and earlier versions the others.
-            for file in self.path.glob(_OUTDATED):
-                with contextlib.suppress(OSError):
-                    file.unlink()
+            # What killed writers left unfinished.
             for folder in (self.path, *self.path.glob("generations/*")):
                 sweep(folder)
             for folder in (self.path / "generations").glob(f"{_UNFINISHED}*"):
@@ -265,7 +260,8 @@ class IndexFolder:
         """Refuse a folder of other files, hidden ones aside, and no index: somebody else's."""
         names = [path.name for path in self.path.iterdir()] if self.path.is_dir() else []
         names = sorted(name for name in names if not name.startswith("."))
-        if names and not any(name.startswith(_OURS) for name in names):
+        is_ours = any(name in _OURS or name.startswith(own_folder.PREFIX) for name in names)
+        if names and not is_ours:
             raise errors.ConfigError(
                 f"{self.path} holds other files ({listed(names, 3)}) and no index; choose an "
                 f"empty folder or a new one, such as {self.path / 'index'}."
