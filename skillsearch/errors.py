@@ -54,6 +54,12 @@ _CURES = {
 _THREAD = "can't start new thread"
 
 
+def _first(names: tuple[str, ...], n: int = 10) -> str:
+    """Return the first names for a message, and how many more there are."""
+    more = f" and {len(names) - n:,} more" if len(names) > n else ""
+    return ", ".join(names[:n]) + more
+
+
 class SkillSearchError(Exception):
     """The root of all errors that skillsearch raises on purpose."""
 
@@ -103,7 +109,7 @@ class AmbiguousNameError(SkillError, LookupError):
     """Several indexed skills share the requested name; `candidates` are their qualified names."""
 
     def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        names = ", ".join(candidates)
+        names = _first(candidates)
         super().__init__(f"{len(candidates)} skills are named {name!r}; ask for one of: {names}")
         self.name, self.candidates = name, candidates
 
@@ -123,9 +129,8 @@ class ChunkNotFoundError(SkillError, LookupError):
     """A skill has no chunk of the requested id; `available` are those it has, in order."""
 
     def __init__(self, skill: str, chunk_id: str, available: tuple[str, ...]) -> None:
-        ids = ", ".join(available[:10])
-        more = f" and {len(available) - 10:,} more" if len(available) > 10 else ""
-        hint = f"ask for one of: {ids}{more}." if ids else "it has no chunks at all; load its body."
+        ids = _first(available)
+        hint = f"ask for one of: {ids}." if ids else "it has no chunks at all; load its body."
         super().__init__(f"The skill {skill!r} has no chunk {chunk_id[:200]!r}; {hint}")
         self.skill, self.chunk_id, self.available = skill, chunk_id, available
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
+from skillsearch.agents.bounds import MAX_CHARS, first
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
 from skillsearch.agents.prompt import fit_lines, overview_line
 from skillsearch.errors import SelectionError, SkillError, SkillNotFoundError
@@ -21,8 +22,8 @@ from skillsearch.text.provenance import body_warning, record_of_source
 from skillsearch.text.safe_text import one_line
 from skillsearch.text.states import note_for_model
 from skillsearch.types.answers import Hit, SearchResult
-from skillsearch.types.json_values import Json, JsonObject, objects_of
-from skillsearch.types.skills import Diagnostic, Skill
+from skillsearch.types.json_values import Json, JsonObject, objects_of, texts_of
+from skillsearch.types.skills import LOADED_NAME_CHARS, Diagnostic, Skill
 from skillsearch.usage.recording import record, record_load
 
 Record = JsonObject
@@ -124,12 +125,17 @@ class SkillCatalog:
         self._logged = diagnostics
 
 
-def record_of(result: SearchResult, row: Callable[[Hit], Mapping[str, Json]]) -> Record:
-    """Return an answer for a model: the skills that fit, those that may, and a note if needed."""
-    record: Record = {
-        "skills": [row(hit) for hit in result],
-        "perhaps": [row(hit) for hit in result.perhaps],
-    }
+def record_of(
+    result: SearchResult, row: Callable[[Hit], Mapping[str, Json]], room: int = MAX_CHARS
+) -> Record:
+    """Return an answer for a model: the skills that fit, those that may, and a note if needed.
+
+    What it has no room for, ``left_out`` tells.
+    """
+    rows, fits = list(map(row, result.shown)), len(result)
+    shown, left_out = first(rows, "skill", "say the task more exactly", room=room)
+    record: Record = {"skills": shown[:fits], "perhaps": shown[fits:]}
+    record |= {"left_out": left_out} if left_out else {}
     note = note_for_model(fits=bool(result), perhaps=bool(result.perhaps))
     return record | ({"note": note} if note else {})
 
@@ -137,9 +143,11 @@ def record_of(result: SearchResult, row: Callable[[Hit], Mapping[str, Json]]) ->
 def as_list(record: Record) -> list[Record]:
     """Return the skills of an answer: those that fit, then with a ``state`` those that may."""
     perhaps = ({**row, "state": "perhaps"} for row in objects_of(record["perhaps"]))
-    return [*objects_of(record["skills"]), *perhaps]
+    left_out: list[Record] = [{"left_out": line} for line in texts_of(record.get("left_out", []))]
+    return [*objects_of(record["skills"]), *perhaps, *left_out]
 
 
 def nearest_of(error: SkillNotFoundError) -> str:
     """Return the nearest names in brackets, for an answer that is one text."""
-    return f" (nearest: {', '.join(error.nearest)})" if error.nearest else ""
+    nearest = ", ".join(one_line(name, LOADED_NAME_CHARS) for name in error.nearest)
+    return f" (nearest: {nearest})" if nearest else ""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -13,6 +14,7 @@ from pathlib import Path
 from pydantic import Field, ValidationError
 
 from skillsearch.agents.arguments import checked
+from skillsearch.agents.bounds import MAX_CHARS, cut_at, first
 from skillsearch.agents.catalog import Record, SkillCatalog, as_list, record_of
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
@@ -40,10 +42,10 @@ from skillsearch.types.skills import LOADED_NAME_CHARS
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import log_of
 
-MAX_BODY_CHARS = 100_000
-"""Some 25,000 tokens, five times what the specification advises; the rest is read as a file."""
 MAX_PAGE_BYTES = 1 << 18
 _PAGE_BYTES = 1 << 16
+_IN_SKILL_MD = "read_skill_file pages through {}"
+_IN_FOLDERS = "read_skill_file reads those that the instructions name, and names a folder's"
 _MAX_PATH_CHARS = 1024
 
 RUNNER = Need(
@@ -79,7 +81,7 @@ class LoadSkillArgs(ToolArguments):
 
 
 class ReadSkillFileArgs(ToolArguments):
-    """Read a file of a skill, in pages: text or base64. Not SKILL.md: that is load_skill."""
+    """Read a file that the loaded instructions name, in pages. SKILL.md: call load_skill."""
 
     name: SkillName
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
@@ -130,7 +132,7 @@ class LibraryTools:
             Tool.of("list_skills", ListSkillsArgs, self.list, text=list_text),
         )
 
-    def search(self, args: SearchSkillsArgs) -> Record:
+    def search(self, args: SearchSkillsArgs, room: int = MAX_CHARS) -> Record:
         """Return `record_of` an answer: name, description, score and path of each skill."""
         catalog = SkillCatalog(self.library(), threshold=self.threshold)
         answer = catalog.search(args.query, args.n, args.threshold)
@@ -139,7 +141,7 @@ class LibraryTools:
             record: Record = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
             return record | ({"chunk": hit.chunk} if hit.chunk else {})
 
-        return record_of(answer, row)
+        return record_of(answer, row, room)
 
     def load(self, args: LoadSkillArgs) -> Record:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
@@ -154,18 +156,25 @@ class LibraryTools:
             chunks = [{"id": chunk.id, "description": chunk.description} for chunk in parts.chunks]
         else:
             body = visible(find_chunk(skill, args.chunk).content)
-        files = fold_files(loaded.files)
+        in_file = _IN_SKILL_MD.format(skill.path.name)
+        chunks, more_chunks = first(chunks, "chunk", in_file)
+        lines = fold_files(loaded.files)
+        files, more_files = first(lines, "file", _IN_FOLDERS, most=MAX_SHOWN_FILES)
+        if loaded.files_truncated:
+            more_files = [f"(not listed: files beyond {len(loaded.files):,}; {_IN_FOLDERS})"]
+        left_out = [cut_at(body, MAX_CHARS, in_file), *more_chunks, *more_files]
         record: Record = {
             **catalog.overview(skill),
-            "body": body[:MAX_BODY_CHARS],
+            "body": body[:MAX_CHARS],
             "directory": printable(loaded.folder),
-            "files": files[:MAX_SHOWN_FILES],
-            "files_truncated": loaded.files_truncated or len(files) > MAX_SHOWN_FILES,
+            "files": files,
+            "files_truncated": bool(more_files),
             "stale": loaded.stale,
         }
         optional: Record = {
-            "body_truncated": len(body) > MAX_BODY_CHARS,
+            "body_truncated": len(body) > MAX_CHARS,
             "chunks": chunks,
+            "left_out": list(filter(None, left_out)),
             "requires": [one_line(name) for name in skill.metadata.requires],
         }
         return record | {key: value for key, value in optional.items() if value}
@@ -190,10 +199,11 @@ class LibraryTools:
             )
         start = cursors.index(args.cursor)
         page = documents[start : start + args.n]
-        is_last = start + args.n >= len(documents)
+        skills, _ = first(list(map(SkillCatalog(library).overview, page)), "skill", room=MAX_CHARS)
+        end = start + len(skills)
         return {
-            "skills": list(map(SkillCatalog(library).overview, page)),
-            "next_cursor": None if is_last else page[-1].doc_id,
+            "skills": skills,
+            "next_cursor": documents[end - 1].doc_id if end < len(documents) else None,
             "total": len(documents),
         }
 
@@ -211,7 +221,7 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     except ValidationError as exc:
         problems = "; ".join(problems_of(exc))
         raise QueryError(f"search_skills cannot use its arguments: {problems}") from exc
-    return as_list(configured().search(args))
+    return as_list(configured().search(args, sys.maxsize))
 
 
 def tool_specs(style: Style = "openai") -> list[Record]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skillsearch import errors
+from skillsearch.agents.bounds import first
 from skillsearch.errors import SkillSearchError
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import Json, JsonObject, object_of, text_of
@@ -33,6 +34,11 @@ _MAX_PROBLEM_CHARS = 300
 _MAX_VALUE_CHARS = 80
 _DETAILS = ("nearest", "candidates", "versions", "available", "line")
 """Attributes of errors that help a model in addition to the message."""
+_OTHERS = {
+    "candidates": ("candidate", "list or search the skills"),
+    "available": ("chunk", "SKILL.md has them all"),
+}
+"""What such a list is of, and where a model finds those that it leaves out."""
 _MAX_DETAILS = 50
 _QUOTED_PATH = re.compile(r"""(?P<quote>['"])/(?:\\.|(?!(?P=quote)).)*/""")
 _BARE_PATH = re.compile(r"(?<![^\s(])/(?:[^\s/]+/)+")
@@ -64,7 +70,12 @@ def failure_of(error: SkillSearchError) -> ToolAnswer:
     elif not isinstance(error, errors.UnsafePathError | LookupError | errors.QueryError):
         message = without_folders(message)  # those echo arguments
     values = {name: getattr(error, name, None) for name in _DETAILS}
-    details = {name: _shown(value) for name, value in values.items() if value}
+    details: JsonObject = {}
+    for name, value in values.items():
+        if isinstance(value, tuple):
+            value, more = first(value, *_OTHERS.get(name, (name, "")), most=_MAX_DETAILS)
+            details |= {"left_out": more[0]} if more else {}
+        details |= {name: _shown(value)} if value else {}
     return failure(form["code"], message, form["next_step"], details)
 
 
@@ -100,5 +111,5 @@ def _shown(value: Json) -> Json:
     if isinstance(value, str):
         return one_line(value, MAX_MESSAGE_CHARS)
     if isinstance(value, tuple | list):
-        return [_shown(item) for item in value[:_MAX_DETAILS]]
+        return [_shown(item) for item in value]
     return value

@@ -13,15 +13,19 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import AliasChoices, AliasGenerator, ConfigDict, Field, StringConstraints
 from pydantic.alias_generators import to_pascal
 
+from skillsearch.agents.bounds import MAX_CHARS, first, page
 from skillsearch.agents.tool import Deferred, SkillName, Tool, ToolArguments
 from skillsearch.agents.tool_texts import run_text
 from skillsearch.execution import types
 from skillsearch.library.skill_library import SkillLibrary
+from skillsearch.types.json_values import JsonObject, objects_of, text_of, texts_of
 
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
 
 MAX_TEXT_CHARS = 1 << 20  # of stdin, of the text for an editor, and of a variable's value
+_PRINT = "run a command that prints another part of it"
+_AGAIN = "run it again for fewer"
 MAX_ITEMS = 100  # inputs, patterns and variables that one call may name
 
 Name = Annotated[str, StringConstraints(max_length=1024)]  # a name, a path or a pattern
@@ -157,6 +161,25 @@ class RunArgs(OfSkillArgs):
         return types.RunRequest(folder=folder, **fields)
 
 
+def answer_of(result: types.RunResult) -> JsonObject:
+    """Return a result for a model, in which the contents of files have bounded room together."""
+    record, room = result.to_dict(), MAX_CHARS
+    warnings: list[str] = []
+    for key in ("output_files", "artifact_files"):
+        rows = objects_of(record.get(key, []))
+        names, left_out = first([text_of(row["name"]) for row in rows], "file", _AGAIN)
+        record |= {key: rows[: len(names)]} if rows else {}
+        warnings += left_out
+    for file in objects_of(record["output_files"]):
+        content = text_of(file.get("content", ""))
+        if len(content) > room:
+            file |= {"content": page(content, then=_PRINT, room=room), "truncated": True}
+        room -= min(room, len(content))
+    warnings += texts_of(record.get("warnings", []))
+    kept, left_out = first(warnings, "warning", _AGAIN)
+    return record | ({"warnings": [*kept, *left_out]} if kept else {})
+
+
 def run_script_tool(
     library: Callable[[], SkillLibrary], runner: SkillRunner, *, session: str = ""
 ) -> Tool:
@@ -169,6 +192,6 @@ def run_script_tool(
         document = library().find(args.name)
         fields = args.model_dump(exclude={"name"})
         request = types.RunRequest(document.name, Path(document.path).parent, **fields)
-        return Deferred(lambda: runner.run(request, session), types.RunResult.to_dict)
+        return Deferred(lambda: runner.run(request, session), answer_of)
 
     return Tool.of("run_skill_script", RunSkillScriptArgs, run, read_only=False, text=run_text)

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.json_schema import SkipJsonSchema
 
 from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import ToolAnswer, failure, failure_of, problems_of
@@ -57,6 +58,12 @@ class ToolArguments(BaseModel):
     """Arguments of a tool, which the docstring describes for `Tool.of`; others are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class PagedArguments(ToolArguments):
+    """Arguments that take an `offset` too, of which only an answer that is cut tells."""
+
+    offset: SkipJsonSchema[int] = Field(0, ge=0)
 
 
 class ToolResult(BaseModel):

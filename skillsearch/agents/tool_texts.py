@@ -28,7 +28,7 @@ def search_text(record: _Record) -> str:
         head = note_for_model(fits=bool(fits), perhaps=True)
         lines += [head, *perhaps]
         note = note if note != head else ""
-    return "\n".join([*lines, note] if note else lines)
+    return "\n".join(filter(None, [*lines, *texts_of(record.get("left_out", [])), note]))
 
 
 def _hit_line(hit: _Record) -> str:
@@ -48,15 +48,14 @@ def body_text(record: _Record) -> str:
         note=body_warning(trust, text_of(record.get("origin", ""))),
     )
     lines = [body]
-    if record.get("body_truncated"):
-        lines.append("The body is cut here; the rest is in SKILL.md.")
     if requires := texts_of(record.get("requires", [])):
         lines.append(f"Needs these skills too: {', '.join(requires)}")
     chunks = [
         (text_of(chunk["id"]), text_of(chunk["description"]))
         for chunk in objects_of(record.get("chunks", []))
     ]
-    return "\n".join(filter(None, [*lines, render_chunks(chunks)]))
+    left_out = texts_of(record.get("left_out", []))
+    return "\n".join(filter(None, [*lines, render_chunks(chunks), *left_out]))
 
 
 def page_text(record: _Record) -> str:

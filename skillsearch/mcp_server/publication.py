@@ -31,6 +31,7 @@ from skillsearch.types.skills import SKILL_MD, Diagnostic, FileStat
 MAX_FILES = 512
 MAX_BYTES = 16 * 1024 * 1024  # the largest skill that every host accepts
 MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
+_FILE_CHARS = 200  # of a frontmatter or a URI, which count as one file more
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 
@@ -239,6 +240,8 @@ class Publisher:
             if isinstance(manifest, Manifest):
                 manifests.append(manifest)
                 files += len(manifest.resources)
+                texts = (str(manifest.frontmatter), *(file.uri for file in manifest.resources))
+                files += sum(len(text) // _FILE_CHARS for text in texts)
             at += 1
         return tuple(manifests), skills[at - 1].uri if at < len(skills) else None
 

@@ -20,6 +20,7 @@ from mcp_types import INVALID_PARAMS, TextContent
 
 from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
+from skillsearch.agents.bounds import page
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
@@ -29,13 +30,14 @@ from skillsearch.mcp_server.handshake import SERVER_NAME, Handshake
 from skillsearch.mcp_server.session_tools import SessionTools
 from skillsearch.mcp_server.skill_resources import TEMPLATE, SkillResources
 from skillsearch.mcp_server.skill_uris import SCHEME
-from skillsearch.text.safe_text import one_line, shorten
+from skillsearch.text.safe_text import one_line
 
 _Page = mt.PaginatedRequestParams
 
 TOLD_TTL_MS = 60_000  # how long clients that are told of changes may keep an answer
 MAX_TOLD_SESSIONS = 64  # sessions of the older protocol that are told of changes, the latest ones
 MAX_PROMPT_CHARS = 1_000_000
+_FEWER = "the user can offer fewer skills"
 MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 
 _SKILLS = mt.Prompt(
@@ -190,7 +192,7 @@ class SkillServer(Server[Any]):
 
             def render() -> str:
                 render = self._tools.of(session_of(ctx)).prompt
-                return shorten(render(), MAX_PROMPT_CHARS) if render else ""
+                return page(render(), then=_FEWER, room=MAX_PROMPT_CHARS) if render else ""
 
             text = await in_thread(self._thread, render)
         elif prompt is _FIND:

@@ -26,6 +26,7 @@ from skillsearch.types.json_values import JsonObject, text_of
 
 IDENTIFIER = "io.modelcontextprotocol/skills"
 PAGE_SIZE = 100
+MAX_INDEX_CHARS = 1_000_000  # after which the index takes no other page
 INDEX_URI = "skill://index.json"
 """Read by older hosts instead of ``skills/list``; no root has this authority."""
 
@@ -178,7 +179,7 @@ def read_cursor(cursor: str | None, start: str = SCHEME) -> str | None:
 def _index(publisher: Publisher) -> bytes:
     skills: list[dict[str, str]] = []
     after: str | None = ""
-    while after is not None:
+    while after is not None and len(str(skills)) < MAX_INDEX_CHARS:
         manifests, after = publisher.page(after, PAGE_SIZE)
         skills += (
             {
@@ -190,4 +191,8 @@ def _index(publisher: Publisher) -> bytes:
             }
             for manifest in manifests
         )
-    return json.dumps({"$schema": SCHEMA, "skills": skills}).encode()
+    others = len(publisher.skills) - len(skills)
+    more = (
+        {"leftOut": f"(not listed: {others:,}; resources/list has all, in pages)"} if after else {}
+    )
+    return json.dumps({"$schema": SCHEMA, "skills": skills, **more}).encode()

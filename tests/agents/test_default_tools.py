@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skillsearch.agents import default_tools as limits
+from skillsearch.agents.bounds import MAX_CHARS
 from skillsearch.agents.default_tools import as_list, library_tools
 from skillsearch.agents.prompt import MAX_SHOWN_FILES
 from skillsearch.agents.tool import Toolset
@@ -126,11 +126,11 @@ def test_a_hit_names_the_chunk_that_fits_best(call, drinks, make_skill):
 
 
 def test_a_huge_body_and_a_huge_list_are_cut_and_say_so(call, drinks, make_skill):
-    path = make_skill(drinks, "huge", "Huge.", body="é" * (limits.MAX_BODY_CHARS + 1))
+    path = make_skill(drinks, "huge", "Huge.", body="é" * (MAX_CHARS + 1))
     for number in range(MAX_SHOWN_FILES + 1):
         (path.parent / f"{number:04}.md").write_text("x")
     loaded = call("load_skill", name="huge")
-    assert loaded["body"] == "é" * limits.MAX_BODY_CHARS
+    assert loaded["body"] == "é" * MAX_CHARS
     assert loaded["body_truncated"] is True
     assert loaded["files_truncated"] is True
     assert loaded["files"] == [f"{number:04}.md" for number in range(MAX_SHOWN_FILES)]

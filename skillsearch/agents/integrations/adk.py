@@ -10,6 +10,7 @@ import threading
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass, field
 
+from skillsearch.agents.bounds import page
 from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.errors import SkillError, importing
 from skillsearch.library.skill_library import SkillLibrary
@@ -25,6 +26,7 @@ with importing("google-adk", "adk", "The ADK adapter"):
 MAX_RESOURCES_BYTES = 16 * 1024 * 1024
 """The most that ADK copies to a sandbox; it wants all files of a skill at once."""
 _FOLDERS = ("references", "assets", "scripts")
+_IN_SKILL_MD = "go on with this, or tell the user that the skill is too long"
 _BLANKS = re.compile(r"[\s_]+")
 
 logger = logging.getLogger(__name__)
@@ -101,7 +103,7 @@ class SkillSearchRegistry(SkillRegistry):
             frontmatter = Frontmatter.model_validate(fields | extra)
         except ValueError:  # metadata that ADK does not understand
             frontmatter = Frontmatter.model_validate(fields)
-        body = catalog.note(loaded.skill) + visible(loaded.skill.body)
+        body = page(catalog.note(loaded.skill) + visible(loaded.skill.body), then=_IN_SKILL_MD)
         return Skill(frontmatter=frontmatter, instructions=body, resources=resources)
 
     def _name_for(self, doc_id: str, name: str) -> str | None:

@@ -13,10 +13,11 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
+from skillsearch.agents.bounds import first, page
 from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import problem_in
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tool import Tool, ToolArguments, Toolset, description_of
+from skillsearch.agents.tool import PagedArguments, Tool, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.names import skill_of
@@ -31,7 +32,11 @@ __all__ = ["LoadSkillChunkTool", "Skill", "SkillChunk", "SkillManager", "SkillMe
 
 SkillChunk: TypeAlias = Chunk
 
+MAX_PROMPT_CHARS = 1_000_000
+"""Of all skills; those after it are counted."""
 _LIST_HEAD = "[Available Chunks]"
+_CORE_IS_CUT = "load_skill_chunk has what stands in chunks"
+_CHOOSE = "load_skill_chunk takes their names, and the host can offer fewer"
 _OUR_LINE = re.compile(
     rf"^([^\S\n]*+)(?=(?P<list>{re.escape(_LIST_HEAD)}(?![(\[:]))|##(?!#)(?P<title>[^\n]*+))",
     re.IGNORECASE | re.MULTILINE,
@@ -203,7 +208,7 @@ class SkillManager:
         return prompt
 
 
-class LoadSkillChunkArgs(ToolArguments):
+class LoadSkillChunkArgs(PagedArguments):
     """Load a chunk of a skill, one of those listed under [Available Chunks].
 
     Do so when the task needs what its description promises. It is listed no longer then; load it
@@ -237,7 +242,7 @@ class LoadSkillChunkTool:
         """Return the tool for a host: errors have a code and details."""
 
         def load(args: LoadSkillChunkArgs) -> str:
-            return self._manager.activate_chunk(args.skill_name, args.chunk_id)
+            return page(self._manager.activate_chunk(args.skill_name, args.chunk_id), args.offset)
 
         return Toolset([Tool(self.name, self.description, LoadSkillChunkArgs, load)])
 
@@ -255,13 +260,16 @@ def render_skills(skills: Mapping[str, Skill]) -> str:
         if skill.metadata.hidden:
             continue
         mark = partial(_marked, titles, _folded(name))
-        core = _OUR_LINE.sub(mark, visible(skill.core_content)).strip("\n")
+        core = _OUR_LINE.sub(mark, page(visible(skill.core_content), then=_CORE_IS_CUT)).strip("\n")
         lines = [f"## {name}", core] if core else [f"## {name}"]
         if available := skill.available_chunks:
             lines.append(_LIST_HEAD)
-            lines += [f"- {': '.join(filter(None, (c.id, c.description)))}" for c in available]
+            ids = [f"- {': '.join(filter(None, (c.id, c.description)))}" for c in available]
+            ids, left_out = first(ids, "chunk", "they are listed when others are loaded")
+            lines += [*ids, *left_out]
         sections.append("\n".join(lines))
-    return "\n\n".join(sections)
+    shown, left_out = first(sections, "skill", _CHOOSE, room=MAX_PROMPT_CHARS)
+    return "\n\n".join([*shown, *left_out])
 
 
 def _marked(titles: frozenset[str], own: str, line: re.Match[str]) -> str:

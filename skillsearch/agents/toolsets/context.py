@@ -10,10 +10,19 @@ from typing import Any, TypeVar, Unpack
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from skillsearch.agents.bounds import MAX_LIST_CHARS, page
 from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of, problem_in
 from skillsearch.agents.prompt import CONCISE_CHARS
-from skillsearch.agents.tool import Count, Query, Tool, ToolArguments, ToolResult, Toolset
+from skillsearch.agents.tool import (
+    Count,
+    PagedArguments,
+    Query,
+    Tool,
+    ToolArguments,
+    ToolResult,
+    Toolset,
+)
 from skillsearch.errors import IndexingError, SelectionError, SkillError, SkillSearchError
 from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
@@ -32,8 +41,6 @@ MAX_PRELOADED = 1_000
 KEPT = 100  # skills whose content a loader keeps in memory
 SUMMARY_CHARS = 8_000  # the length at which hosts cut a list of skills
 MIN_SUMMARY_CHARS = 128
-MAX_LIST_CHARS = 32_000
-"""Four times the summary, some 8,000 tokens, for a tool that is called on purpose."""
 MAX_SHOWN_NEEDS = 20
 _MAX_NEED_CHARS = 1_000
 
@@ -299,6 +306,10 @@ class GetSkillArgs(ToolArguments):
     name: str = Field(max_length=LOADED_NAME_CHARS, description="Name of the skill, in any case.")
 
 
+class _GetPageArgs(GetSkillArgs, PagedArguments):
+    pass
+
+
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
     """List all skills, a line each; if there are very many, the first and the number of others."""
     nothing = "There are no skills; go on without."
@@ -319,16 +330,17 @@ def search_skills(ctx: ToolContext, args: SearchSkillsArgs) -> ToolResult:
 
 
 def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
-    """Get the whole content of one skill, and note it as active.
+    """Get the content of one skill, and note it as active; of a huge one, a page.
 
     Lines before it say which other skills to get first, and what is wrong with them.
     """
+    offset = args.offset if isinstance(args, PagedArguments) else 0
 
     def get(manager: SkillsManager) -> str:
         manager.reload()
         document = manager.catalog.find(args.name)
         text = visible(manager.loader.load(document).content)
-        content = manager.catalog.note(document) + text
+        content = page(manager.catalog.note(document) + text, offset)
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)
         ctx.active_skills[:] = [*(other for other in ctx.active_skills if other != name), name]
@@ -353,7 +365,7 @@ def toolset(ctx: ToolContext) -> Toolset:
         [
             Tool.of("list_skills", ListSkillsArgs, answer(list_skills)),
             Tool.of("search_skills", SearchSkillsArgs, answer(search_skills), searches=True),
-            Tool.of("get_skill", GetSkillArgs, answer(get_skill)),
+            Tool.of("get_skill", _GetPageArgs, answer(get_skill)),
         ]
     )
 

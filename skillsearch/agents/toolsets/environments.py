@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +16,12 @@ from typing import Unpack
 
 from pydantic import Field
 
+from skillsearch.agents.bounds import page
 from skillsearch.agents.catalog import SkillCatalog, as_list, record_of
 from skillsearch.agents.default_tools import SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import fit_lines
-from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, with_names
+from skillsearch.agents.tool import PagedArguments, Tool, ToolResult, Toolset, with_names
 from skillsearch.errors import ParseError
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
@@ -30,7 +32,13 @@ from skillsearch.text.provenance import record_of_source
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.types.json_values import Json, JsonObject
-from skillsearch.types.skills import SHOWN_NAME_CHARS, STRICT_METADATA, WITH_FRONTMATTER, Diagnostic
+from skillsearch.types.skills import (
+    LOADED_NAME_CHARS,
+    SHOWN_NAME_CHARS,
+    STRICT_METADATA,
+    WITH_FRONTMATTER,
+    Diagnostic,
+)
 from skillsearch.usage.log import UsageLog
 
 DESCRIPTION_CHARS = 8000  # the length at which hosts cut a list of skills
@@ -146,7 +154,7 @@ class SkillLoader:
         return f"Failed to load skill: {Path(new.path).parent.name}: {new.message}"
 
 
-class _SkillArguments(ToolArguments):
+class _SkillArguments(PagedArguments):
     skill: str = Field(description="The skill ID to execute")
 
 
@@ -188,7 +196,7 @@ class SkillChoice:
             "skill",
             _HEAD + self.lines if skills else _BASE,
             with_names(_SkillArguments, self._ids if has_enum else None),
-            lambda args: self.execute(args.skill).model_dump(exclude_none=True),
+            lambda args: self.execute(args.skill, args.offset).model_dump(exclude_none=True),
         )
 
     def get(self, id: str) -> SkillInfo | None:
@@ -201,8 +209,8 @@ class SkillChoice:
         matches = by_id or by_name
         return matches[0] if len(matches) == 1 else None
 
-    def execute(self, id: str) -> ToolResult:
-        """Return the instructions of a skill, found as in `get`, as they are on disk now."""
+    def execute(self, id: str, offset: int = 0) -> ToolResult:
+        """Return a page of the instructions of a skill, found as in `get`, as on disk now."""
         if info := self.get(id):
             try:
                 body = read_sections(read_skill_text(Path(info.path), info.roots)[0])[1]
@@ -210,7 +218,7 @@ class SkillChoice:
                 return _failed(f"Failed to read skill content: {message_of(exc)}")
             if self._catalog:
                 self._catalog.note_load(info.doc_id)
-            return ToolResult(success=True, output=info.note + visible(body).strip())
+            return ToolResult(success=True, output=page(info.note + visible(body).strip(), offset))
         if self._missing:
             return _failed(self._missing)
         name = one_line(id[:MAX_WANTED_CHARS])
@@ -221,7 +229,8 @@ class SkillChoice:
             shown = tuple(close) or self._ids[:NEAREST]
             who = "the tool's description lists" if self.is_whole else "search_skills finds"
             others = f" ({who} others)"
-        return _failed(f"Skill not found: {name}. Available skills: {', '.join(shown)}{others}")
+        ids = ", ".join(one_line(each, LOADED_NAME_CHARS) for each in shown)
+        return _failed(f"Skill not found: {name}. Available skills: {ids}{others}")
 
 
 def _failed(error: str) -> ToolResult:
@@ -315,7 +324,8 @@ class Environment:
         self._loaded()
         if self._loader is None:
             return []
-        return as_list(record_of(self._search(self._loader, query, n, threshold), _shown))
+        result = self._search(self._loader, query, n, threshold)
+        return as_list(record_of(result, _shown, sys.maxsize))
 
     def _search(
         self, loader: SkillLoader, query: str, n: int, threshold: float | None

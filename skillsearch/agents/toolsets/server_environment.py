@@ -8,6 +8,7 @@ from pathlib import Path
 
 from skillsearch.agents.toolsets.environments import (
     DESCRIPTION_CHARS,
+    MAX_LISTED_IDS,
     NEAREST,
     Environment,
     SkillChoice,
@@ -19,7 +20,7 @@ from skillsearch.settings.config import Settings, load_settings
 from skillsearch.settings.values import is_environment_name
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.near import near
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types.json_values import JsonObject
 from skillsearch.usage.recording import log_of
 
@@ -68,7 +69,9 @@ class ServerEnvironment(Environment):
         name = named or (there[0] if len(there) == 1 else DEFAULT_ENVIRONMENT)
         self._missing = ""
         if there and name not in there and not named:
-            self._missing = f"No environment is in use. {_CHOOSE.format(', '.join(there))}"
+            self._missing = (
+                f"No environment is in use. {_CHOOSE.format(listed(there, MAX_LISTED_IDS))}"
+            )
             logger.warning("%s", self._missing)
         self._enter(name, settings)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TypeVar, Unpack
 
 from pydantic import Field
 
+from skillsearch.agents.bounds import MAX_CHARS, first, page
 from skillsearch.agents.catalog import SkillCatalog, as_list, nearest_of, record_of
-from skillsearch.agents.tool import SearchArgs, Tool, ToolArguments, Toolset
+from skillsearch.agents.failures import MAX_MESSAGE_CHARS
+from skillsearch.agents.tool import PagedArguments, SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.errors import (
     QueryError,
     RootError,
@@ -23,9 +26,7 @@ from skillsearch.errors import (
 from skillsearch.library.skill_library import LibraryConfig, SkillLibrary
 from skillsearch.roots.sources import folder_of
 from skillsearch.settings.config import load_only
-from skillsearch.text.provenance import record_of_source, shown_name
 from skillsearch.text.safe_text import counted, one_line
-from skillsearch.types.answers import Hit
 from skillsearch.types.json_values import Json, JsonObject
 
 ASSET_FOLDERS = ("references", "assets", "scripts")
@@ -90,13 +91,13 @@ class SkillsManager:
         """Return the whole SKILL.md of a skill, or why there is none."""
         return self._answer(name, self._source)
 
-    def _load(self, skill_name: str) -> str:
-        """Return the same, below a warning if nobody vouches for the skill."""
+    def _load(self, skill_name: str, offset: int) -> str:
+        """Return a page of the same, below a warning if nobody vouches for the skill."""
 
         def read(doc_id: str) -> str:
             return self._catalog.note(self.library.find(doc_id)) + self._source(doc_id)
 
-        return self._answer(skill_name, read)
+        return page(self._answer(skill_name, read), offset)
 
     def _source(self, doc_id: str) -> str:
         source = self.library.source(doc_id)
@@ -108,13 +109,16 @@ class SkillsManager:
 
         Those that only may fit come last, and have a ``state``: *perhaps*.
         """
+        return self._search(query, n, sys.maxsize)
+
+    def _search(self, query: str, n: int, room: int = MAX_CHARS) -> list[JsonObject]:
         self.library.refresh()
         try:
             result = self._catalog.search(query, n)
         except QueryError as exc:
             logger.warning("Nothing was searched: %s", exc)
             return []
-        return as_list(record_of(result, _shown))
+        return as_list(record_of(result, self._catalog.overview, room))
 
     def get_skill_asset(self, skill_name: str, relative_path: str) -> str:
         """Return a text file of a skill, in one of `ASSET_FOLDERS`, or why there is none."""
@@ -141,6 +145,17 @@ class SkillsManager:
 
         return self._answer(skill_name, listed)
 
+    def _asset(self, skill_name: str, relative_path: str, offset: int) -> str:
+        return page(self.get_skill_asset(skill_name, relative_path), offset)
+
+    def _assets(self, skill_name: str, offset: int) -> list[str] | str:
+        """Return a page of the paths; the last line tells of the others."""
+        paths = self.list_skill_assets(skill_name)
+        if isinstance(paths, str):
+            return paths
+        kept, left_out = first(paths, "file", offset=offset)
+        return [*kept, *left_out]
+
     def toolset(self) -> Toolset:
         """Return the tools of an agent over this manager."""
 
@@ -151,10 +166,10 @@ class SkillsManager:
         return Toolset(
             [
                 Tool.of("load_skill", _LoadSkill, spread(self._load)),
-                Tool.of("search_skills", _SearchSkills, spread(self.search_skills), searches=True),
-                Tool.of("load_skill_asset", _LoadSkillAsset, spread(self.get_skill_asset)),
+                Tool.of("search_skills", _SearchSkills, spread(self._search), searches=True),
+                Tool.of("load_skill_asset", _LoadSkillAsset, spread(self._asset)),
                 Tool.of("get_skill_script_path", _GetSkillScriptPath, scripts),
-                Tool.of("list_skill_assets", _ListSkillAssets, spread(self.list_skill_assets)),
+                Tool.of("list_skill_assets", _ListSkillAssets, spread(self._assets)),
             ]
         )
 
@@ -168,17 +183,22 @@ class SkillsManager:
                 folder = Path(diagnostic.path).parent.name
                 is_why = diagnostic.severity == "error" or diagnostic.code == "strict-skipped"
                 if is_why and folder.casefold() == name.casefold():
-                    return f"{folder}/SKILL.md cannot be read as a skill: {diagnostic.message}"
+                    why = f"{folder}/SKILL.md cannot be read as a skill: {diagnostic.message}"
+                    return one_line(why, MAX_MESSAGE_CHARS)
             return NOT_FOUND.format(name=one_line(name, 200)) + nearest_of(exc)
         except (SkillError, SelectionError) as exc:
-            return str(exc)
+            return one_line(str(exc), MAX_MESSAGE_CHARS)
 
 
 class _OfSkill(ToolArguments):
     skill_name: str = Field(description="Name of the skill, in any case.")
 
 
-class _LoadSkill(_OfSkill):
+class _PagesOfSkill(PagedArguments, _OfSkill):
+    pass
+
+
+class _LoadSkill(_PagesOfSkill):
     """Load the whole SKILL.md of a skill and follow it.
 
     Search first if you do not know the name.
@@ -192,7 +212,7 @@ class _SearchSkills(SearchArgs):
     """
 
 
-class _LoadSkillAsset(_OfSkill):
+class _LoadSkillAsset(_PagesOfSkill):
     """Load the text of a file of a skill below references/, assets/ or scripts/.
 
     It may be a template, or a format to comply with.
@@ -211,9 +231,5 @@ class _GetSkillScriptPath(_OfSkill):
     )
 
 
-class _ListSkillAssets(_OfSkill):
+class _ListSkillAssets(_PagesOfSkill):
     """List the files of a skill that load_skill_asset and get_skill_script_path take."""
-
-
-def _shown(hit: Hit) -> dict[str, str]:
-    return {"name": shown_name(hit), "description": hit.description, **record_of_source(hit)}

@@ -19,13 +19,14 @@ from uuid import uuid4
 from pydantic import Field
 
 from skillsearch import errors
+from skillsearch.agents.bounds import first, page
 from skillsearch.agents.catalog import SkillCatalog, nearest_of
 from skillsearch.agents.default_tools import RUNNER, LibraryTools, SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
-from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs
+from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs, answer_of
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
-from skillsearch.agents.tool import Deferred, Tool, Toolset, with_names
+from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset, with_names
 from skillsearch.execution.types import RunResult
 from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
@@ -62,6 +63,8 @@ MAX_DOCS_BYTES = 1 << 20  # for all documents of one skill together, with their 
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)  # when a skill was loaded if the state does not tell
 _MAX_SHOWN_CHARS = 200
 _MAX_SHOWN_DOCS = 20
+_SELECT_FEWER = "mode clear, then select those that the task needs"
+_IN_SKILL_MD = "skill_run can print all of SKILL.md"
 
 logger = logging.getLogger(__name__)
 
@@ -93,7 +96,7 @@ class SelectDocsArgs(LoadArgs):
     )
 
 
-class ListDocsArgs(OfSkillArgs):
+class ListDocsArgs(PagedArguments, OfSkillArgs):
     """List the documents of a skill, for skill_load and skill_select_docs."""
 
 
@@ -239,7 +242,9 @@ class WorkspaceToolset:
         return "\n".join(lines)
 
     def _list_docs(self, args: ListDocsArgs) -> Json:
-        return list(doc_paths(self.library, self._find(args.skill)))
+        paths = list(doc_paths(self.library, self._find(args.skill)))
+        kept, left_out = first(paths, "document", offset=args.offset)
+        return [*kept, *left_out]
 
     def _select_docs(self, args: SelectDocsArgs) -> Json:
         name = self._find(args.skill)
@@ -249,12 +254,16 @@ class WorkspaceToolset:
         )
         self._tell(selection.delta)
         unknown = [doc for doc in selection.names if doc not in there]
+        names, more = first(selection.names, "selected document", _SELECT_FEWER)
+        unknown, more_unknown = first(unknown, "unknown document", _SELECT_FEWER)
+        left_out = [*more, *more_unknown]
         return {
             "skill": name,
-            "selected_docs": list(selection.names),
+            "selected_docs": names,
             "include_all_docs": selection.include_all,
             "mode": selection.mode,
             **({"unknown_docs": unknown} if unknown else {}),
+            **({"left_out": left_out} if left_out else {}),
         }
 
     def _run(self, args: RunArgs) -> Deferred:
@@ -267,7 +276,7 @@ class WorkspaceToolset:
         def finish(result: RunResult) -> Json:
             if result.artifact_files:
                 self._tell(self.session.record_artifacts(result.artifact_files, self._call_id()))
-            return result.to_dict()
+            return answer_of(result)
 
         return Deferred(lambda: runner.run(request, self._run_session), finish)
 
@@ -284,7 +293,7 @@ class WorkspaceToolset:
     def _find(self, name: str) -> str:
         """Return the session's name for a skill that a call names."""
         if not name.strip():
-            raise errors.QueryError("skill is required")
+            raise errors.QueryError("skill is empty; give the name of a skill from the overview")
         try:
             document = self.library.find(name)
         except errors.SkillNotFoundError as exc:
@@ -402,7 +411,7 @@ def read_loaded(
     """
     try:
         skill = library.get(entry.name)
-        body = SkillCatalog(library).note(skill) + skill.body
+        body = page(SkillCatalog(library).note(skill) + skill.body, then=_IN_SKILL_MD)
         there = doc_paths(library, entry.name)
     except errors.SkillNotFoundError:
         raise

@@ -140,22 +140,24 @@ def _required_before(library: SkillLibrary, names: Sequence[str]) -> list[str]:
 
 
 def _body(library: SkillLibrary, name: str) -> str:
+    from skillsearch.agents import bounds
     from skillsearch.agents import prompt as prompts
     from skillsearch.skills.chunks import parse_chunks
 
     loaded = library.load(name)
     body = parse_chunks(loaded.skill.body)
-    root = library.root_of(loaded.skill)
+    root, in_file = library.root_of(loaded.skill), f"the rest is in {loaded.skill.path.name}"
     text = prompts.render_body(
         loaded.skill.name,
-        body.core,
+        bounds.page(body.core, then=in_file),
         directory=str(loaded.folder),
         files=loaded.files,
         files_truncated=loaded.files_truncated,
         note=body_warning(root.trust, root.origin),
     )
-    chunks = prompts.render_chunks([(chunk.id, chunk.description) for chunk in body.chunks])
-    return f"{text}\n{chunks}" if chunks else text
+    chunks = [(chunk.id, chunk.description) for chunk in body.chunks]
+    chunks, left_out = bounds.first(chunks, "chunk", in_file)
+    return "\n".join(filter(None, [text, prompts.render_chunks(chunks), *left_out]))
 
 
 @click.command("hook")

@@ -172,7 +172,8 @@ def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
 def test_none_named_among_several_says_which_there_are(folder, caplog):
     server = ServerEnvironment(folder)
     said = "No environment is in use. There are: home, work. Choose one: "
-    assert server.list_tools()[0].function(SimpleNamespace(skill="x"))["error"].startswith(said)
+    args = SimpleNamespace(skill="x", offset=0)
+    assert server.list_tools()[0].function(args)["error"].startswith(said)
     assert [text for text in caplog.messages if text.startswith(said)]
     server.switch_environment("home")
     assert server.toolset().call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."

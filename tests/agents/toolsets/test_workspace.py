@@ -140,7 +140,8 @@ def test_the_documents_are_the_texts_beside_the_skill_md(workspace):
 @pytest.mark.parametrize("tool", [*ALL])
 def test_an_empty_name_is_told(workspace, tool):
     command = {"command": "true"} if tool == "skill_run" else {}
-    assert call(workspace, tool, skill=" \n", **command)["message"] == "skill is required"
+    message = "skill is empty; give the name of a skill from the overview"
+    assert call(workspace, tool, skill=" \n", **command)["message"] == message
 
 
 @pytest.mark.parametrize("tool", TOOLS)
