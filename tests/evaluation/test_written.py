@@ -14,7 +14,7 @@ import pytest
 
 import skillsearch
 from skillsearch.evaluation.collection import EXAMPLE, copies, load_collection
-from skillsearch.text.languages import LANGUAGE_NAMES, language_of
+from skillsearch.text.languages import language_of
 
 WRITTEN = Path(skillsearch.__file__).parent / "evaluation" / "written"
 CARD = (WRITTEN / "README.md").read_text(encoding="utf-8")
