@@ -171,8 +171,8 @@ def _rows(report: Record) -> Iterator[str]:
     )
     if load:
         said += (
-            f"; times at a load of {load[0]:.1f} to {load[1]:.1f}, medians of {report['timed']}"
-            " requests a library, ways and libraries in turn"
+            f". The machine's load was {' to '.join(dict.fromkeys(f'{one:.1f}' for one in load))}."
+            f" Each time is the median of {report['timed']} requests"
         )
     yield ""
     yield f"{said}."

@@ -14,6 +14,7 @@ import math
 import re
 import statistics
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -46,6 +47,7 @@ MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
 EVALUATION = "skillsearch/evaluation/README.md"
 COLLECTION = "skillsearch/evaluation/written/README.md"
+WRITTEN_TEXTS = CHECKOUT / "skillsearch" / "evaluation" / "written"
 WRITTEN = SCRIPTS / "written.tsv"
 """What ``skillsearch eval --drop-gold`` printed of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
@@ -91,6 +93,9 @@ ABLATED = {
     "ECE": "ece first",
 }
 """Measures of which the table of ablations says what a part is worth, in points."""
+READ = ("readers", "searches")
+RUN = ("runs", "callers_killed", "mounts_left")
+"""What the results of a night say of readers, and of runs."""
 USED_BY = {
     "list": "`SkillIndex.search`, every `search_skills`, MCP",
     "prompt": "`hook`, `prompt`",
@@ -172,21 +177,57 @@ def hook_waits() -> str:
     return f"Later prompts wait for {waits} skills (median, whole process)."
 
 
-def soaked() -> str:
-    """Return what came of the last night in which ``soak_mcp.py`` ran."""
+def last_night(step: str) -> tuple[dict[str, float], str]:
+    """Return what a step found in the last night in which it ran, and the date."""
     nights = (
         json.loads(path.read_bytes())
         for path in sorted(RESULTS.glob("20??-??-??.json"), reverse=True)
     )
-    night = next(one for one in nights if "mcp" in one["steps"])
-    found = night["steps"]["mcp"]["found"]
+    night = next(one for one in nights if step in one["steps"])
+    return night["steps"][step]["found"], night["date"]
+
+
+def soaked() -> str:
+    """Return what came of the last night in which ``soak_mcp.py`` ran."""
+    found, date = last_night("mcp")
     calls, errors = (f"{found[key]:,.0f}" for key in ("calls", "errors"))
     halves = [found[f"resident_mb.{half}_half"] for half in ("first", "second")]
     return (
         f"{calls} calls, {errors} errors; {halves[0]:.0f} MB in the first half of the time, "
         f"{halves[1]:.0f} MB in the second, {found['resident_mb.most']:.0f} MB at most "
-        f"({night['date']})."
+        f"({date})."
     )
+
+
+def soaked_index() -> str:
+    """Return what came of the last nights in which ``soak_index.py`` ran."""
+    killed, on = last_night("kills")
+    kills = (
+        f"{killed['killed']:,.0f} writers were killed at {killed['skills']:,.0f} skills: "
+        f"{killed['faults']:,.0f} wrong answers or leftovers ({on})."
+    )
+    read, on = last_night("readers")
+    ways = ("opening anew", "kept open")
+    readers, searches = (sum(read[f"{way} {key}"] for way in ways) for key in READ)
+    return (
+        f"{kills} {readers:.0f} processes made {searches:,.0f} searches at {read['skills']:,.0f} "
+        f"skills, while another wrote {read['generations written']:,.0f} generations: "
+        f"{read['faults']:,.0f} errors or torn reads ({on})."
+    )
+
+
+def soaked_runs() -> str:
+    """Return what came of the last night in which ``soak_run.py`` ran."""
+    found, date = last_night("run")
+    runs, killed, left = (
+        sum(value for key, value in found.items() if key.endswith(f".{end}")) for end in RUN
+    )
+    texts = (
+        f"{runs:,.0f} runs",
+        f"{killed:,.0f} of their callers killed",
+        f"{left:,.0f} mounts left",
+    )
+    return f"{', '.join(texts)} ({date})."
 
 
 def compared() -> dict[str, dict[str, compare_tables.Record]]:
@@ -477,6 +518,32 @@ def written_by_kind() -> str:
     return _table(["kind", *kinds], [["recall", *cells]])
 
 
+def written_counts(key: str) -> str:
+    """Return how many texts the written collection has by a key: their kind or language.
+
+    A request that nothing fits counts as of the kind of the request that it is like.
+    """
+    skills, requests, negatives = (
+        [json.loads(line) for line in (WRITTEN_TEXTS / f"{name}.jsonl").open(encoding="utf-8")]
+        for name in ("corpus", "queries", "negatives")
+    )
+    kinds = {request["_id"]: request["kind"] for request in requests}
+
+    def of_negative(text: Mapping[str, str]) -> str:
+        return kinds[text.get("twin_of") or text["matches"]] if key == "kind" else text[key]
+
+    counts = {"requests": Counter(request[key] for request in requests)}
+    if key == "lang":
+        counts["skills"] = Counter(skill.get(key) for skill in skills)
+    for kind in KINDS[:3]:
+        counts[kind] = Counter(of_negative(text) for text in negatives if text["kind"] == kind)
+    rows = (
+        [LANGUAGE_NAMES.get(value, value), *(str(each[value]) for each in counts.values())]
+        for value, _ in counts["requests"].most_common()
+    )
+    return _table([{"lang": "language"}.get(key, key), *counts], rows)
+
+
 def _table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     return "\n".join(markdown_tables.table(heads, rows))
 
@@ -495,6 +562,8 @@ PARTS = (
     Part(EVALUATION, "ablation", ablation),
     Part(EVALUATION, "answers", answered),
     Part("skillsearch/index/README.md", "faces", faces),
+    Part(COLLECTION, "counts by kind", partial(written_counts, "kind")),
+    Part(COLLECTION, "counts by language", partial(written_counts, "lang")),
     Part(COLLECTION, "ranked", written_ranked),
     Part(COLLECTION, "unanswered", written_unanswered),
     Part(COLLECTION, "by language", written_by_language),
@@ -503,6 +572,8 @@ PARTS = (
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part("skillsearch/daemon/README.md", "hook", hook_waits),
     Part("skillsearch/mcp_server/README.md", "soak", soaked),
+    Part("skillsearch/execution/README.md", "soak", soaked_runs),
+    Part(MEASURED, "soak", soaked_index),
     Part(MEASURED, "peers: quality", partial(peers, "quality")),
     Part(MEASURED, "peers: languages", peers_by_language),
     Part(MEASURED, "peers: nothing and pairs", peers_beside),

@@ -1,6 +1,7 @@
 """Tests that numbers in prose are those of the code, and sample outputs those of a run."""
 
 import gzip
+import json
 import re
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from skillsearch.index.storage.generation_parts import REREAD_BYTES
 from skillsearch.library import enrich as requests
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
+from skillsearch.readers.reader import MAX_TOKENS, REQUEST_TOKENS
 from skillsearch.reports import improve, proposals
 from skillsearch.reports.cache import KEPT_SECONDS
 from skillsearch.roots.unpacking import LIMITS as ARCHIVES
@@ -32,6 +34,15 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGE
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
+from skillsearch.usage.log import MOST_BACK, WINDOW_SECONDS
+from skillsearch.usage.support import (
+    ALIKE,
+    ALIKE_ELSEWHERE,
+    HALF_LIFE_DAYS,
+    PIN_WEIGHT,
+    PRIOR,
+    SAME,
+)
 
 PACKAGE = Path(skillsearch.__file__).parent
 README = PACKAGE.parent / "README.md"
@@ -56,6 +67,11 @@ def score(value):
     return f"{value:g}".lstrip("0")
 
 
+MODELS = PACKAGE / "models" / "e5"
+EMBEDDER, READER = (
+    json.loads((MODELS / f"{name}.json").read_bytes()) for name in ("model", "reader")
+)
+TRAINED, TAUGHT = EMBEDDER["training"], READER["training"]
 SERVED = len(with_key("servers"))
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
@@ -107,6 +123,37 @@ SAID = {
         f"At {CONNECTIONS.connections} connections ({CONNECTIONS.of_machine}",
         f"{CONNECTIONS.sessions:,} sessions",
         f"all {WORDS[SERVED]}\nfind the user's",
+    ],
+    "skillsearch/readers/README.md": [
+        f"{REQUEST_TOKENS} at most, and of the skill, {MAX_TOKENS} in all",
+    ],
+    "skillsearch/usage/README.md": [
+        f"at most {WINDOW_SECONDS / 60:g} minutes and {WORDS[MOST_BACK]} requests back",
+        f"a cosine\nof {score(SAME)})",
+        f"as much as {WORDS[PIN_WEIGHT]} loads of today",
+        f"and\nof {WORDS[PRIOR]} more that led nowhere",
+        f"from 0 at {score(ALIKE)} ({score(ALIKE_ELSEWHERE)} for models",
+        f"halves every {HALF_LIFE_DAYS:g} days",
+    ],
+    "skillsearch/models/e5/README.md": [
+        f"{EMBEDDER['dimensions']} dimensions",
+        f"some {TRAINED['settings']['batch_size']} queries",
+        f"texts of {TRAINED['skills']:,} skills",
+        "({written:,}), translations of requests into 20 languages ({translated:,}), what agents "
+        "would ask for long tasks ({agent:,}), hard ones ({hard:,})".format_map(
+            TRAINED["requests"]
+        ),
+        f"scale {TRAINED['settings']['scale']:g}; AdamW, "
+        f"{TRAINED['settings']['learning_rate'] * 1e5:g}e-5 after "
+        f"{TRAINED['settings']['warm_up']:.0%}".replace("%", " %"),
+        f"{TRAINED['settings']['steps']} steps in",
+        f"seed {TRAINED['settings']['seed']}.",
+        f"{score(TRAINED['share'])} of the trained weights",
+        f"batches of {TAUGHT['settings']['groups']} requests",
+        f"after {TAUGHT['settings']['warm_up']:.0%}".replace("%", " %"),
+        f"of the weights ({score(TAUGHT['settings']['average'])})",
+        f"then {TAUGHT['steps']} steps at {TAUGHT['settings']['learning_rate'] * 1e5:g}e-5",
+        f"{TAUGHT['requests']:,} requests, of which",
     ],
     "skillsearch/agents/README.md": [f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]"],
     "skillsearch/execution/README.md": [f"it times out ({DEFAULT_TIMEOUT:g} s)"],

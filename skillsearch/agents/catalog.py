@@ -36,7 +36,7 @@ logger = logging.getLogger(__name__)
 
 
 class SkillCatalog:
-    """The skills of a library for one toolset, with its threshold and its words in the log."""
+    """Searches and loads the skills of a library for one toolset, and logs their diagnostics."""
 
     def __init__(
         self,

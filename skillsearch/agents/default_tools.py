@@ -242,7 +242,7 @@ def configured() -> LibraryTools:
         _open,
         folder,
         settings.selection,
-        looks=settings.refresh,
+        checks_disk=settings.refresh,
         threshold=settings.threshold,
         usage=str(log or ""),
     )
@@ -251,12 +251,12 @@ def configured() -> LibraryTools:
 
 @lru_cache(maxsize=4)
 def _open(
-    index_dir: Path, selection: Selection, *, looks: bool, threshold: float | None, usage: str
+    index_dir: Path, selection: Selection, *, checks_disk: bool, threshold: float | None, usage: str
 ) -> SkillLibrary:
     """Open an index once for all that ask for the same skills of it; `usage` describes a log."""
     log = UsageLog.read(usage, "agent")
     return SkillLibrary.open(
-        index_dir, selection=selection, looks=looks, threshold=threshold, usage=log
+        index_dir, selection=selection, checks_disk=checks_disk, threshold=threshold, usage=log
     )
 
 

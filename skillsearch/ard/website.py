@@ -29,14 +29,14 @@ Digests = Mapping[str, Sequence[str]]
 """The digests of what we wrote, or were about to, by path."""
 
 
-class Written(NamedTuple):
+class WebsiteChanges(NamedTuple):
     """The paths of files that were written or removed; the others were as they should be."""
 
     written: Sequence[str]
     removed: Sequence[str]
 
 
-def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
+def write_website(folder: Path, files: Mapping[str, bytes]) -> WebsiteChanges:
     """Write files below a folder in their order, and remove the old files of an earlier run.
 
     A ConfigError, and nothing is changed, if something is in the way that is not ours or was
@@ -54,12 +54,12 @@ def write_website(folder: Path, files: Mapping[str, bytes]) -> Written:
 
 def _write(
     folder: Path, wanted: Mapping[str, bytes], before: Digests, there: Mapping[str, str]
-) -> Written:
+) -> WebsiteChanges:
     new = {path: [_digest(data)] for path, data in wanted.items()}
     changed = [path for path in wanted if there[path] != new[path][0]]
     gone = [path for path in before if path not in wanted and there[path]]
     if not (changed or gone or new != before):
-        return Written((), ())
+        return WebsiteChanges((), ())
     os.close(open_folder(folder, (".well-known",), make=True))
     both = {path: [*new.get(path, ()), *before.get(path, ())] for path in {**new, **before}}
     write_record(folder / RECORD, {"files": both})
@@ -75,7 +75,7 @@ def _write(
         with suppress(OSError):  # other files are beside it
             (folder / path).parent.rmdir()
     write_record(folder / RECORD, {"files": new})
-    return Written(changed, gone)
+    return WebsiteChanges(changed, gone)
 
 
 def _refuse_foreign(

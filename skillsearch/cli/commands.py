@@ -1,4 +1,9 @@
-"""The table of commands, in the order of the help."""
+"""The table of commands, in the order of the help.
+
+A command is a function ``NAME_command`` in a module of this package: in `authoring` if it is for
+authors of skills, in `hosts` if it is for hosts of agents. It returns its exit code, or nothing for
+0. Options that several commands share are in `options`.
+"""
 
 from __future__ import annotations
 

@@ -147,7 +147,7 @@ def move_back(journal: Journal, move: Move) -> Move:
     if not os.path.lexists(target):
         _noted(journal, move, "restored")
         raise SkillError(
-            f"{target} is gone, and so is {move.name}; it is no longer among those that are away."
+            f"{target} is gone, so {move.name} cannot be restored; `library list` omits it now."
         )
     if os.path.lexists(source):
         raise SkillError(

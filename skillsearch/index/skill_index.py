@@ -336,10 +336,10 @@ class SkillIndex:
     def search(self, query: str, options: SearchOptions) -> SearchResult:
         """Find the skills that fit a request, said in words, or none; nothing is written.
 
-        A shadowed skill, which its plain name does not mean because another of that name is in an
-        earlier root or is a newer version in the same root, is never a hit and changes no score.
-        `find` still takes its id, ``root:name`` or ``name@constraint``. Copies under other names
-        take one place: the one in the first root names the others.
+        A skill is shadowed if another one of its name is in an earlier root, or is a newer version
+        in the same root. A shadowed skill is never a hit, and changes no score; `find` still takes
+        its id, ``root:name`` or ``name@constraint``. Copies under other names take one place: the
+        one in the first root names the others.
 
         Raises:
             QueryError: If the query is empty or too long, or an option cannot be used; a

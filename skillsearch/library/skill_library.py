@@ -56,7 +56,7 @@ class LibraryOptions(TypedDict, total=False):
     selection: Selection
     threshold: float | None
     usage: UsageLog | None
-    looks: bool
+    checks_disk: bool
 
 
 class _FolderOptions(LibraryConfig, LibraryOptions, total=False):
@@ -81,7 +81,7 @@ class SkillLibrary:
     read from the disk. If several skills share a name, the first root wins, and within a root the
     newest version. One library belongs to one thread. Skills that its `selection`, which may be
     changed, leaves out are neither found nor listed. Searches that are given no `threshold` have
-    the library's; they learn from `usage`, which toolsets add to. Without `looks`, nothing is
+    the library's; they learn from `usage`, which toolsets add to. Without `checks_disk`, nothing is
     compared with the disk until `refresh`.
     """
 
@@ -93,11 +93,11 @@ class SkillLibrary:
         selection: Selection = (),
         threshold: float | None = None,
         usage: UsageLog | None = None,
-        looks: bool = True,
+        checks_disk: bool = True,
     ) -> None:
         """Wrap a source of skills; use `from_roots` or `open` instead."""
         self._source, self._reader = source, reader
-        self._threshold, self._looks = threshold, looks
+        self._threshold, self._checks_disk = threshold, checks_disk
         self.selection, self.usage = selection, usage
         self._refreshed = source.documents
         self._told = ""
@@ -137,7 +137,7 @@ class SkillLibrary:
             selection=(*strict, *config.get("selection", ())),
             threshold=threshold,
             usage=config.get("usage"),
-            looks=config.get("looks", True),
+            checks_disk=config.get("checks_disk", True),
         )
 
     @classmethod
@@ -159,7 +159,7 @@ class SkillLibrary:
     @classmethod
     def of_index(cls, index: SkillIndex, selection: Selection = ()) -> SkillLibrary:
         """Take the skills of an opened index, which only `refresh` brings up to date."""
-        return cls(IndexSource(index), selection=selection, looks=False)
+        return cls(IndexSource(index), selection=selection, checks_disk=False)
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -452,7 +452,7 @@ class SkillLibrary:
 
     def _look(self, max_age: float = MAX_AGE, selection: Selection = ()) -> None:
         folders = folders_of(selection or self.selection)
-        self._source.look(max_age if self._looks else None, folders)
+        self._source.look(max_age if self._checks_disk else None, folders)
 
 
 @dataclass(frozen=True, slots=True)

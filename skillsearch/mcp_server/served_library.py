@@ -103,7 +103,7 @@ class ServedLibrary:
         from skillsearch.library.skill_library import SkillLibrary, library_config
 
         settings, executor = self.settings, self._indexing
-        options: LibraryOptions = {"threshold": settings.threshold, "looks": settings.refresh}
+        options: LibraryOptions = {"threshold": settings.threshold, "checks_disk": settings.refresh}
         options["usage"] = log_of(settings, "mcp")
         if self.roots:
             config = library_config(settings)

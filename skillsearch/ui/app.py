@@ -80,21 +80,25 @@ class _Site:
         """Return all routes, relative to the secret."""
         pages, run = self._pages, self._pages.searching.run
         views: dict[str, View] = {
-            "search": lambda of: run(
-                pages.search, of["q"], of["from"], refresh=True, submitted=True
+            "search": lambda parameters: run(
+                pages.search, parameters["q"], parameters["from"], refresh=True, submitted=True
             ),
-            "results": lambda of: run(
+            "results": lambda parameters: run(
                 pages.search,
-                of["q"],
-                of["from"],
-                read=of["read"] == "1",
-                submitted=of["submitted"] == "1",
+                parameters["q"],
+                parameters["from"],
+                read=parameters["read"] == "1",
+                submitted=parameters["submitted"] == "1",
             ),
-            "skill": lambda of: run(pages.skill, of["id"], answers=of["answers"] == "1"),
-            "file": lambda of: run(pages.file, of["id"], of["path"], _whole(of["offset"])),
+            "skill": lambda parameters: run(
+                pages.skill, parameters["id"], answers=parameters["answers"] == "1"
+            ),
+            "file": lambda parameters: run(
+                pages.file, parameters["id"], parameters["path"], _whole(parameters["offset"])
+            ),
             "families": lambda _: run(pages.families),
             "map": lambda _: run(pages.map),
-            "hosts": lambda of: pages.hosts(_whole(of["window"], WINDOW)),
+            "hosts": lambda parameters: pages.hosts(_whole(parameters["window"], WINDOW)),
             "health": lambda _: pages.health(),
             "audit": lambda _: pages.audit(),
             "reports": lambda _: run(pages.report_list),

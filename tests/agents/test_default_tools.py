@@ -156,10 +156,10 @@ def test_a_folder_of_many_files_takes_one_line(call, drinks):
     assert call("read_skill_file", name="steep-tea", path=names[-1])["content"] == "x"
 
 
-@pytest.mark.parametrize("looks", [True, False])
-def test_a_skill_that_is_gone_is_told_without_its_path(open_library, drinks, tmp_path, looks):
+@pytest.mark.parametrize("checks_disk", [True, False])
+def test_a_skill_that_is_gone_is_told_without_its_path(open_library, drinks, tmp_path, checks_disk):
     """The file is gone since the library looked, which does not make it a broken one."""
-    library = open_library(drinks, looks=looks)
+    library = open_library(drinks, checks_disk=checks_disk)
     (drinks / "steep-tea" / "SKILL.md").unlink()
     error = Toolset(library_tools(library)).call("load_skill", {"name": "steep-tea"})["error"]
     assert error["code"] == "skill-not-found"

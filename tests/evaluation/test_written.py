@@ -14,7 +14,7 @@ import pytest
 
 import skillsearch
 from skillsearch.evaluation.collection import EXAMPLE, copies, load_collection
-from skillsearch.text.languages import LANGUAGE_NAMES, language_of
+from skillsearch.text.languages import language_of
 
 WRITTEN = Path(skillsearch.__file__).parent / "evaluation" / "written"
 CARD = (WRITTEN / "README.md").read_text(encoding="utf-8")
@@ -68,12 +68,6 @@ def on_the_card(head):
     return {first: rest for first, *rest in cells}
 
 
-def table_of(sets):
-    """Count in each list what the first one holds, as a row of cells."""
-    counts = list(map(Counter, sets))
-    return {key: [str(count[key]) for count in counts] for key in counts[0]}
-
-
 def words_of(text):
     """Return the words of a text in small letters; of Chinese and Japanese the characters."""
     return set(WORD.findall(text.casefold()))
@@ -100,15 +94,7 @@ def test_the_first_edition_is_the_first_lines():
     assert state.hexdigest()[:16] == "2a71159aa897797f"
 
 
-def test_the_card_counts_what_is_there(written, own, pairs, matched):
-    sets = [[query.kind for query in written.queries], [query.kind for query, _ in pairs]]
-    sets += [[query.kind for query, one in matched if one.kind == kind] for kind in NOTHING_FITS]
-    assert on_the_card("kind") == table_of(sets)
-    sets = [[one.language for one in some] for some in (written.queries, own)]
-    for kind in ("twin", *NOTHING_FITS):
-        sets.append([one.language for one in written.negatives if one.kind == kind])
-    names = {LANGUAGE_NAMES[code]: counts for code, counts in table_of(sets).items()}
-    assert on_the_card("language") == names
+def test_the_card_counts_what_is_there(written):
     languages = {
         one.doc_id: one.language or language_of(f"{one.description}\n{one.body}")
         for one in written.documents

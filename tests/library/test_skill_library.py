@@ -46,21 +46,21 @@ def user(tmp_path, make_skill):
 
 
 @pytest.fixture
-def looks():
+def checks_disk():
     return True
 
 
 @pytest.fixture
-def library(project, user, tmp_path, looks):
+def library(project, user, tmp_path, checks_disk):
     return SkillLibrary.from_roots(
-        [project, user], index_dir=tmp_path / "index", model="hashing", looks=looks
+        [project, user], index_dir=tmp_path / "index", model="hashing", checks_disk=checks_disk
     )
 
 
 @pytest.fixture
-def saved(project, user, tmp_path, looks):
+def saved(project, user, tmp_path, checks_disk):
     SkillIndex.from_roots([project, user], index_dir=tmp_path / "saved", model="hashing")
-    return SkillLibrary.open(tmp_path / "saved", looks=looks)
+    return SkillLibrary.open(tmp_path / "saved", checks_disk=checks_disk)
 
 
 @pytest.fixture(params=["library", "saved"])
@@ -151,13 +151,13 @@ def test_loading_gives_body_files_and_frontmatter(either):
     assert loaded.folder.name == "fill-pdf"
 
 
-@pytest.mark.parametrize("looks", [True, False])
-def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, looks):
+@pytest.mark.parametrize("checks_disk", [True, False])
+def test_a_changed_skill_is_served_and_flagged_if_it_is_not_indexed(either, project, checks_disk):
     path = project / "fill-pdf" / "SKILL.md"
     assert not either.load("fill-pdf").stale
     path.write_text(path.read_text() + "\nMore.\n")
     loaded = either.load("fill-pdf")
-    assert loaded.stale is not looks
+    assert loaded.stale is not checks_disk
     assert loaded.skill.body.endswith("More.")
 
 

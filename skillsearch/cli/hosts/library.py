@@ -117,7 +117,7 @@ def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bo
         steps = _to_move(journal, index, documents, listings)
     if not (steps and has_consent(_OTHERWISE, yes=yes)):
         return not steps
-    is_done = _do(steps, "not moved")
+    is_done = _run_all(steps, "not moved")
     if not switch:
         follows = IndexRequest.load(index.folder)
         is_followed = follows is not None and follows.follows == "hosts"
@@ -185,7 +185,7 @@ def _to_switch_off(
     )
 
 
-def _do(steps: Iterable[Callable[[], object]], what: str) -> bool:
+def _run_all(steps: Iterable[Callable[[], object]], what: str) -> bool:
     """Take steps, each whatever became of those before; tell of those that failed."""
     is_done = True
     for step in steps:
@@ -220,7 +220,7 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
     index = _open_index()
     before = _counts(index)
     undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
-    is_done = _do(undo, "not restored")
+    is_done = _run_all(undo, "not restored")
     index.refresh(keep_missing=True)
     _show_counts(before, index)
     return is_done

@@ -64,7 +64,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     done = _has_consent(
         only, yes=yes, remove=remove, is_open=is_open, is_empty=not (plans or roots)
     )
-    outcomes = _do(change, roots, plans) if done else [plan.row for plan in plans]
+    outcomes = _index_and_change(change, roots, plans) if done else [plan.row for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     elif done and not (yes or remove):
@@ -74,7 +74,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     return _exit_code(outcomes, is_left=is_open and not done)
 
 
-def _do(
+def _index_and_change(
     change: RootChange, roots: Sequence[str], plans: Sequence[HostPlan]
 ) -> list[Mapping[str, str]]:
     """Index the roots, if there are some, and change the files; return what came of each plan."""

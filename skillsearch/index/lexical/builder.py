@@ -62,7 +62,7 @@ class Postings(ArrayTable):
         return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
 
 
-class Run:
+class SpilledPostings:
     """Postings to be merged: spilled ones, or those of a segment, with new numbers or -1 for none.
 
     `terms` and `postings` are how many lie below each range of hashes, and of all.
@@ -108,7 +108,7 @@ class LexicalWriter:
         """Prepare to write ``NAME-*.npy``; a run ends after `run_terms` terms."""
         self._words: set[str] | None = set() if with_words else None
         self._prefix, self._run_terms, self._block = folder / name, run_terms, block
-        self._runs: list[Run] = []
+        self._runs: list[SpilledPostings] = []
         self._spilled: list[Path] = []
         self._lengths: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
         self._start_run()
@@ -125,7 +125,7 @@ class LexicalWriter:
 
     def take_over(self, segment: LexicalSegment, renumber: NDArray[np.int32]) -> None:
         """Take the postings of a segment, readable until `finish`; new numbers or -1 for none."""
-        self._runs.append(Run(lambda: segment, renumber))
+        self._runs.append(SpilledPostings(lambda: segment, renumber))
         if self._words is not None:
             self._words.update(map(segment.word, range(len(segment.word_ends))))
         remain = renumber >= 0
@@ -206,14 +206,14 @@ class LexicalWriter:
         postings = (documents[places], frequencies.astype(np.uint16))
         folder, name = self._prefix.parent, f".{self._prefix.name}-run-{len(self._runs)}"
         Postings(hashes[order], run_starts(sizes), *postings).save(folder, name)
-        self._runs.append(Run(partial(Postings.load, folder, name)))
+        self._runs.append(SpilledPostings(partial(Postings.load, folder, name)))
         self._spilled += Postings.paths(folder, name)
 
     def _path(self, part: str) -> Path:
         return self._prefix.with_name(f"{self._prefix.name}-{part}.npy")
 
 
-def blocks(runs: Sequence[Run], most: tuple[int, int]) -> Iterator[tuple[int, int]]:
+def blocks(runs: Sequence[SpilledPostings], most: tuple[int, int]) -> Iterator[tuple[int, int]]:
     """Divide the ranges into blocks (first, end) of `most` postings and terms, or of one range."""
     below = np.zeros((2, _RANGES + 1), np.int64)
     for run in runs:
