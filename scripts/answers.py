@@ -51,7 +51,7 @@ def measure(folder: Path, work: Path, more: str = "") -> Row:
     said, ranked = report["states"], report["systems"][HYBRID]
     row = {name: said[HYBRID]["answerable"][name] for name in ("recall", "perhaps", "none")}
     row |= {"requests": report["queries"], "kinds": said[HYBRID]["answerable"]["kinds"]}
-    row |= {"nDCG@10": ranked["nDCG@10"], "S@1": ranked["Success@1"]}
+    row |= {"nDCG@10": ranked["nDCG@10"], "Success@1": ranked["Success@1"]}
     row["ECE"] = report["abstention"][HYBRID]["calibration_error"]["answerable"]
     row["unanswerable"] = {
         kind: {

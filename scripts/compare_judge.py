@@ -18,7 +18,7 @@ from skillsearch.evaluation.states import DEPTH
 from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAnswers
 
 TWIN = "twin"
-MEASURES = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
+MEASURES = {"ndcg": "nDCG@10", "success_1": "Success@1", "success_5": "Success@5"}
 Record = dict[str, Any]
 Pair = tuple[str, str]
 

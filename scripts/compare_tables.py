@@ -57,8 +57,8 @@ def cell_of(key: str, form: str, failed: str) -> Callable[[Record], str]:
 
 QUALITY: Mapping[str, Callable[[Record], str]] = {
     "nDCG@10": ndcg,
-    "hit@1": lambda row: share(row.get("hit_1")),
-    "hit@5": lambda row: share(row.get("hit_5")),
+    "Success@1": lambda row: share(row.get("success_1")),
+    "Success@5": lambda row: share(row.get("success_5")),
     "recall": lambda row: share(row.get("told")),
     "false answers": false_answers,
     "recall at 5 % false answers": lambda row: share(row.get("kept")),

@@ -248,7 +248,7 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging
     queries = tuple(replace(query, language=language) for query, language in spoken)
     judged = judging.judge(replace(collection, queries=queries), found)
     ours = judged["skillsearch"]
-    assert ours["hit_1"][0] == 0.5
+    assert ours["success_1"][0] == 0.5
     assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
     assert (ours["fits"][0], ours["named"][0], ours["kept"][0]) == (0.25, 0.5, 1.0)
     assert ours["told"][0] == 0.5
