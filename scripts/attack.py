@@ -147,9 +147,9 @@ def know(setting: Setting) -> Known:
     """Return what attackers know."""
     model = load_embedder("onnx")
     requests = [one.text for one in setting.known]
-    golds = [setting.honest[min(one.golds)] for one in setting.known]
+    best_skills = [setting.honest[min(one.best_skills)] for one in setting.known]
     vectors = embed(model, requests, role="query")
-    return Known(requests, golds, lambda texts: embed(model, texts), vectors)
+    return Known(requests, best_skills, lambda texts: embed(model, texts), vectors)
 
 
 class Attacks:

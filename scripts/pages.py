@@ -47,9 +47,9 @@ COMMAND_LINE = "skillsearch/cli/README.md"
 EVALUATION = "skillsearch/evaluation/README.md"
 COLLECTION = "skillsearch/evaluation/written/README.md"
 WRITTEN = SCRIPTS / "written.tsv"
-"""What ``skillsearch eval --drop-gold`` printed of both editions of the written collection."""
+"""What ``skillsearch eval --drop-relevant`` printed of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
-KINDS = ("twin", "near", "far", "dropped gold")
+KINDS = ("twin", "near", "far", "dropped relevant")
 EVERYDAY = ("korean", "one-liners", "translated", "metatool", "metatool-multi")
 OF_SKILLS = ("nvidia", "salesforce", "salesforce-variants", "skill-evals", "swe")
 OF_REQUESTS = ("authors-tasks", "authors", "requests-0", "requests-1", "requests-languages")

@@ -14,7 +14,7 @@ from skillsearch.evaluation.collection import negatives_by_source
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.runs import DROPPED, read_run
 from skillsearch.evaluation.types import (
-    DROPPED_GOLD,
+    DROPPED_RELEVANT,
     FOREIGN,
     Answers,
     Collection,
@@ -48,20 +48,22 @@ def answer_all(
     specs: Sequence[SystemSpec],
     *,
     work: Path,
-    drop_gold: bool = False,
+    drop_relevant: bool = False,
     embedders: Embedders | None = None,
     progress: Progress | None = None,
 ) -> Answered:
     """Let every system answer the queries of a collection.
 
-    Skills and indexes stay in `work`: the next time only queries are embedded. With `drop_gold`
+    Skills and indexes stay in `work`: the next time only queries are embedded. With `drop_relevant`
     each judged query is asked again, its relevant documents and their copies hidden.
     """
     collection = job.collection
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
     foreign = foreign_queries(job)
-    of_each = len(collection.queries) * (1 + drop_gold) + len(collection.negatives) + len(foreign)
+    of_each = (
+        len(collection.queries) * (1 + drop_relevant) + len(collection.negatives) + len(foreign)
+    )
     done = count(1)
 
     def advance() -> None:
@@ -72,7 +74,7 @@ def answer_all(
     embedders = Embedders() if embedders is None else embedders
     for opened in _open_indexes(job, searched, work, embedders, progress):
         asker = _Asker(*opened, advance)
-        answers[asker.spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
+        answers[asker.spec.name] = asker.answer(collection, foreign, drop_relevant=drop_relevant)
         notes += (*asker.index.notes, *asker.notes())
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
 
@@ -129,7 +131,7 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
     if not any(chain(*(of.values() for of in unanswerable.values()))):
         unanswerable = {}
     if any(dropped.values()):
-        unanswerable[DROPPED_GOLD] = dropped
+        unanswerable[DROPPED_RELEVANT] = dropped
     return SystemAnswers(
         name=spec.name,
         settings=spec.settings,
@@ -157,7 +159,7 @@ class _Asker:
     refused: dict[str, str] = field(default_factory=dict)
 
     def answer(
-        self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_gold: bool
+        self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_relevant: bool
     ) -> SystemAnswers:
         spec, index, queries = self.spec, self.index, collection.queries
         ignored = collection.ignored
@@ -168,14 +170,14 @@ class _Asker:
             source: self._ask(requests, USUAL_DEPTH)
             for source, requests in (*negatives_by_source(collection).items(), (FOREIGN, foreign))
         }
-        if drop_gold:
+        if drop_relevant:
             for query_id in hidden:
                 grades = collection.qrels[query_id].items()
                 relevant = [doc_id for doc_id, grade in grades if grade > 0]
                 hidden[query_id] |= index.hidden(relevant, with_copies=True)
             # Without any document left there is nothing to search.
             left = [query for query in queries if len(hidden[query.query_id]) < len(index)]
-            unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
+            unanswerable[DROPPED_RELEVANT] = self._ask(left, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.calibration.threshold if is_calibrated else None
         return SystemAnswers(

@@ -21,7 +21,14 @@ import numpy as np
 from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
+from skillsearch.evaluation.types import (
+    DROPPED_RELEVANT,
+    FOREIGN,
+    Answers,
+    Collection,
+    Qrels,
+    Ranking,
+)
 from skillsearch.text.safe_text import counted
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
@@ -182,7 +189,7 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         taken.add(name.casefold())
         answers = dict(system.answers)
         for source, of in system.unanswerable.items():
-            if source == DROPPED_GOLD:
+            if source == DROPPED_RELEVANT:
                 of = {f"{DROPPED}{query}": ranking for query, ranking in of.items()}
             answers |= {} if source == FOREIGN else of
         write_run(folder / f"{name}.trec", answers, system.name)

@@ -15,7 +15,13 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.lines import numbered_lines, shown
 from skillsearch.evaluation.reporting.report import FALSE_ANSWERS, RECALL
-from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
+from skillsearch.evaluation.types import (
+    ANSWERABLE,
+    DROPPED_RELEVANT,
+    Abstention,
+    Report,
+    SystemReport,
+)
 from skillsearch.text.safe_text import counted, one_line
 
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
@@ -114,6 +120,7 @@ def _join(reports: Sequence[Report]) -> Report:
 def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
     """Return the time at which a file was made, 0 if unknown, and its reports of one system."""
     text = "\n".join(line for _, line in numbered_lines(path, f"To compare, {_HOW}."))
+    text = text.replace('"dropped gold":', f'"{DROPPED_RELEVANT}":')  # of old files
     try:
         file = _File.model_validate_json(text)
     except ValidationError as exc:
