@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
+from skillsearch.evaluation.measures import answerable_qrels, measure
 from skillsearch.evaluation.reporting.report import MAIN_MEASURE
-from skillsearch.evaluation.runs import answerable_qrels, measure
 from skillsearch.evaluation.states import DEPTH, assess_states
 from skillsearch.evaluation.types import (
     ANSWERABLE,

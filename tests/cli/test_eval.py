@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skillsearch import __version__
-from skillsearch.evaluation.runs import MEASURES
+from skillsearch.evaluation.measures import MEASURES
 from skillsearch.settings.environ import install_extra
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")

@@ -11,8 +11,9 @@ from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.answering import DEPTH, MAX_FOREIGN, Answered, answer_all
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
+from skillsearch.evaluation.measures import measure
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.runs import measure, save_runs, write_run
+from skillsearch.evaluation.runs import save_runs, write_run
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import (
     Collection,

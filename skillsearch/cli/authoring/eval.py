@@ -150,7 +150,7 @@ def eval_command(
     _check_output(html, confusables=confusables)
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
-    from skillsearch.evaluation.runs import parse_minimum
+    from skillsearch.evaluation.measures import parse_minimum
 
     least = list(map(parse_minimum, minima))
     if compare:
