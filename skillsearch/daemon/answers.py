@@ -31,7 +31,7 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.settings.config import Settings, load_settings
 from skillsearch.settings.environ import PLACES, variables
 from skillsearch.types.answers import Selection

@@ -31,7 +31,7 @@ from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, usable
 from skillsearch.skills.frontmatter import as_yaml
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS

@@ -29,7 +29,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
-from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
+from skillsearch.readers.loading import PACKAGED_SPEC, load_reader, reader_spec
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.reports.status import describe_root

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import TrainingError
-from skillsearch.readers.reader import (
+from skillsearch.readers.mapped_reader import (
     BEYOND,
     HEAD,
     HEAD_NUMBERS,

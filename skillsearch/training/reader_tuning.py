@@ -28,7 +28,9 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, shown_of
 from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import PACKAGED_SPEC, STEM, Reader, load_reader
+from skillsearch.readers.loading import PACKAGED_SPEC, load_reader
+from skillsearch.readers.mapped_reader import STEM
+from skillsearch.readers.reader import Reader
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.cross_encoder import (
