@@ -34,7 +34,7 @@ from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.remembering import RememberingReaders
-from skillsearch.reports.improve import Improvement, Improver, split
+from skillsearch.reports.proposal_trials import Improvement, Improver, split
 from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.example_requests import ExampleBook
 

@@ -147,7 +147,7 @@ PURE = {  # no clock, no files, no logging
     "index.lexical.field",
     "index.lexical.postings",
     "text.tokenizer",
-    "library.enrich",
+    "library.example_review",
     "rendering.blocks",
     "mcp_server.skill_uris",
     "remote.rows",
