@@ -110,7 +110,10 @@ def _open_indexes(
         for key, spec in dict(zip(keys, specs, strict=True)).items()
     }
     opened = zip(specs, keys, calibrations, strict=True)
-    return [(spec, indexes[key].with_calibration(of), of) for spec, key, of in opened]
+    return [
+        (spec, indexes[key].with_calibration(calibration), calibration)
+        for spec, key, calibration in opened
+    ]
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
@@ -128,7 +131,7 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
         for source, negatives in negatives_by_source(collection).items()
     }
     # A run without any negative was most likely not asked any.
-    if not any(chain(*(of.values() for of in unanswerable.values()))):
+    if not any(chain(*(rankings.values() for rankings in unanswerable.values()))):
         unanswerable = {}
     if any(dropped.values()):
         unanswerable[DROPPED_RELEVANT] = dropped
@@ -176,15 +179,17 @@ class _Asker:
                 relevant = [doc_id for doc_id, grade in grades if grade > 0]
                 hidden[query_id] |= index.hidden(relevant, with_copies=True)
             # Without any document left there is nothing to search.
-            left = [query for query in queries if len(hidden[query.query_id]) < len(index)]
-            unanswerable[DROPPED_RELEVANT] = self._ask(left, USUAL_DEPTH, hidden)
+            answerable = [query for query in queries if len(hidden[query.query_id]) < len(index)]
+            unanswerable[DROPPED_RELEVANT] = self._ask(answerable, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.calibration.threshold if is_calibrated else None
         return SystemAnswers(
             name=spec.name,
             settings=spec.settings,
             answers=answers,
-            unanswerable={source: of for source, of in unanswerable.items() if of},
+            unanswerable={
+                source: rankings for source, rankings in unanswerable.items() if rankings
+            },
             threshold=usual if spec.threshold is None else spec.threshold,
             has_states=is_calibrated and spec.threshold is None,
             is_calibrated=is_calibrated,
@@ -201,8 +206,8 @@ class _Asker:
     def notes(self) -> Iterator[str]:
         """Yield a remark if queries were refused."""
         for query_id, reason in list(self.refused.items())[:1]:
-            said = f"Queries that {self.spec.name} refused, which count as without an answer"
-            yield f"{said}: {len(self.refused):,}, such as {query_id!r}: {reason}"
+            note = f"Queries that {self.spec.name} refused, which count as without an answer"
+            yield f"{note}: {len(self.refused):,}, such as {query_id!r}: {reason}"
 
     def _ask(
         self, queries: Sequence[JudgedQuery], n: int, hidden: Mapping[str, frozenset[str]] = {}

@@ -192,10 +192,10 @@ class JudgedIndex:
         self.notes: tuple[str, ...] = ()
         if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
             errors = (item.message for item in index.diagnostics() if item.severity == "error")
-            said = f"{len(missing):,}, such as {shown(missing[0])}"
+            count = f"{len(missing):,}, such as {shown(missing[0])}"
             reason = next(errors, "it is gone from the disk")
             left_out = "Documents that could not be indexed and count as never found"
-            self.notes = (f"{left_out}: {said}: {reason}",)
+            self.notes = (f"{left_out}: {count}: {reason}",)
 
     @classmethod
     def open(

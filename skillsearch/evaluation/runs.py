@@ -109,10 +109,10 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         name = next(name for name in names if name.casefold() not in taken)
         taken.add(name.casefold())
         answers = dict(system.answers)
-        for source, of in system.unanswerable.items():
+        for source, rankings in system.unanswerable.items():
             if source == DROPPED_RELEVANT:
-                of = {f"{DROPPED}{query}": ranking for query, ranking in of.items()}
-            answers |= {} if source == FOREIGN else of
+                rankings = {f"{DROPPED}{query}": ranking for query, ranking in rankings.items()}
+            answers |= {} if source == FOREIGN else rankings
         write_run(folder / f"{name}.trec", answers, system.name)
 
 

@@ -102,8 +102,8 @@ class _Job:
         embedded, texts = self._embedded
         taken = time.monotonic() - self._embedding_since
         is_steady = embedded and taken > _STEADY_AFTER
-        left = taken / embedded * (texts - embedded) if is_steady else None
-        return IndexProgress(*self._read, embedded, texts, left)
+        seconds_left = taken / embedded * (texts - embedded) if is_steady else None
+        return IndexProgress(*self._read, embedded, texts, seconds_left)
 
     def run(self) -> SkillIndex:
         """Make the index and warm it up; if it takes long, make an index of words meanwhile."""

@@ -69,6 +69,6 @@ def load_reader(spec: str, device: str | None = None) -> Reader:
         device = device or config.load_only("device").device
         return CrossEncoderReader(name, load_cross_encoder(name, device))
     if spec and (folder := Path(spec)).is_dir():
-        kind = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
-        return kind.load(folder)
+        reader_class = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
+        return reader_class.load(folder)
     raise ModelNotFoundError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")
