@@ -17,14 +17,16 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import answers
 import attack_tables
 import bench_plots
 import bench_report
+import bench_rows
 import bench_scale
 import click
+import compare_rows
 import compare_tables
 import end_to_end_counts
 import markdown_tables
@@ -151,10 +153,29 @@ def exit_codes_table() -> str:
     return _table(["exit code", "meaning"], rows)
 
 
-def measured(name: str) -> compare_tables.Record:
+@overload
+def measured(name: Literal["bench"]) -> bench_rows.Report: ...
+
+
+@overload
+def measured(name: Literal["compare"]) -> compare_rows.Report: ...
+
+
+@overload
+def measured(name: Literal["end_to_end"]) -> end_to_end_counts.Report: ...
+
+
+@overload
+def measured(name: Literal["answers"]) -> answers.Report: ...
+
+
+@overload
+def measured(name: Literal["attack", "quality", "scale"]) -> dict[str, Any]: ...
+
+
+def measured(name: str) -> object:
     """Return what a script measured and wrote to the file of a name."""
-    report: compare_tables.Record = json.loads((SCRIPTS / f"{name}.json").read_bytes())
-    return report
+    return json.loads((SCRIPTS / f"{name}.json").read_bytes())
 
 
 def speed(*, is_short: bool) -> str:
@@ -189,13 +210,12 @@ def soaked() -> str:
     )
 
 
-def compared() -> dict[str, dict[str, compare_tables.Record]]:
+def compared() -> dict[str, dict[str, compare_rows.Row]]:
     """Return the rows of what ``compare.py`` measured on each collection."""
-    collections: dict[str, dict[str, compare_tables.Record]] = measured("compare")["collections"]
-    return collections
+    return measured("compare")["collections"]
 
 
-def peers(half: str) -> str:
+def peers(half: compare_rows.Half) -> str:
     """Return the table of one half of the comparison on the written collection, and of when."""
     rows = compared()["written"]
     columns = {"quality": compare_tables.QUALITY, "cost": compare_tables.COST}[half]
