@@ -170,7 +170,11 @@ def measured(name: Literal["answers"]) -> answers.Report: ...
 
 
 @overload
-def measured(name: Literal["attack", "quality", "scale"]) -> dict[str, Any]: ...
+def measured(name: Literal["attack"]) -> attack_tables.Report: ...
+
+
+@overload
+def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
 
 
 def measured(name: str) -> object:
@@ -259,7 +263,7 @@ def ray() -> str:
     return bench_scale.ray_text(measured("scale")["ray"])
 
 
-def attacks(part: str) -> str:
+def attacks(part: attack_tables.Part) -> str:
     """Return a table of what ``attack.py`` measured, and of how many skills."""
     report = measured("attack")
     settings, when = report["settings"], compare_tables.run_of(report["machine"], "quality")
@@ -268,7 +272,7 @@ def attacks(part: str) -> str:
         f"{settings['measured']} measured requests, reader {settings['reader']}; "
         f"on {when}."
     )
-    return "\n".join([*attack_tables.TABLES[part](report[part]), "", said])
+    return "\n".join([*attack_tables.TABLES[part](report), "", said])
 
 
 def answered() -> str:
