@@ -17,10 +17,11 @@ import sys
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 import markdown_tables
 from bench_measures import save_report
+from bench_rows import Machine
 from fusion_samples import with_examples
 
 from skillsearch.evaluation.collection import load_collection, save_collection
@@ -30,7 +31,39 @@ from skillsearch.text.states import BOUNDS
 HYBRID = "hybrid"
 BY_BOUND = {bound: f"from {bound}" for bound in BOUNDS.values() if bound != BOUNDS["list"]}
 """Systems that show whatever reaches the bound of a face, where that is not the one of lists."""
-Row = dict[str, Any]
+
+
+class Unanswerable(TypedDict):
+    """Requests of a kind that nothing fits: how many get an answer, and are told "none" by face."""
+
+    requests: int
+    answered: float
+    AUROC: float
+    none: dict[str, float]
+
+
+Row = TypedDict(
+    "Row",
+    {
+        "recall": float,
+        "perhaps": float,
+        "none": float,
+        "requests": int,
+        "kinds": dict[str, float],
+        "nDCG@10": float,
+        "Success@1": float,
+        "ECE": float,
+        "unanswerable": dict[str, Unanswerable],
+    },
+)
+"""A collection: shares of its requests."""
+
+
+class Report(TypedDict):
+    """The result file; `save_report` adds the machine."""
+
+    machine: NotRequired[Machine]
+    collections: dict[str, Row]
 
 
 def measure(folder: Path, work: Path, more: str = "") -> Row:
@@ -49,11 +82,7 @@ def measure(folder: Path, work: Path, more: str = "") -> Row:
     done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
     report = json.loads(done.stdout)
     said, ranked = report["states"], report["systems"][HYBRID]
-    row = {name: said[HYBRID]["answerable"][name] for name in ("recall", "perhaps", "none")}
-    row |= {"requests": report["queries"], "kinds": said[HYBRID]["answerable"]["kinds"]}
-    row |= {"nDCG@10": ranked["nDCG@10"], "S@1": ranked["Success@1"]}
-    row["ECE"] = report["abstention"][HYBRID]["calibration_error"]["answerable"]
-    row["unanswerable"] = {
+    unanswerable: dict[str, Unanswerable] = {
         kind: {
             "requests": count,
             "answered": said[HYBRID][kind]["false"],
@@ -65,7 +94,18 @@ def measure(folder: Path, work: Path, more: str = "") -> Row:
         }
         for kind, count in report["unanswerable"].items()
     }
-    return row
+    answerable = said[HYBRID]["answerable"]
+    return {
+        "recall": answerable["recall"],
+        "perhaps": answerable["perhaps"],
+        "none": answerable["none"],
+        "requests": report["queries"],
+        "kinds": answerable["kinds"],
+        "nDCG@10": ranked["nDCG@10"],
+        "Success@1": ranked["Success@1"],
+        "ECE": report["abstention"][HYBRID]["calibration_error"]["answerable"],
+        "unanswerable": unanswerable,
+    }
 
 
 def rows(
@@ -82,7 +122,7 @@ def rows(
             yield f"{name}, with examples", measure(made / name, work, ",examples:given")
 
 
-def table(report: Row) -> list[str]:
+def table(report: Report) -> list[str]:
     """Return a row for each collection and kind of requests that nothing fits."""
     heads = ["requests", "a right skill fits", "or may fit", "nDCG@10", "ECE", "nothing fits"]
     heads += ["answered", 'told "none"', "AUROC"]
@@ -95,7 +135,7 @@ def table(report: Row) -> list[str]:
     return markdown_tables.table(heads, lines)
 
 
-def _unanswered(kind: str, said: Row) -> list[str]:
+def _unanswered(kind: str, said: Unanswerable) -> list[str]:
     shares = map(in_percent, (said["answered"], said["none"]["list"]))
     return [f"{kind}: {said['requests']}", *shares, f"{said['AUROC']:.3f}"]
 
@@ -116,7 +156,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as temporary:
         made = Path(temporary)
         work = args.work or made / "work"
-        report = {"collections": dict(rows(args.collections, args.examples, work, made))}
+        report: Report = {"collections": dict(rows(args.collections, args.examples, work, made))}
     print("\n".join(table(report)))
     if args.results:
         save_report(report, args.results)

@@ -32,12 +32,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import attack_tables
 from attack_adaptive import adaptive
 from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
 from attack_probes import PROBES, Effect
+from attack_tables import AttackRow, ProbeRow, Report, VictimRow
 from attack_texts import KINDS, Known, Text
 from attack_victims import RIVALS, WRITERS, Toll, find_victims, tolls
 from bench_measures import save_report
@@ -51,7 +51,6 @@ from skillsearch.evaluation.types import Collection
 
 NONE, ORDINARY, ADAPTIVE, CLONES = "none", "ordinary", "adaptive", "clones"
 ATTACKS = (NONE, ORDINARY, *KINDS, ADAPTIVE)
-Record = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +146,9 @@ def know(setting: Setting) -> Known:
     """Return what attackers know."""
     model = load_embedder("onnx")
     requests = [one.text for one in setting.known]
-    golds = [setting.honest[min(one.golds)] for one in setting.known]
+    best_skills = [setting.honest[min(one.best_skills)] for one in setting.known]
     vectors = embed(model, requests, role="query")
-    return Known(requests, golds, lambda texts: embed(model, texts), vectors)
+    return Known(requests, best_skills, lambda texts: embed(model, texts), vectors)
 
 
 class Attacks:
@@ -175,7 +174,7 @@ class Attacks:
         """Measure an attack."""
         return self._ground.measure(self._setting.measured, self.texts(kind, trust), trust)
 
-    def rows(self, kinds: Sequence[str], trusts: Sequence[str]) -> Iterator[Record]:
+    def rows(self, kinds: Sequence[str], trusts: Sequence[str]) -> Iterator[AttackRow]:
         """Measure kinds of attack with each trust, compared with ordinary skills of that trust."""
         controls: dict[str, Outcome] = {}
         for kind in sorted(kinds, key=ATTACKS.index):
@@ -195,9 +194,9 @@ def _told(what: str) -> Iterator[None]:
     print(f"{what}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
 
 
-def attack_row(kind: str, trust: str, found: Outcome, control: Outcome | None) -> Record:
+def attack_row(kind: str, trust: str, found: Outcome, control: Outcome | None) -> AttackRow:
     """Return what an attack won, as shares of requests."""
-    row: Record = {
+    row: AttackRow = {
         "kind": kind,
         "trust": "" if kind == NONE else trust,
         "first_five": float(found.taken.mean()),
@@ -206,11 +205,11 @@ def attack_row(kind: str, trust: str, found: Outcome, control: Outcome | None) -
     }
     if control is not None and control is not found:
         gains = found.taken - control.taken
-        row |= {"gain": float(gains.mean()), "gain_interval": interval(gains)}
+        row["gain"], row["gain_interval"] = float(gains.mean()), interval(gains)
     return row
 
 
-def probe_row(effect: Effect) -> Record:
+def probe_row(effect: Effect) -> ProbeRow:
     """Return what became of honest skills, as means over requests."""
     change = effect.after - effect.before
     return {
@@ -224,7 +223,7 @@ def probe_row(effect: Effect) -> Record:
     }
 
 
-def toll_row(toll: Toll) -> Record:
+def toll_row(toll: Toll) -> VictimRow:
     """Return what became of victims, as shares of their requests, and the ids of those lost."""
     return {
         "kind": toll.kind,
@@ -239,14 +238,14 @@ def toll_row(toll: Toll) -> Record:
     }
 
 
-def show(report: Mapping[str, Any]) -> None:
+def show(report: Report) -> None:
     """Print the tables as Markdown."""
     for name, make in attack_tables.TABLES.items():
-        if rows := report[name]:
-            print("\n".join(["", *make(rows)]))
+        if report[name]:
+            print("\n".join(["", *make(report)]))
 
 
-def run(options: Options, work: Path) -> Record:
+def run(options: Options, work: Path) -> Report:
     """Run the attacks and probes that were asked for."""
     rng = random.Random(options.seed)
     setting = make_setting(
@@ -258,7 +257,7 @@ def run(options: Options, work: Path) -> Record:
         rng=rng,
     )
     ground = Ground(work, setting.honest, reader=options.reader)
-    report: Record = {
+    report: Report = {
         "settings": {
             "honest": len(setting.honest),
             "attackers": options.attackers,

@@ -67,11 +67,11 @@ def _variant(text: Text, known: Known, aim: Sequence[int], rng: random.Random) -
 def _material(known: Known, place: int, rng: random.Random) -> Iterator[str]:
     yield known.requests[place]
     yield framed(known.requests[place], rng)
-    yield from sentences_of(known.golds[place].description)
+    yield from sentences_of(known.best_skills[place].description)
 
 
 def _body(known: Known, aim: Sequence[int], rng: random.Random) -> str:
-    """Put requests before paragraphs of the bodies of golds."""
-    paragraphs = [part for place in aim for part in known.golds[place].body.split("\n\n")]
+    """Put requests before paragraphs of the bodies of the best skills."""
+    paragraphs = [part for place in aim for part in known.best_skills[place].body.split("\n\n")]
     chosen = rng.sample(paragraphs, min(len(paragraphs), 12))
     return "\n\n".join([*(framed(known.requests[place], rng) for place in aim), *chosen]) + "\n"

@@ -47,7 +47,7 @@ class Asked:
     grades: Mapping[str, int]
 
     @property
-    def golds(self) -> frozenset[str]:
+    def best_skills(self) -> frozenset[str]:
         """Ids of the skills with the highest grade."""
         best = max(self.grades.values())
         return frozenset(one for one, grade in self.grades.items() if grade == best)
@@ -117,11 +117,14 @@ def outcome(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -
     )
 
 
-def shown_golds(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Matrix:
-    """Return 1 for each request with a gold, at its honest path, among the first five hits."""
+def shown_best(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Matrix:
+    """Return 1 for each request with a best skill, at its honest path, among the first hits."""
     pairs = zip(asked, results, strict=True)
     return np.array(
-        [any(ids.get(hit.path) in one.golds for hit in found[:FIRST]) for one, found in pairs],
+        [
+            any(ids.get(hit.path) in one.best_skills for hit in found[:FIRST])
+            for one, found in pairs
+        ],
         float,
     )
 

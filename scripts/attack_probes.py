@@ -16,7 +16,7 @@ from attack_ground import (
     Ground,
     Matrix,
     ndcg,
-    shown_golds,
+    shown_best,
     write_skills,
 )
 from attack_texts import clones
@@ -26,7 +26,7 @@ from skillsearch.index.skill_index import SkillIndex
 VICTIMS = 10
 CLONES = 400
 LEAST_REQUESTS = 3
-"""Requests that make a gold a victim."""
+"""Requests that make a best skill a victim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +45,13 @@ Probe: TypeAlias = Callable[
 
 
 def victims(asked: Sequence[Asked], rng: random.Random, count: int = VICTIMS) -> Mapping[str, int]:
-    """Choose golds of several requests; return how many each has."""
+    """Choose best skills of several requests; return how many each has."""
     wanted: defaultdict[str, int] = defaultdict(int)
     for one in asked:
-        for gold in one.golds:
-            wanted[gold] += 1
-    able = sorted(gold for gold, requests in wanted.items() if requests >= LEAST_REQUESTS)
-    return {gold: wanted[gold] for gold in rng.sample(able, min(count, len(able)))}
+        for skill in one.best_skills:
+            wanted[skill] += 1
+    able = sorted(skill for skill, requests in wanted.items() if requests >= LEAST_REQUESTS)
+    return {skill: wanted[skill] for skill in rng.sample(able, min(count, len(able)))}
 
 
 def clone_victims(
@@ -62,15 +62,18 @@ def clone_victims(
     count: int = CLONES,
 ) -> Iterator[Effect]:
     """Clone one victim at a time; measure whether its requests show it, at its own path."""
-    own = {gold: [one for one in asked if gold in one.golds] for gold in victims(asked, rng)}
+    own = {
+        skill: [one for one in asked if skill in one.best_skills] for skill in victims(asked, rng)
+    }
     # Only the victim counts, not another skill as right.
-    own = {gold: [Asked(one.text, {gold: 1}) for one in group] for gold, group in own.items()}
+    own = {skill: [Asked(one.text, {skill: 1}) for one in group] for skill, group in own.items()}
     index = ground.index()
     before = [_shown(ground, index, group) for group in own.values()]
-    written = {gold: clones(ground.skills[gold], count, rng) for gold in own}
+    written = {skill: clones(ground.skills[skill], count, rng) for skill in own}
     for trust in trusts:
         after = [
-            _shown(ground, ground.index(written[gold], trust), group) for gold, group in own.items()
+            _shown(ground, ground.index(written[skill], trust), group)
+            for skill, group in own.items()
         ]
         name = f"clones: victim in first five ({len(own)} victims, {count} clones each)"
         yield Effect(name, trust, np.concatenate(before), np.concatenate(after))
@@ -78,7 +81,7 @@ def clone_victims(
 
 def _shown(ground: Ground, index: SkillIndex, asked: Sequence[Asked]) -> Matrix:
     results = ground.search(index, [one.text for one in asked])
-    return shown_golds(asked, results, ground.ids)
+    return shown_best(asked, results, ground.ids)
 
 
 def copy_all(
@@ -91,7 +94,9 @@ def copy_all(
     for trust in trusts:
         copied = _both(ground, asked, trust, is_copied=True)
         for name, before in alone.items():
-            yield Effect(f"later-root: gold in first five of {name}", trust, before, copied[name])
+            yield Effect(
+                f"later-root: best skill in first five of {name}", trust, before, copied[name]
+            )
 
 
 def _both(
@@ -102,14 +107,14 @@ def _both(
     by_library = [search(one.text) for one in asked]
     return {
         "SkillIndex": _shown(ground, index, asked),
-        "SkillLibrary": shown_golds(asked, by_library, ground.ids),
+        "SkillLibrary": shown_best(asked, by_library, ground.ids),
     }
 
 
 def split_honest(
     ground: Ground, asked: Sequence[Asked], trusts: Sequence[str], rng: random.Random
 ) -> Iterator[Effect]:
-    """Put half of the honest skills into a second root; measure requests with a gold there."""
+    """Put half of the honest skills into a second root; measure requests with a best one there."""
     keys = sorted(ground.skills)
     rng.shuffle(keys)
     second = set(keys[: len(keys) // 2])
@@ -122,7 +127,7 @@ def split_honest(
         for root, half in zip(roots, halves, strict=True)
         for path, key in write_skills(root, half).items()
     }
-    chosen = [one for one in asked if one.golds & second]
+    chosen = [one for one in asked if one.best_skills & second]
     found: dict[str, Matrix] = {}
     for trust in trusts:
         results = ground.search(ground.open(roots, trust), [one.text for one in chosen])

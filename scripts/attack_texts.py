@@ -85,7 +85,7 @@ class Known:
     """What attackers know: requests, with a right skill for each, and the packaged embedder."""
 
     requests: Sequence[str]
-    golds: Sequence[Text]
+    best_skills: Sequence[Text]
     embed: Callable[[Sequence[str]], Vectors]
     vectors: Vectors
 
@@ -99,9 +99,9 @@ class Known:
         """Return a cluster for each attacker: of other requests, as long as there are any."""
         return [self.cluster(place) for place in in_turn(len(self.requests), count, rng)]
 
-    def distinct_golds(self) -> list[Text]:
-        """Return each gold once by its name, as a root can hold no name twice."""
-        return list({one.name.casefold(): one for one in self.golds}.values())
+    def distinct_best(self) -> list[Text]:
+        """Return each best skill once by its name, as a root can hold no name twice."""
+        return list({one.name.casefold(): one for one in self.best_skills}.values())
 
 
 Kind: TypeAlias = Callable[[Known, int, random.Random], list[Text]]
@@ -231,22 +231,22 @@ def _padded(body: str, known: Known, rng: random.Random) -> str:
 
 
 def copies(known: Known, count: int, rng: random.Random) -> list[Text]:
-    """Copy golds under other names, to be used for everything; half of the bodies are padded."""
-    golds = known.distinct_golds()
+    """Copy best skills under other names, to be used for everything; half of them padded."""
+    skills = known.distinct_best()
     texts = []
-    for number, place in enumerate(in_turn(len(golds), count, rng)):
-        gold = golds[place]
-        about = f"{rng.choice(_EVERYTHING)} {tweaked(gold.description, rng)}"
-        body = _padded(gold.body, known, rng) if number % 2 else gold.body
-        texts.append(Text(named([gold.name, "plus"], number), shorten(about), body))
+    for number, place in enumerate(in_turn(len(skills), count, rng)):
+        skill = skills[place]
+        about = f"{rng.choice(_EVERYTHING)} {tweaked(skill.description, rng)}"
+        body = _padded(skill.body, known, rng) if number % 2 else skill.body
+        texts.append(Text(named([skill.name, "plus"], number), shorten(about), body))
     return texts
 
 
 def same_name(known: Known, count: int, rng: random.Random) -> list[Text]:
-    """Copy golds under their own names, with padded bodies."""
-    golds = known.distinct_golds()
-    chosen = rng.sample(golds, min(count, len(golds)))
-    return [replace(gold, body=_padded(gold.body, known, rng)) for gold in chosen]
+    """Copy best skills under their own names, with padded bodies."""
+    skills = known.distinct_best()
+    chosen = rng.sample(skills, min(count, len(skills)))
+    return [replace(skill, body=_padded(skill.body, known, rng)) for skill in chosen]
 
 
 def embedder(known: Known, count: int, rng: random.Random) -> list[Text]:
@@ -273,8 +273,8 @@ def embedder(known: Known, count: int, rng: random.Random) -> list[Text]:
 
 
 def _about(known: Known, place: int) -> Iterator[str]:
-    yield known.golds[place].name
-    yield known.golds[place].description
+    yield known.best_skills[place].name
+    yield known.best_skills[place].description
 
 
 def _likeness(

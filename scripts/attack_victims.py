@@ -129,15 +129,15 @@ def find_victims(
     """Choose skills that alone are right for most requests; attackers know the first half."""
     wanted: defaultdict[str, list[str]] = defaultdict(list)
     for one in asked:
-        if len(one.golds) == 1:
-            wanted[min(one.golds)].append(one.text)
-    able = sorted(gold for gold, requests in wanted.items() if len(requests) > 1)
+        if len(one.best_skills) == 1:
+            wanted[min(one.best_skills)].append(one.text)
+    able = sorted(skill for skill, requests in wanted.items() if len(requests) > 1)
     rng.shuffle(able)
     found = []
-    for gold in sorted(able, key=lambda one: -len(wanted[one]))[:count]:
-        requests = wanted[gold]
+    for skill in sorted(able, key=lambda one: -len(wanted[one]))[:count]:
+        requests = wanted[skill]
         half = len(requests) // 2
-        found.append(Victim(gold, skills[gold], requests[:half], requests[half:]))
+        found.append(Victim(skill, skills[skill], requests[:half], requests[half:]))
     return found
 
 

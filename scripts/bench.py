@@ -28,7 +28,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from time import process_time
-from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -44,6 +43,20 @@ from bench_measures import (
 )
 from bench_report import print_report
 from bench_rivals import compare
+from bench_rows import (
+    Bm25,
+    Calls,
+    Cost,
+    Evaluation,
+    ExampleCost,
+    ExampleCosts,
+    Loading,
+    Recall,
+    Report,
+    SizeRow,
+    Throughput,
+    WarmQuery,
+)
 from bench_search import break_down, recall
 from bench_vectors import make_corpus, noisy
 from compare import WRITTEN
@@ -108,7 +121,6 @@ UPDATES = 3
 INDEX = "index {root} --index-dir {index} --fields {fields} --json"
 UPDATE = {"all": INDEX, "only": "index --index-dir {index} --only={path} --json"}
 """Commands that index a changed skill: by looking at all, and at it alone."""
-Record = dict[str, Any]
 
 
 def read_skills(folder: Path | None, limit: int) -> list[Text]:
@@ -133,11 +145,14 @@ def indexing(root: Path, index_dir: str) -> list[str]:
     return ["index", str(root), "--index-dir", index_dir, "--json"]
 
 
-def bench_search(index: SkillIndex) -> Record:
+def bench_search(index: SkillIndex) -> WarmQuery:
     """Time warm searches, with and without embedding the query."""
     corpus = index.opened.corpus
     embedder = load_embedder("onnx")
     vectors = dict(zip(QUERIES, embed(embedder, QUERIES), strict=True))
+
+    def with_reader(reader: str) -> Calls:
+        return time_calls(partial(index.search, reader=reader), QUERIES, SEARCH_ROUNDS)
 
     def without_embedding(query: str) -> None:
         counts = Counter(terms(query))
@@ -148,16 +163,13 @@ def bench_search(index: SkillIndex) -> Record:
         judge(find_evidence(corpus, form, ranked, rows), rows, default_calibration())
 
     return {
-        "reader": {
-            name: time_calls(partial(index.search, reader=reader), QUERIES, SEARCH_ROUNDS)
-            for name, reader in READER.items()
-        },
+        "reader": {"off": with_reader(READER["off"]), "on": with_reader(READER["on"])},
         "without_embedding": time_calls(without_embedding, QUERIES, SEARCH_ROUNDS),
         "steps_ms": break_down(index, QUERIES, SEARCH_ROUNDS),
     }
 
 
-def bench_recall(index: SkillIndex, originals: Sequence[Text]) -> Record:
+def bench_recall(index: SkillIndex, originals: Sequence[Text]) -> Recall:
     """Compare dense retrieval with an exact scan, by our queries and by noisy descriptions."""
     embedder = load_embedder("onnx")
     descriptions = [text.description for text in originals[:RECALL_QUERIES]]
@@ -168,7 +180,7 @@ def bench_recall(index: SkillIndex, originals: Sequence[Text]) -> Record:
     }
 
 
-def bench_loading(index: SkillIndex) -> Record:
+def bench_loading(index: SkillIndex) -> Loading:
     """Time loading bodies by name: more skills than the library keeps parsed, so each is parsed."""
     library = SkillLibrary.of_index(index)
     step = max(1, len(index) // LOADED_SKILLS)
@@ -180,7 +192,7 @@ def bench_loading(index: SkillIndex) -> Record:
     }
 
 
-def bench_bm25(index: SkillIndex, root: Path) -> Record:
+def bench_bm25(index: SkillIndex, root: Path) -> Bm25:
     """Compare our matrix over the metadata texts with rank-bm25 and bm25s."""
     corpus = index.opened.corpus
     with_body = len(corpus.lexical) > 1
@@ -194,7 +206,7 @@ def bench_bm25(index: SkillIndex, root: Path) -> Record:
     return compare(texts, corpus.lexical[0], numbers, QUERIES)
 
 
-def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Record:
+def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Cost:
     """Change one skill a few times and have it indexed; in the end it is as it was."""
     middle = len(index) // 2
     document = next(one for at, one in enumerate(index.documents()) if at == middle)
@@ -218,7 +230,7 @@ def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> R
     return median_of(runs)
 
 
-def bench_hook(index_dir: str, work: Path) -> Record:
+def bench_hook(index_dir: str, work: Path) -> Cost:
     """Measure the prompt hook as a whole process, with a daemon that has answered before."""
     event = json.dumps({"hook_event_name": "UserPromptSubmit", "prompt": QUERIES[0]})
     command = ("hook", "--client", "text", "--index-dir", index_dir)
@@ -234,7 +246,7 @@ def bench_hook(index_dir: str, work: Path) -> Record:
             run_command("daemon", "stop")
 
 
-def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
+def bench_size(originals: Sequence[Text], size: int, work: Path) -> SizeRow:
     """Measure everything at one corpus size."""
     with_body = size < METADATA_FROM
     fields = "full" if with_body else "metadata"
@@ -259,8 +271,8 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
         "disk_bytes": disk_bytes(folder),
         "no_op_index": repeat_command(*command),
         "cold_query": {
-            name: repeat_command("query", *query, "--reader", reader)
-            for name, reader in READER.items()
+            "off": repeat_command("query", *query, "--reader", READER["off"]),
+            "on": repeat_command("query", *query, "--reader", READER["on"]),
         },
         "hook": bench_hook(index_dir, work),
         "warm_query": bench_search(index),
@@ -268,12 +280,13 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> Record:
         "loading": bench_loading(index),
         "bm25": bench_bm25(index, root),
         "update": {
-            name: bench_update(command, index, root, fields) for name, command in UPDATE.items()
+            "all": bench_update(UPDATE["all"], index, root, fields),
+            "only": bench_update(UPDATE["only"], index, root, fields),
         },
     }
 
 
-def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
+def bench_throughput(originals: Sequence[Text], work: Path) -> Throughput:
     """Measure how many skills are indexed in a second, embedding included.
 
     And how fast queries in English and in other languages are answered.
@@ -298,7 +311,7 @@ def bench_throughput(originals: Sequence[Text], work: Path) -> Record:
         }
 
 
-def bench_examples(originals: Sequence[Text], work: Path) -> Record:
+def bench_examples(originals: Sequence[Text], work: Path) -> ExampleCosts:
     """Measure what example requests cost: the same skills, all with four each, and without any.
 
     Both indexes are asked in turn, without a reader; a first round warms them.
@@ -315,7 +328,7 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
         digest_of_skill(skill.name, skill.description): tuple(requests[4 * at : 4 * at + 4])
         for at, skill in enumerate(originals)
     }
-    indexes, measures = {}, dict[str, Record]()
+    indexes, measures = {}, dict[str, ExampleCost]()
     for name, examples in (("without", {}), ("with", given)):
         folder = work / "examples" / name
         book = ExampleBook(None, packaged=False, own=False, extra=examples)
@@ -323,7 +336,12 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
         index, report = SkillIndex.build(request, folder, IndexOptions(examples=book))
         indexes[name] = partial(index.search, reader="off")
         disk = sum(disk_bytes(folder).values())
-        measures[name] = {"skills": len(index), "embedded": report.embedded, "disk_bytes": disk}
+        measures[name] = {
+            "skills": len(index),
+            "embedded": report.embedded,
+            "disk_bytes": disk,
+            "warm_cpu_ms": 0.0,
+        }
     spent: dict[str, list[float]] = {name: [] for name in indexes}
     for query in QUERIES * (1 + SEARCH_ROUNDS):
         for name, search in indexes.items():
@@ -332,10 +350,10 @@ def bench_examples(originals: Sequence[Text], work: Path) -> Record:
             spent[name].append(1000 * (process_time() - started))
     for name, times in spent.items():
         measures[name]["warm_cpu_ms"] = float(np.median(times[len(QUERIES) :]))
-    return measures
+    return {"without": measures["without"], "with": measures["with"]}
 
 
-def bench_evaluation(collection: Path, work: Path) -> Record:
+def bench_evaluation(collection: Path, work: Path) -> Evaluation:
     """Measure a comparison of two systems on a judged collection whose index is there already."""
     command = ["eval", str(collection), "--system", "hybrid", "--system", "bm25", "--json"]
     command += ["--work", str(work / "evaluation")]
@@ -345,10 +363,10 @@ def bench_evaluation(collection: Path, work: Path) -> Record:
     return {"collection": collection.name, "queries": queries, **run_command(*command)}
 
 
-def joined(report: Record, sizes: Sequence[Record]) -> Record:
+def joined(report: Report, sizes: Sequence[SizeRow]) -> Report:
     """Return a report with the sizes measured before; of one size the later figures stay."""
     by_size = {row["skills"]: row for row in [*sizes, *report["sizes"]]}
-    return report | {"sizes": [by_size[size] for size in sorted(by_size)]}
+    return {**report, "sizes": [by_size[size] for size in sorted(by_size)]}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -364,12 +382,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     originals = read_skills(args.skills, args.originals)
     if not originals:
         parser.error(f"no skills lie below {args.skills}")
-    before: Sequence[Record] = ()
+    before: Sequence[SizeRow] = ()
     if args.results and args.results.exists():
         before = json.loads(args.results.read_bytes())["sizes"]
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
-        report: Record = {
+        report: Report = {
             "machine": machine(),
             "originals": len(originals),
             "throughput": bench_throughput(originals, work),

@@ -10,18 +10,17 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from bench_rows import Calls, Cost, Machine
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 COLD_RUNS = 5
 WARM_ROUNDS = 5
 PARTS = ("documents", "lexical", "dense", "chunk", "snapshot")
 """For each part of an index, the prefixes of its files' names."""
-
-Record = dict[str, Any]
 
 LAUNCHER = """
 import json, os, sys, time
@@ -38,7 +37,7 @@ print(json.dumps([os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_s
 the program's own peak."""
 
 
-def run_command(*args: str, output: str = "/dev/null", stdin: str = "") -> Record:
+def run_command(*args: str, output: str = "/dev/null", stdin: str = "") -> Cost:
     """Run the command line in a separate process.
 
     Args:
@@ -61,12 +60,16 @@ def run_command(*args: str, output: str = "/dev/null", stdin: str = "") -> Recor
     return {"cpu_s": cpu, "wall_s": wall, "rss_mb": rss}
 
 
-def median_of(runs: Sequence[Record]) -> Record:
+def median_of(runs: Sequence[Cost]) -> Cost:
     """Return the median of each figure of several runs."""
-    return {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+    return {
+        "cpu_s": statistics.median(run["cpu_s"] for run in runs),
+        "wall_s": statistics.median(run["wall_s"] for run in runs),
+        "rss_mb": statistics.median(run["rss_mb"] for run in runs),
+    }
 
 
-def repeat_command(*args: str, stdin: str = "") -> Record:
+def repeat_command(*args: str, stdin: str = "") -> Cost:
     """Run a command several times; return the median of each figure."""
     return median_of([run_command(*args, stdin=stdin) for _ in range(COLD_RUNS)])
 
@@ -89,7 +92,7 @@ def commit() -> str:
     return name + ("+" if changes else "")
 
 
-def machine() -> Record:
+def machine() -> Machine:
     """Return what was measured and when, and what tells how fast this machine is."""
     return {
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
@@ -102,7 +105,7 @@ def machine() -> Record:
     }
 
 
-def save_report(report: Record, path: Path) -> None:
+def save_report(report: Mapping[str, object], path: Path) -> None:
     """Write a report that says on which machine, at which commit and when it was measured."""
     record = report if "machine" in report else {"machine": machine(), **report}
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
@@ -110,7 +113,7 @@ def save_report(report: Record, path: Path) -> None:
 
 def time_calls(
     call: Callable[[str], object], texts: Sequence[str], rounds: int = WARM_ROUNDS
-) -> Record:
+) -> Calls:
     """Time a call over all texts, warmed up; milliseconds of CPU and wall time."""
     for text in texts:
         call(text)

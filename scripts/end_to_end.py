@@ -28,6 +28,7 @@ import json
 import os
 import re
 import shutil
+import statistics
 import sys
 import tempfile
 import time
@@ -43,9 +44,21 @@ from unittest.mock import patch
 import compare
 import end_to_end_counts as counts
 import real_collections
-from bench_measures import machine, median_of, run_command, save_report
+from bench_measures import machine, run_command, save_report
 from compare_interfaces import cpu_of
-from end_to_end_counts import AGENT, HOOK, ORACLE, SEARCH, Record, Shown, Task
+from end_to_end_counts import (
+    AGENT,
+    HOOK,
+    ORACLE,
+    SEARCH,
+    Choices,
+    LibraryRow,
+    Report,
+    Shown,
+    Task,
+    Time,
+    WayRow,
+)
 from end_to_end_model import Model, ask
 from mcp import Client
 from mcp_types import CallToolResult
@@ -230,7 +243,7 @@ class Installed:
         text = text.replace(str(self.folder / "skills"), SHOWN_ROOT)
         return Shown(text, count(text), fates)
 
-    def time_hook(self, task: Task, daemon_pid: int) -> Record:
+    def time_hook(self, task: Task, daemon_pid: int) -> Time:
         """Return the milliseconds of the hook as a process, with the CPU time of the daemon."""
         before = cpu_of(daemon_pid)
         command = ("hook", "--client", "text", "--index-dir", self.index_dir)
@@ -291,7 +304,7 @@ class Server:
         fates = self.installed.fates(hit["path"] for hit in (*record["skills"], *record["perhaps"]))
         return Shown(text, self.tokens + call + count(text), fates)
 
-    async def time_search(self, task: Task) -> Record:
+    async def time_search(self, task: Task) -> Time:
         """Return the milliseconds of a call, with the CPU time of the server."""
         before, started = cpu_of(self.pid), time.perf_counter()
         await self.client.call_tool("search_skills", {"query": task.text})
@@ -324,12 +337,18 @@ class Way:
         """Show the same for every request."""
         return cls.of(library, lambda _: shown)
 
-    def record(self, choose: Callable[[Answer], Record] | None) -> Record:
+    def record(self, choose: Callable[[Answer], Choices] | None) -> WayRow:
         """Return all counts, with what a model chooses if there is one."""
-        record = counts.tally(self.tasks)
-        record["nothing"] = {
+        nothing = {
             kind: counts.tally_nothing([shown for _, shown in answer])
             for kind, answer in self.nothing.items()
+        }
+        shown = counts.tally(self.tasks)
+        record: WayRow = {
+            "tokens": shown["tokens"],
+            "right": shown["right"],
+            "wrong": shown["wrong"],
+            "nothing": nothing,
         }
         if choose:
             kinds = {"tasks": self.tasks, **self.nothing}
@@ -358,35 +377,42 @@ async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
     return ways
 
 
-async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Record]]:
+async def time_ways(servers: Sequence[Server], timed: int) -> list[dict[str, Time]]:
     """Time hook and search, library by library in turn; medians in milliseconds."""
     status = daemon.ask("status", seconds=PATIENCE_S)
     if status is None:
         raise SystemExit("The daemon does not run.")
     pid = int(str(status["pid"]))
-    taken: list[dict[str, list[Record]]] = [{HOOK: [], SEARCH: []} for _ in servers]
+    taken: list[dict[str, list[Time]]] = [{HOOK: [], SEARCH: []} for _ in servers]
     for number in range(WARM_UP + timed):
         for server, times in zip(servers, taken, strict=True):
             tasks = evenly(server.installed.library.tasks, timed)
             task = tasks[number % len(tasks)]
             times[HOOK].append(server.installed.time_hook(task, pid))
             times[SEARCH].append(await server.time_search(task))
-    return [{way: median_of(runs[WARM_UP:]) for way, runs in times.items()} for times in taken]
+    return [{way: _median(runs[WARM_UP:]) for way, runs in times.items()} for times in taken]
+
+
+def _median(runs: Sequence[Time]) -> Time:
+    return {
+        "cpu_ms": statistics.median(run["cpu_ms"] for run in runs),
+        "wall_ms": statistics.median(run["wall_ms"] for run in runs),
+    }
 
 
 async def measure(
     libraries: Sequence[Library],
     work: Path,
-    report: Record,
+    report: Report,
     save: Callable[[], None],
-    choose: Callable[[Answer], Record] | None,
+    choose: Callable[[Answer], Choices] | None,
 ) -> None:
     """Add each library to a report and save it, and at last the times, when all else is done.
 
     `choose` has a model choose among what is shown.
     """
     count = TokenCounter.load()
-    records: list[Record] = report.setdefault("libraries", [])
+    records: list[LibraryRow] = report["libraries"]
     async with AsyncExitStack() as stack:
         servers = []
         for library in libraries:
@@ -413,7 +439,7 @@ async def measure(
         save()
 
 
-def choice_of(most: int) -> Callable[[Answer], Record]:
+def choice_of(most: int) -> Callable[[Answer], Choices]:
     """Return what has the model that the environment names choose, so many times for a kind."""
     model = Model.from_environment()
     if model is None:
@@ -445,8 +471,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         draw(int(size), collections, agent, fillers, ordinary, args.requests)
         for size in args.sizes.split(",")
     ]
-    head = {"machine": machine(), "counted_by": COUNTED_BY}
-    report: Record = {**head, "window": WINDOW, "timed": args.timed}
+    report: Report = {
+        "machine": machine(),
+        "counted_by": COUNTED_BY,
+        "window": WINDOW,
+        "timed": args.timed,
+        "libraries": [],
+    }
 
     def save() -> None:
         if args.results:

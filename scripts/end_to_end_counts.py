@@ -8,9 +8,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple, NotRequired, TypedDict
 
 import markdown_tables
+from bench_rows import Machine
 
 from skillsearch.agents.prompt import PromptSkill, render_overview
 from skillsearch.budget.hosts import FATES, Fate, ListedSkill, fate_of, fit_in
@@ -22,7 +23,61 @@ ALIAS = "r0"
 NOT_STANDING: tuple[Fate, ...] = ("omitted", "hidden")
 
 Counter = Callable[[str], int]
-Record = dict[str, Any]
+Choices = dict[str, int]
+"""What a model chose, as ``end_to_end_model.py`` counts it; no page shows it."""
+
+
+class Time(TypedDict):
+    """Milliseconds of a request."""
+
+    cpu_ms: float
+    wall_ms: float
+
+
+class Nothing(TypedDict):
+    """Means over requests that nothing fits, and for what share no skill stands there."""
+
+    tokens: float
+    skills: float
+    none: float
+
+
+class Fitting(TypedDict):
+    """Means over requests that some skill fits, and the share of each fate of the right one."""
+
+    tokens: float
+    right: dict[Fate, float]
+    wrong: float
+
+
+class WayRow(Fitting):
+    """What a way of offering skills shows, by requests, and what it costs."""
+
+    nothing: NotRequired[dict[str, Nothing]]
+    model: NotRequired[dict[str, Choices]]
+    time: NotRequired[Time]
+
+
+class LibraryRow(TypedDict):
+    """The ways of offering the skills of a library, and on how many requests they were tried."""
+
+    skills: int
+    judged: int
+    tasks: int
+    agent: int
+    nothing: dict[str, int]
+    ways: dict[str, WayRow]
+
+
+class Report(TypedDict):
+    """The result file."""
+
+    machine: Machine
+    counted_by: str
+    window: int
+    timed: int
+    libraries: list[LibraryRow]
+    load: NotRequired[list[float]]
 
 
 class Task(NamedTuple):
@@ -109,7 +164,7 @@ def oracle(task: Task, descriptions: Mapping[str, str], count: Counter) -> Shown
     return Shown(text, count(text), {name: "whole"})
 
 
-def tally(pairs: Sequence[tuple[Task, Shown]]) -> Record:
+def tally(pairs: Sequence[tuple[Task, Shown]]) -> Fitting:
     """Return means over requests that some skill fits, and the share of each fate of the right one.
 
     Wrong ones are skills that stand there and do not help; what helps in part is neither.
@@ -122,7 +177,7 @@ def tally(pairs: Sequence[tuple[Task, Shown]]) -> Record:
     }
 
 
-def tally_nothing(answers: Sequence[Shown]) -> Record:
+def tally_nothing(answers: Sequence[Shown]) -> Nothing:
     """Return means over requests that nothing fits, and for what share no skill stands there."""
     skills = [len(shown.standing()) for shown in answers]
     return {
@@ -148,12 +203,12 @@ HEADS = (
 TIME = "CPU, wall"
 
 
-def table(report: Record) -> str:
+def table(report: Report) -> str:
     """Return the table of a report, a row for each way in each library."""
     return "\n".join(_rows(report))
 
 
-def _rows(report: Record) -> Iterator[str]:
+def _rows(report: Report) -> Iterator[str]:
     load = report.get("load")
     heads = (*HEADS, TIME) if load else HEADS
     yield from markdown_tables.table(heads)
@@ -182,7 +237,7 @@ def _title(name: str) -> str:
     return f"listing of {title_of(name)}" if name in with_key("listing") else name
 
 
-def _cells(way: Record) -> tuple[str, ...]:
+def _cells(way: WayRow) -> tuple[str, ...]:
     right, nothing = way["right"], way.get("nothing", {})
     absent = sum(right[fate] for fate in NOT_STANDING)
     shares = (right["whole"], right["shortened"], right["name only"], absent)

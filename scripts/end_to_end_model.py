@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
-from end_to_end_counts import Record, Shown, Task
+from end_to_end_counts import Choices, Shown, Task
 
 SECONDS = 120.0
 MOST_BYTES = 1 << 20
@@ -65,7 +65,7 @@ def chosen(reply: str, names: Collection[str]) -> str:
     return meant.get(said, NONE if said == NONE else "")
 
 
-def ask(model: Model, pairs: Sequence[tuple[Task, Shown]]) -> Record:
+def ask(model: Model, pairs: Sequence[tuple[Task, Shown]]) -> Choices:
     """Count what the model chooses; it is not asked where no skill stands before it."""
     counts = {"requests": len(pairs), "right": 0, "wrong": 0, "none": 0, "unreadable": 0}
     for task, shown in pairs:

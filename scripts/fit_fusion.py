@@ -25,9 +25,9 @@ predicted for each collection by coefficients fitted without it and without its 
 what a new collection can expect; the coefficients written are fitted on all.
 
 Five kinds of query teach the confidence: judged ones, the same with the right skills hidden
-(dropped gold), twins, others that nothing fits, and queries of foreign collections. So that neither
-the length nor the number of skills matters, every collection also takes part in variants: one line
-a skill, few skills.
+(dropped relevant), twins, others that nothing fits, and queries of foreign collections. So that
+neither the length nor the number of skills matters, every collection also takes part in variants:
+one line a skill, few skills.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from skillsearch.evaluation.types import Collection
 from skillsearch.index.search.evidence import EVIDENCE, leads
 from skillsearch.index.search.ranker import best_first
 from skillsearch.index.search.reading import READ_MOST, can_read, shown_of
-from skillsearch.readers.reader import load_reader
+from skillsearch.readers.loading import load_reader
 
 HITS = 10
 """First hits of an answer, which are judged."""

@@ -147,8 +147,8 @@ def fewer(size: int) -> Callable[[Collection], Collection]:
     def cut(collection: Collection) -> Collection:
         random = np.random.default_rng(size)
         ids = [document.doc_id for document in collection.documents]
-        gold = sorted({doc for grades in collection.qrels.values() for doc in grades})
-        kept = set(random.permutation(gold)[: size // 2].tolist())
+        relevant = sorted({doc for grades in collection.qrels.values() for doc in grades})
+        kept = set(random.permutation(relevant)[: size // 2].tolist())
         rest = [doc_id for doc_id in ids if doc_id not in kept]
         kept.update(random.permutation(rest)[: max(size - len(kept), 0)].tolist())
         qrels = {

@@ -33,8 +33,8 @@ from skillsearch.evaluation.types import Collection
 from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import RememberingReaders
-from skillsearch.reports.improve import Improvement, Improver, split
+from skillsearch.readers.remembering import RememberingReaders
+from skillsearch.reports.proposal_trials import Improvement, Improver, split
 from skillsearch.reports.proposals import Proposal
 from skillsearch.skills.example_requests import ExampleBook
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import Review, WrittenExamples
+from skillsearch.library.example_review import Review, WrittenExamples
 from skillsearch.skills.example_requests import (
     PACKAGED,
     ExampleBook,

@@ -37,7 +37,7 @@ from word_file import build_tables, pack
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.unigram import SPACE, UnigramTokenizer
 from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WORDS_NAME, WordTable, unpack
-from skillsearch.readers.reader import HEAD
+from skillsearch.readers.mapped_reader import HEAD
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.model_folders import begin_weights
 

@@ -26,6 +26,7 @@ from typing import Any
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES = {
     "evaluation/comparison": "evaluation/test_comparison",
+    "evaluation/measures": "evaluation/test_measures",
     "evaluation/states": "evaluation/test_states",
     "index/search/calibration": "index/test_calibration",
     "skills/versions": "skills/test_versions",

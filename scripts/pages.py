@@ -18,14 +18,16 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal, NamedTuple, overload
 
 import answers
 import attack_tables
 import bench_plots
 import bench_report
+import bench_rows
 import bench_scale
 import click
+import compare_rows
 import compare_tables
 import end_to_end_counts
 import markdown_tables
@@ -49,9 +51,9 @@ EVALUATION = "skillsearch/evaluation/README.md"
 COLLECTION = "skillsearch/evaluation/written/README.md"
 WRITTEN_TEXTS = CHECKOUT / "skillsearch" / "evaluation" / "written"
 WRITTEN = SCRIPTS / "written.tsv"
-"""What ``skillsearch eval --drop-gold`` printed of both editions of the written collection."""
+"""What ``skillsearch eval --drop-relevant`` printed of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
-KINDS = ("twin", "near", "far", "dropped gold")
+KINDS = ("twin", "near", "far", "dropped relevant")
 EVERYDAY = ("korean", "one-liners", "translated", "metatool", "metatool-multi")
 OF_SKILLS = ("nvidia", "salesforce", "salesforce-variants", "skill-evals", "swe")
 OF_REQUESTS = ("authors-tasks", "authors", "requests-0", "requests-1", "requests-languages")
@@ -156,10 +158,33 @@ def exit_codes_table() -> str:
     return _table(["exit code", "meaning"], rows)
 
 
-def measured(name: str) -> compare_tables.Record:
+@overload
+def measured(name: Literal["bench"]) -> bench_rows.Report: ...
+
+
+@overload
+def measured(name: Literal["compare"]) -> compare_rows.Report: ...
+
+
+@overload
+def measured(name: Literal["end_to_end"]) -> end_to_end_counts.Report: ...
+
+
+@overload
+def measured(name: Literal["answers"]) -> answers.Report: ...
+
+
+@overload
+def measured(name: Literal["attack"]) -> attack_tables.Report: ...
+
+
+@overload
+def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
+
+
+def measured(name: str) -> object:
     """Return what a script measured and wrote to the file of a name."""
-    report: compare_tables.Record = json.loads((SCRIPTS / f"{name}.json").read_bytes())
-    return report
+    return json.loads((SCRIPTS / f"{name}.json").read_bytes())
 
 
 def speed(*, is_short: bool) -> str:
@@ -230,13 +255,12 @@ def soaked_runs() -> str:
     return f"{', '.join(texts)} ({date})."
 
 
-def compared() -> dict[str, dict[str, compare_tables.Record]]:
+def compared() -> dict[str, dict[str, compare_rows.Row]]:
     """Return the rows of what ``compare.py`` measured on each collection."""
-    collections: dict[str, dict[str, compare_tables.Record]] = measured("compare")["collections"]
-    return collections
+    return measured("compare")["collections"]
 
 
-def peers(half: str) -> str:
+def peers(half: compare_rows.Half) -> str:
     """Return the table of one half of the comparison on the written collection, and of when."""
     rows = compared()["written"]
     columns = {"quality": compare_tables.QUALITY, "cost": compare_tables.COST}[half]
@@ -280,7 +304,7 @@ def ray() -> str:
     return bench_scale.ray_text(measured("scale")["ray"])
 
 
-def attacks(part: str) -> str:
+def attacks(part: attack_tables.Part) -> str:
     """Return a table of what ``attack.py`` measured, and of how many skills."""
     report = measured("attack")
     settings, when = report["settings"], compare_tables.run_of(report["machine"], "quality")
@@ -289,7 +313,7 @@ def attacks(part: str) -> str:
         f"{settings['measured']} measured requests, reader {settings['reader']}; "
         f"on {when}."
     )
-    return "\n".join([*attack_tables.TABLES[part](report[part]), "", said])
+    return "\n".join([*attack_tables.TABLES[part](report), "", said])
 
 
 def answered() -> str:

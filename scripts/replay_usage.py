@@ -44,7 +44,7 @@ RIGHT = (0.6, 0.8, 1.0)
 """Shares of the loads that are right."""
 TIMES = (1, 3)
 """How often a request was asked before."""
-MEASURES = ("nDCG@10", "S@1")
+MEASURES = ("nDCG@10", "Success@1")
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.index.search.passages import best_passage, passage_text
 from skillsearch.index.search.pasted import instruction
-from skillsearch.readers.reader import MAX_TOKENS
+from skillsearch.readers.mapped_reader import MAX_TOKENS
 from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import Group, ReaderSettings, pairs_of, train_reader

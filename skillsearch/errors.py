@@ -324,7 +324,7 @@ def _cure(error: BaseException) -> str:
 
 @contextmanager
 def explained(
-    kind: type[SkillSearchError],
+    error_class: type[SkillSearchError],
     message: str,
     why: Callable[[OSError], object] = lambda exc: exc.strerror or exc,
 ) -> Iterator[None]:
@@ -333,7 +333,7 @@ def explained(
         yield
     except OSError as exc:
         before, _, after = message.rpartition("%s")
-        raise kind(f"{before}{why(exc)}{after}") from exc
+        raise error_class(f"{before}{why(exc)}{after}") from exc
 
 
 def writing_index(folder: object) -> AbstractContextManager[None]:

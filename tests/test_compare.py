@@ -182,12 +182,14 @@ if event["prompt"] != "quiet":
 def test_figures_of_a_half_that_is_not_measured_stay(compare):
     old = {"ndcg": 1, "cold_cpu_s": 2, "measured": {"quality": "old", "cost": "old"}}
     new = {"ndcg": 3, "measured": {"quality": "new"}}
-    before = {"collections": {"c": {"bm25s": old, "gone": old}, "d": {"bm25s": old}}}
-    report = {"collections": {"c": {"bm25s": new}}, "sizes": {}, "packages": {}, "network": False}
+    about = {"sizes": {}, "packages": {}, "network": False}
+    before = {"collections": {"c": {"bm25s": old, "gone": old}, "d": {"bm25s": old}}, **about}
+    report = {"collections": {"c": {"bm25s": new}}, **about}
     found = compare.joined(before, report)["collections"]
     measured = {"quality": "new", "cost": "old"}
     assert found["c"] == {"bm25s": {"ndcg": 3, "cold_cpu_s": 2, "measured": measured}}
     assert found["d"] == {"bm25s": old}
+    assert compare.joined(None, report) == report
     assert compare.joined_row({}, {"failed": "why"})["failed"] == "why"
     assert "failed" not in compare.joined_row(old, {"failed": "why"})
 
@@ -248,7 +250,7 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging
     queries = tuple(replace(query, language=language) for query, language in spoken)
     judged = judging.judge(replace(collection, queries=queries), found)
     ours = judged["skillsearch"]
-    assert ours["hit_1"][0] == 0.5
+    assert ours["success_1"][0] == 0.5
     assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
     assert (ours["fits"][0], ours["named"][0], ours["kept"][0]) == (0.25, 0.5, 1.0)
     assert ours["told"][0] == 0.5

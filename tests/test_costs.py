@@ -14,7 +14,7 @@ import pytest
 import skillsearch
 from skillsearch import SkillIndex
 from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.readers.reader import MappedReader
+from skillsearch.readers.mapped_reader import MappedReader
 
 REQUESTS = (
     "My pod restarts every few minutes and the logs are empty",

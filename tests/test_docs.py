@@ -138,7 +138,9 @@ def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path):
     """Every cell of the table, so that the first thing a reader tries does not contradict it."""
     specs = [part for name in EXAMPLE_SYSTEMS for part in ("--system", name)]
     minimum = ("--min", "Success@5=0.6")
-    done = cli("eval", "--example", "--drop-gold", *specs, *minimum, "--work", tmp_path, "--json")
+    done = cli(
+        "eval", "--example", "--drop-relevant", *specs, *minimum, "--work", tmp_path, "--json"
+    )
     assert done.exit_code == 0, done.stderr
     found = json.loads(done.stdout)
     assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
@@ -166,7 +168,7 @@ def example_figures(found, name):
     shares = [means["nDCG@10"], *found["intervals"][name]["nDCG@10"]]
     shares += [part[name]["nDCG@10"] for part in parts]
     shares += [means["R@5"], means["Success@1"]]
-    auroc = [known["auroc"]["negatives"], known["auroc"]["dropped gold"]]
+    auroc = [known["auroc"]["negatives"], known["auroc"]["dropped relevant"]]
     at = found["states"].get(name)
     behind = [at["answerable"]["recall"], at["negatives"]["false"]] if at else []
     return [100 * figure for figure in (*shares, *auroc, *behind)]

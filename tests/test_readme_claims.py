@@ -101,7 +101,10 @@ def of_answers():
     empty = 100 * nothing["none"]["list"]
     yield f"{100 * nothing['answered']:.1f} % get one too; the list stays empty for {empty:.1f} %"
     shares = [
-        (row["requests"], *(round(100 * asked[f"{name}{ends}"]["S@1"]) for ends in (EXAMPLED, "")))
+        (
+            row["requests"],
+            *(round(100 * asked[f"{name}{ends}"]["Success@1"]) for ends in (EXAMPLED, "")),
+        )
         for name in ("requests-hard", "requests-0")
         for row in [asked[name]]
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
-from skillsearch.cli.authoring import enrich, enriching
+from skillsearch.cli.authoring import enrich, enrich_steps
 from skillsearch.cli.hosts import hook
 from skillsearch.daemon import answers, client, offering
 from skillsearch.embedders.embedder import DEFAULT_SPEC
@@ -23,11 +23,11 @@ from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.storage.generation_parts import REREAD_BYTES
-from skillsearch.library import enrich as requests
+from skillsearch.library import example_review
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
-from skillsearch.readers.reader import MAX_TOKENS, REQUEST_TOKENS
-from skillsearch.reports import improve, proposals
+from skillsearch.readers.mapped_reader import MAX_TOKENS, REQUEST_TOKENS
+from skillsearch.reports import proposal_trials, proposals
 from skillsearch.reports.cache import KEPT_SECONDS
 from skillsearch.roots.unpacking import LIMITS as ARCHIVES
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
@@ -94,10 +94,10 @@ SAID = {
         f"up to {freshness.MAX_CHECKED_SKILLS:,} skills",
         f"the first {MOST_LISTED} members",
         f"for {KEPT_SECONDS // 86_400} days",
-        f"prints {WORDS[requests.BATCH]} skills without examples",
-        f"`--seconds` ({enrich._SECONDS:g}), and {enriching.MAX_ANSWER_BYTES >> 20} MiB",
-        f"{WORDS[requests.MIN_EXAMPLES]} to {WORDS[MAX_EXAMPLES]} requests a skill, of "
-        f"{requests.MIN_CHARS} to {MAX_CHARS} characters",
+        f"prints {WORDS[example_review.BATCH]} skills without examples",
+        f"`--seconds` ({enrich._SECONDS:g}), and {enrich_steps.MAX_ANSWER_BYTES >> 20} MiB",
+        f"{WORDS[example_review.MIN_EXAMPLES]} to {WORDS[MAX_EXAMPLES]} requests a skill, of "
+        f"{example_review.MIN_CHARS} to {MAX_CHARS} characters",
         f"{ARCHIVES.file_bytes >> 20} MiB per download and file, {ARCHIVES.total_bytes >> 20} MiB",
         f'"threshold": {CUT}',
     ],
@@ -106,7 +106,7 @@ SAID = {
         f"up to {WORDS[proposals._MOST_PHRASES]} phrases of the requests",
         f"up to {WORDS[proposals._MOST_OF_BODY]} phrases that the body repeats",
         f"fits the {MAX_DESCRIPTION_CHARS:,} characters of the specification",
-        f"the requests of up to {WORDS[improve.MOST_RIVALS]} rivals",
+        f"the requests of up to {WORDS[proposal_trials.MOST_RIVALS]} rivals",
     ],
     "skillsearch/daemon/README.md": [
         f"prints up to {WORDS[offering.N]} skills",

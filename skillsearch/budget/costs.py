@@ -286,10 +286,14 @@ def measure_levels(skills: Sequence[MeasuredSkill]) -> tuple[Level, Level, Level
     are not read into a prompt.
     """
     whole = [(skill.body + skill.documents, skill.skill.name) for skill in skills]
-    of = sum(size.tokens for size, _ in whole)
+    total = sum(size.tokens for size, _ in whole)
     offered = [(skill.overview, skill.skill.name) for skill in skills if not skill.skill.hidden]
     bodies = [(skill.body, skill.skill.name) for skill in skills]
-    return _level("overview", offered, of), _level("bodies", bodies, of), _level("all", whole, of)
+    return (
+        _level("overview", offered, total),
+        _level("bodies", bodies, total),
+        _level("all", whole, total),
+    )
 
 
 def _level(name: str, sizes: Sequence[tuple[Size, str]], everything: int) -> Level:

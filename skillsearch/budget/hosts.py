@@ -148,12 +148,12 @@ def _fit_names_first(skills: Sequence[ListedSkill], _: Unit, limit: int) -> tupl
     costs = [(chars or 0) + len(": ") for chars in lengths]
     names = sum(len(f"- {skill.name}\n") for skill in skills) - bool(skills)
     needed = names + sum(costs)
-    left = needed if needed <= limit else max(0, limit - names)
+    remaining = needed if needed <= limit else max(0, limit - names)
     for number, cost in enumerate(costs):
-        if cost > left:
+        if cost > remaining:
             lengths[number] = 0
         else:
-            left -= cost
+            remaining -= cost
     return needed, lengths
 
 
@@ -280,7 +280,9 @@ def codex_kept(skills: Sequence[ListedSkill], unit: Unit, limit: int) -> tuple[i
         other = codex.deal(short, limit - table) if table < limit else lengths
         # More skills listed count first, then more characters kept.
         ways = lengths, other
-        lengths = max(ways, key=lambda of: (len(of) - of.count(None), sum(filter(None, of))))
+        lengths = max(
+            ways, key=lambda kept: (len(kept) - kept.count(None), sum(filter(None, kept)))
+        )
     longest = CODEX_DESCRIPTION_CHARS - len(CODEX_ELLIPSIS)
     for number, (chars, skill) in enumerate(zip(lengths, skills, strict=True)):
         if chars is not None and len(skill.description) > CODEX_DESCRIPTION_CHARS:

@@ -179,7 +179,14 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
 
 def code_of(error: errors.SkillSearchError) -> int:
     """Return the exit code of an error."""
-    return next((EXIT_CODES[kind] for kind in type(error).__mro__ if kind in EXIT_CODES), 1)
+    return next(
+        (
+            EXIT_CODES[error_class]
+            for error_class in type(error).__mro__
+            if error_class in EXIT_CODES
+        ),
+        1,
+    )
 
 
 def _nearest_commands(word: str) -> list[str]:

@@ -26,8 +26,8 @@ def completion_command(shell: str) -> None:
     zsh, in ~/.zshrc:      eval "$(skillsearch completion zsh)"
     fish, in config.fish:  skillsearch completion fish | source
     """  # noqa: D301 - click reads the control character, not its escape
-    kind, line = _COMPLETION[shell]
+    completion_class, line = _COMPLETION[shell]
     root = click.get_current_context().find_root().command
-    click.echo(kind(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
+    click.echo(completion_class(root, {}, "skillsearch", "_SKILLSEARCH_COMPLETE").source())
     if is_terminal():
         say(f"Add to {line}")

@@ -23,11 +23,11 @@ from skillsearch.execution.types import Capabilities, OutputFile, RunResult, Sta
 from skillsearch.hosts.library_moves import Move
 from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.library.enrich import ExampleEntry, Wanted
+from skillsearch.library.example_review import ExampleEntry, Wanted
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport
-from skillsearch.reports.improve import Improvement
+from skillsearch.reports.proposal_trials import Improvement
 from skillsearch.reports.status import Status
 from skillsearch.reports.why import Why
 from skillsearch.roots.lock import LockedSource

@@ -300,8 +300,8 @@ def roots(*, must_exist: bool = False) -> Callable[[Function], Function]:
                 check_size(root, is_agreed=has_agreed())
         return tuple(read_roots)
 
-    kind = NamedPath(readable=False)
-    argument = click.argument("roots", nargs=-1, metavar="[ROOT]...", type=kind, callback=read)
+    path_type = NamedPath(readable=False)
+    argument = click.argument("roots", nargs=-1, metavar="[ROOT]...", type=path_type, callback=read)
     agree = click.option(
         "--yes",
         is_flag=True,

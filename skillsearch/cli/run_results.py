@@ -86,14 +86,14 @@ def _files(result: RunResult, written: list[Path] | None) -> list[str]:
 
 def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilities) -> list[str]:
     """Return possible reasons of a failure that depend on how the command was run, a text each."""
-    said = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
+    output = result.stdout[-_LAST_CHARS:] + result.stderr[-_LAST_CHARS:]
     unseen = []
-    if not result.timed_out and _MISSED.search(said):
+    if not result.timed_out and _MISSED.search(output):
         unseen = [
             f"The command cannot see your {path}: add --input {quote(str(path))}, and in the"
             f" command call it inputs/{path.name}."
             for path in map(Path, request.command[1:])
-            if path.name and path.name in said and _is_unseen(path, request.folder, capabilities)
+            if path.name and path.name in output and _is_unseen(path, request.folder, capabilities)
         ]
     if result.timed_out or not result.exit_code:
         return unseen
@@ -106,16 +106,16 @@ def find_hints(result: RunResult, request: RunRequest, capabilities: Capabilitie
         "by its interpreter: -- python3 SCRIPT": is_unstarted,
         "The skill's folder is read-only; work/ and out/ are not. To begin in work/ add --cwd work;"
         f" the skill is ../skills/{folder_name(request.skill)} from there.": not is_unstarted
-        and _UNWRITABLE.search(said),
+        and _UNWRITABLE.search(output),
         "A script has Windows line endings, which Unix programs misread; fix it.": (
-            _WINDOWS_LINES.search(said)
+            _WINDOWS_LINES.search(output)
         ),
         f"python3 has the modules of {sys.prefix}; install there what is missing.": (
-            not in_container and _MISSING_MODULE.search(said)
+            not in_container and _MISSING_MODULE.search(output)
         ),
         f"The executor {result.executor} has no network: pass what is needed by --input. With"
         f" --executor {FALLBACK} there is one, and no isolation.": not capabilities.network
-        and _UNREACHED.search(said),
+        and _UNREACHED.search(output),
     }
     return unseen + [hint for hint, fits in hints.items() if fits]
 

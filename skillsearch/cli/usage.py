@@ -202,8 +202,8 @@ def _rows(report: UsageReport) -> Iterator[tuple[object, ...]]:
         first, second = pair.loaded
         yield "collide", pair.together, ", ".join(pair.skills), f"loaded {first} and {second} times"
     for gap in report.gaps[:_SHOWN]:
-        said = "; ".join(gap.texts) or counted(gap.requests, "request")
-        yield "gap", gap.times, f"nearest: {gap.nearest}", said
+        texts = "; ".join(gap.texts) or counted(gap.requests, "request")
+        yield "gap", gap.times, f"nearest: {gap.nearest}", texts
     for shadow in report.shadow[:_SHOWN]:
         instead = f"loaded: {shadow.loaded or 'nothing'}"
         yield "shadow", shadow.times, ", ".join(shadow.offered) or "none", instead

@@ -31,7 +31,7 @@ from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.settings.config import Settings, load_settings
 from skillsearch.settings.environ import PLACES, variables
 from skillsearch.types.answers import Selection
@@ -50,7 +50,7 @@ _Types = Mapping[str, tuple[type, ...]]
 def _json_types(hint: Any) -> tuple[type, ...]:
     """Return the types that a value of a type has once it was sent as JSON."""
     if get_origin(hint) is UnionType:
-        return tuple(kind for part in get_args(hint) for kind in _json_types(part))
+        return tuple(json_type for part in get_args(hint) for json_type in _json_types(part))
     if hint in (bool, int, str, NoneType):
         return (hint,)
     if hint is float:
@@ -244,7 +244,7 @@ def _check(arguments: Mapping[str, Json], types: _Types) -> dict[str, Any]:
         )
     for name, allowed in types.items():
         if type(arguments[name]) not in allowed:
-            names = " or ".join(kind.__name__ for kind in allowed)
+            names = " or ".join(json_type.__name__ for json_type in allowed)
             raise errors.DaemonError(f"The argument {name!r} has the wrong type; it takes {names}.")
     return dict(arguments)
 

@@ -84,8 +84,8 @@ class Daemon:
         """Serve, and return the reason for the end."""
         reason = ""
         while not reason:
-            left = self._last_used + self.idle - time.monotonic()
-            wait = min(self.tick_seconds, max(0.0, left))
+            seconds_left = self._last_used + self.idle - time.monotonic()
+            wait = min(self.tick_seconds, max(0.0, seconds_left))
             if self.listener.fileno() in _readable([self.listener, self._woken], wait):
                 self._accept()
             reason = self._reason_to_end()

@@ -74,8 +74,8 @@ def load_embedder(
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
     if folder and Path(folder).is_dir():
-        kind = MappedEmbedder if (Path(folder) / WORDS_NAME).is_file() else OnnxEmbedder
-        return kind.load(Path(folder))
+        embedder_class = MappedEmbedder if (Path(folder) / WORDS_NAME).is_file() else OnnxEmbedder
+        return embedder_class.load(Path(folder))
     raise ModelNotFoundError(f"No embedder is called {spec!r}; use one of: {SPECS}")
 
 

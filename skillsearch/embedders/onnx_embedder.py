@@ -103,8 +103,8 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Tokenizer:
 
 def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
     """Load an ONNX model and return a function from a tokenizer's encoding to a vector."""
-    kind, cure = "a text encoder we know", "; name another model"
-    output, run = load_output(path, OUTPUTS, kind, cure)
+    described, cure = "a text encoder we know", "; name another model"
+    output, run = load_output(path, OUTPUTS, described, cure)
     if output == POOLED_OUTPUT:
         return lambda encoding: run(encoding)[0]
     if pooling not in ("mean", "cls"):

@@ -93,7 +93,7 @@ def load_cross_encoder(
     return predict
 
 
-def _load(kind: str, name_or_path: str, device: str, role: str) -> tuple[Path, Any]:
+def _load(class_name: str, name_or_path: str, device: str, role: str) -> tuple[Path, Any]:
     """Return the folder and the model of a class of sentence-transformers."""
     folder = Path(name_or_path)
     if folder.is_dir():
@@ -109,7 +109,7 @@ def _load(kind: str, name_or_path: str, device: str, role: str) -> tuple[Path, A
         folder = _download(name_or_path)
         require_safetensors(folder)
     with embedding.errors_of("sentence-transformers", name_or_path):
-        model = getattr(sentence_transformers, kind)(
+        model = getattr(sentence_transformers, class_name)(
             str(folder),
             device=None if device == "auto" else device,
             trust_remote_code=False,

@@ -79,7 +79,7 @@ def read_parts(path: Path) -> Parts:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     end = bytes(data[: 1 << 20]).index(b"\n")
     parts = {}
-    for name, (kind, shape, start) in json.loads(bytes(data[:end])).items():
-        flat = np.frombuffer(data, kind, math.prod(shape), end + 1 + start)
+    for name, (dtype, shape, start) in json.loads(bytes(data[:end])).items():
+        flat = np.frombuffer(data, dtype, math.prod(shape), end + 1 + start)
         parts[name] = flat.reshape(shape)
     return parts

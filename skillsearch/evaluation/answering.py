@@ -14,7 +14,7 @@ from skillsearch.evaluation.collection import negatives_by_source
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
 from skillsearch.evaluation.runs import DROPPED, read_run
 from skillsearch.evaluation.types import (
-    DROPPED_GOLD,
+    DROPPED_RELEVANT,
     FOREIGN,
     Answers,
     Collection,
@@ -48,20 +48,22 @@ def answer_all(
     specs: Sequence[SystemSpec],
     *,
     work: Path,
-    drop_gold: bool = False,
+    drop_relevant: bool = False,
     embedders: Embedders | None = None,
     progress: Progress | None = None,
 ) -> Answered:
     """Let every system answer the queries of a collection.
 
-    Skills and indexes stay in `work`: the next time only queries are embedded. With `drop_gold`
+    Skills and indexes stay in `work`: the next time only queries are embedded. With `drop_relevant`
     each judged query is asked again, its relevant documents and their copies hidden.
     """
     collection = job.collection
     answers = {spec.name: _from_run(collection, spec, spec.run) for spec in specs if spec.run}
     searched = [spec for spec in specs if not spec.run]
     foreign = foreign_queries(job)
-    of_each = len(collection.queries) * (1 + drop_gold) + len(collection.negatives) + len(foreign)
+    of_each = (
+        len(collection.queries) * (1 + drop_relevant) + len(collection.negatives) + len(foreign)
+    )
     done = count(1)
 
     def advance() -> None:
@@ -72,7 +74,7 @@ def answer_all(
     embedders = Embedders() if embedders is None else embedders
     for opened in _open_indexes(job, searched, work, embedders, progress):
         asker = _Asker(*opened, advance)
-        answers[asker.spec.name] = asker.answer(collection, foreign, drop_gold=drop_gold)
+        answers[asker.spec.name] = asker.answer(collection, foreign, drop_relevant=drop_relevant)
         notes += (*asker.index.notes, *asker.notes())
     return Answered(tuple(answers[spec.name] for spec in specs), tuple(dict.fromkeys(notes)))
 
@@ -108,7 +110,10 @@ def _open_indexes(
         for key, spec in dict(zip(keys, specs, strict=True)).items()
     }
     opened = zip(specs, keys, calibrations, strict=True)
-    return [(spec, indexes[key].with_calibration(of), of) for spec, key, of in opened]
+    return [
+        (spec, indexes[key].with_calibration(calibration), calibration)
+        for spec, key, calibration in opened
+    ]
 
 
 def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAnswers:
@@ -126,10 +131,10 @@ def _from_run(collection: Collection, spec: SystemSpec, path: Path) -> SystemAns
         for source, negatives in negatives_by_source(collection).items()
     }
     # A run without any negative was most likely not asked any.
-    if not any(chain(*(of.values() for of in unanswerable.values()))):
+    if not any(chain(*(rankings.values() for rankings in unanswerable.values()))):
         unanswerable = {}
     if any(dropped.values()):
-        unanswerable[DROPPED_GOLD] = dropped
+        unanswerable[DROPPED_RELEVANT] = dropped
     return SystemAnswers(
         name=spec.name,
         settings=spec.settings,
@@ -157,7 +162,7 @@ class _Asker:
     refused: dict[str, str] = field(default_factory=dict)
 
     def answer(
-        self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_gold: bool
+        self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_relevant: bool
     ) -> SystemAnswers:
         spec, index, queries = self.spec, self.index, collection.queries
         ignored = collection.ignored
@@ -168,21 +173,23 @@ class _Asker:
             source: self._ask(requests, USUAL_DEPTH)
             for source, requests in (*negatives_by_source(collection).items(), (FOREIGN, foreign))
         }
-        if drop_gold:
+        if drop_relevant:
             for query_id in hidden:
                 grades = collection.qrels[query_id].items()
                 relevant = [doc_id for doc_id, grade in grades if grade > 0]
                 hidden[query_id] |= index.hidden(relevant, with_copies=True)
             # Without any document left there is nothing to search.
-            left = [query for query in queries if len(hidden[query.query_id]) < len(index)]
-            unanswerable[DROPPED_GOLD] = self._ask(left, USUAL_DEPTH, hidden)
+            answerable = [query for query in queries if len(hidden[query.query_id]) < len(index)]
+            unanswerable[DROPPED_RELEVANT] = self._ask(answerable, USUAL_DEPTH, hidden)
         is_calibrated = spec.system == "hybrid"
         usual = self.calibration.threshold if is_calibrated else None
         return SystemAnswers(
             name=spec.name,
             settings=spec.settings,
             answers=answers,
-            unanswerable={source: of for source, of in unanswerable.items() if of},
+            unanswerable={
+                source: rankings for source, rankings in unanswerable.items() if rankings
+            },
             threshold=usual if spec.threshold is None else spec.threshold,
             has_states=is_calibrated and spec.threshold is None,
             is_calibrated=is_calibrated,
@@ -199,8 +206,8 @@ class _Asker:
     def notes(self) -> Iterator[str]:
         """Yield a remark if queries were refused."""
         for query_id, reason in list(self.refused.items())[:1]:
-            said = f"Queries that {self.spec.name} refused, which count as without an answer"
-            yield f"{said}: {len(self.refused):,}, such as {query_id!r}: {reason}"
+            note = f"Queries that {self.spec.name} refused, which count as without an answer"
+            yield f"{note}: {len(self.refused):,}, such as {query_id!r}: {reason}"
 
     def _ask(
         self, queries: Sequence[JudgedQuery], n: int, hidden: Mapping[str, frozenset[str]] = {}

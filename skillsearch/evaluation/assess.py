@@ -17,8 +17,8 @@ from numpy.typing import ArrayLike, NDArray
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
+from skillsearch.evaluation.measures import answerable_qrels, measure
 from skillsearch.evaluation.reporting.report import MAIN_MEASURE
-from skillsearch.evaluation.runs import answerable_qrels, measure
 from skillsearch.evaluation.states import DEPTH, assess_states
 from skillsearch.evaluation.types import (
     ANSWERABLE,
@@ -97,7 +97,7 @@ def _report(
 ) -> SystemReport:
     """Report on a system; its best queries are furthest above the worst other system, or 0."""
     own = values[system.name]
-    others = [of[MAIN_MEASURE] for name, of in values.items() if name != system.name]
+    others = [per_query[MAIN_MEASURE] for name, per_query in values.items() if name != system.name]
     names = {document.doc_id: document.name for document in collection.documents}
     texts = {query.query_id: query.text for query in collection.queries}
     shown, gains = {}, {}
@@ -114,8 +114,8 @@ def _report(
     return SystemReport(
         name=system.name,
         settings=system.settings,
-        means={name: fmean(of.values()) for name, of in own.items()},
-        intervals={name: interval(list(of.values())) for name, of in own.items()},
+        means={name: fmean(per_query.values()) for name, per_query in own.items()},
+        intervals={name: interval(list(per_query.values())) for name, per_query in own.items()},
         per_query=own,
         worst=tuple(sorted(shown.values(), key=lambda example: example.value)[:examples]),
         best=tuple(shown[query] for query in best[:examples]),
@@ -167,7 +167,11 @@ def with_languages(
 
     def measured(group: Mapping[str, str], names: Iterable[str]) -> dict[str, Report]:
         parts = _assess_parts(collection, plain, group, names, examples=0)
-        few = {name: replace(of, comparisons=()) for name, of in parts.items() if of.queries < FEW}
+        few = {
+            name: replace(part, comparisons=())
+            for name, part in parts.items()
+            if part.queries < FEW
+        }
         return parts | few
 
     counts = Counter(spoken.values())
@@ -236,7 +240,9 @@ def assess_abstention(
         },
         calibration_error=errors,
         reliability=reliability,
-        top_scores={of: tuple(np.where(at == _NONE, 0.0, at).tolist()) for of, at in tops.items()},
+        top_scores={
+            source: tuple(np.where(at == _NONE, 0.0, at).tolist()) for source, at in tops.items()
+        },
     )
 
 
@@ -279,7 +285,9 @@ class _Observed(NamedTuple):
         answered = self.top >= threshold
         total = int(answered.sum()) + int((self.pooled >= threshold).sum())
         recalled = self.kept_up_to >= threshold
-        false = {of: float((top >= threshold).mean()) for of, top in self.unanswerable.items()}
+        false = {
+            source: float((top >= threshold).mean()) for source, top in self.unanswerable.items()
+        }
         precision = int((answered & self.is_right).sum()) / total if total else None
         share = float(recalled.mean()) if len(recalled) else 0.0
         return OperatingPoint(float(threshold), share, false, precision)

@@ -17,7 +17,7 @@ from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
 from skillsearch.evaluation.types import (
     ANSWERABLE,
-    DROPPED_GOLD,
+    DROPPED_RELEVANT,
     FOREIGN,
     NEGATIVES,
     Collection,
@@ -325,7 +325,7 @@ def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: s
 def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, ...]]:
     """Return negatives by kind; negatives without a kind, or with a kind of query, go together."""
     shared = {query.kind for query in collection.queries}
-    shared |= {"", ANSWERABLE, NEGATIVES, FOREIGN, DROPPED_GOLD}
+    shared |= {"", ANSWERABLE, NEGATIVES, FOREIGN, DROPPED_RELEVANT}
     groups: defaultdict[str, list[JudgedQuery]] = defaultdict(list)
     for negative in collection.negatives:
         groups[NEGATIVES if negative.kind in shared else negative.kind].append(negative)

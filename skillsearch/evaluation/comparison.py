@@ -91,7 +91,9 @@ def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comp
             about = name, baseline, measure, mean, ends, p_value, p_value
             comparisons.append(Comparison(*about, wins, ties, losses))
     corrected = holm([comparison.p_value for comparison in comparisons])
-    return tuple(replace(of, p_holm=p) for of, p in zip(comparisons, corrected, strict=True))
+    return tuple(
+        replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True)
+    )
 
 
 def _as_far(values: NDArray[np.float64], flips: NDArray[np.integer]) -> int:

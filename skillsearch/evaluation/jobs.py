@@ -70,7 +70,7 @@ def evaluate(
     specs: Sequence[SystemSpec],
     *,
     work: Path,
-    drop_gold: bool = False,
+    drop_relevant: bool = False,
     with_confusions: bool = False,
     progress: Progress | None = None,
 ) -> tuple[Outcome, ...]:
@@ -80,7 +80,12 @@ def evaluate(
     for job in jobs:
         collection = job.collection
         systems, notes = answer_all(
-            job, specs, work=work, drop_gold=drop_gold, embedders=embedders, progress=progress
+            job,
+            specs,
+            work=work,
+            drop_relevant=drop_relevant,
+            embedders=embedders,
+            progress=progress,
         )
         unanswerable = {**negatives_by_source(collection), FOREIGN: foreign_queries(job)}
         report = assess(collection, systems, notes=notes)

@@ -31,7 +31,7 @@ from skillsearch.index.search.calibration import Calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill, usable
 from skillsearch.skills.frontmatter import as_yaml
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
@@ -192,10 +192,10 @@ class JudgedIndex:
         self.notes: tuple[str, ...] = ()
         if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
             errors = (item.message for item in index.diagnostics() if item.severity == "error")
-            said = f"{len(missing):,}, such as {shown(missing[0])}"
+            count = f"{len(missing):,}, such as {shown(missing[0])}"
             reason = next(errors, "it is gone from the disk")
             left_out = "Documents that could not be indexed and count as never found"
-            self.notes = (f"{left_out}: {said}: {reason}",)
+            self.notes = (f"{left_out}: {count}: {reason}",)
 
     @classmethod
     def open(

@@ -68,7 +68,10 @@ def read_skills(paths: Sequence[Path], problems: list[Diagnostic]) -> list[Skill
         if result.skill:
             skills[result.skill.doc_id] = result.skill
         else:
-            problems += (replace(of, path=printable(of.path)) for of in result.diagnostics)
+            problems += (
+                replace(diagnostic, path=printable(diagnostic.path))
+                for diagnostic in result.diagnostics
+            )
     documents = DocumentStore.build([Document.listed(skills[key]) for key in sorted(skills)])
     for shadowed in find_shadowed(documents, roots):
         message = f"Not evaluated: its name means {shadowed.by.doc_id}, so no search finds it."
@@ -161,7 +164,9 @@ def own_collection(
 
 
 def _judged(skills: Sequence[Skill], queries: _Merged, negatives: _Merged) -> Collection:
-    documents = [JudgedDocument(of.doc_id, of.name, of.description, of.body) for of in skills]
+    documents = [
+        JudgedDocument(skill.doc_id, skill.name, skill.description, skill.body) for skill in skills
+    ]
     copied = copies(documents)
     qrels = {
         query.query_id: {copy: 1 for doc_id in doc_ids for copy in copied[doc_id]}
@@ -251,10 +256,10 @@ def known_item_queries(skill: Skill, common: AbstractSet[str] = frozenset()) -> 
     is not among the `common_headings`. A text that contains the skill's name is not a query.
     """
     body = list(requests.blocks(skill.body))
-    said = (skill.description, skill.metadata.when_to_use, *skill.metadata.triggers)
+    stated = (skill.description, skill.metadata.when_to_use, *skill.metadata.triggers)
     texts = {
         "example": [
-            *(phrase for text in said for phrase in requests.quoted(text)),
+            *(phrase for text in stated for phrase in requests.quoted(text)),
             *requests.requests(body),
         ],
         "heading": [text for text in requests.section_headings(body) if _is_telling(text, common)],

@@ -1,4 +1,4 @@
-"""Runs: what a system answered, as a TREC file, and how good it is as ir_measures defines it.
+"""Runs: what a system answered, as a TREC file.
 
 A line of a file is ``query Q0 document rank score tag``; the answer to a query without the skills
 that are right for it is that to ``dropped:query``. trec_eval reads a score as a 32-bit float,
@@ -7,9 +7,8 @@ breaks ties by document id, later ids first, and ignores ranks; so does this mod
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from itertools import count
@@ -21,86 +20,15 @@ import numpy as np
 from skillsearch.errors import EvaluationError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.types import DROPPED_GOLD, FOREIGN, Answers, Collection, Qrels, Ranking
+from skillsearch.evaluation.types import DROPPED_RELEVANT, FOREIGN, Answers, Collection, Ranking
 from skillsearch.text.safe_text import counted
-
-MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
-"""Names as in ir_measures, with whose values ours are tested. Judged@10 is of the judgments."""
-_DEPTH = 10
-"""No measure looks further."""
 
 DROPPED = "dropped:"
 """Before the id of a query that was asked again, its relevant documents hidden."""
-MAX_GRADE = 9_999  # trec_eval, which may read our runs, crashes on a huge one
 
 _PARTS_WORDS = re.compile(r"[\s\ufeff]")
 """White space separates the columns of a line; a leading byte order mark may vanish."""
 _PERCENT_ENCODED = re.compile(r"[\s\ufeff%]")
-
-
-def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
-    """Return the judgments of the queries that have a relevant document, in order."""
-    return {query: grades for query, grades in qrels.items() if any(g > 0 for g in grades.values())}
-
-
-def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
-    """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
-
-    A ranking counts in the order given, whatever its scores; a query without an answer is 0.
-    An EvaluationError if a grade is too large.
-    """
-    judged = answerable_qrels(qrels)
-    for query, grades in judged.items():
-        document, grade = max(grades.items(), key=lambda pair: abs(pair[1]))
-        if abs(grade) > MAX_GRADE:
-            problem = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
-            cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
-            raise EvaluationError(f"{problem}; {cure}.")
-    values: dict[str, dict[str, float]] = {name: {} for name in MEASURES}
-    for query, grades in judged.items():
-        ranked = list(dict.fromkeys(doc_id for doc_id, _ in answers.get(query, ())))
-        for name, value in zip(MEASURES, _measures(grades, ranked[:_DEPTH]), strict=True):
-            values[name][query] = value
-    return values
-
-
-def _measures(grades: Mapping[str, int], ranked: Sequence[str]) -> tuple[float, ...]:
-    """Return the `MEASURES` of the first documents of a ranking; a grade below 0 counts as 0."""
-    gains = [max(grades.get(doc_id, 0), 0) for doc_id in ranked]
-    ideal = sorted((grade for grade in grades.values() if grade > 0), reverse=True)
-    right = [gain > 0 for gain in gains]
-    return (
-        _discounted(gains) / _discounted(ideal[:_DEPTH]),
-        sum(right[:5]) / len(ideal),
-        sum(right) / len(ideal),
-        float(any(right[:1])),
-        float(any(right[:5])),
-        1 / (1 + right.index(True)) if any(right) else 0.0,
-        sum(doc_id in grades for doc_id in ranked) / max(len(ranked), 1),
-    )
-
-
-def _discounted(gains: Sequence[int]) -> float:
-    """Return the discounted cumulative gain (Järvelin and Kekäläinen, TOIS 2002, as trec_eval)."""
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, start=1))
-
-
-def parse_minimum(text: str) -> tuple[str, float]:
-    """Read the lowest mean that a system must reach, such as ``nDCG@10=0.8``.
-
-    An EvaluationError if the measure is unknown, or the value is not from 0 to 1.
-    """
-    name, _, number = text.partition("=")
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if name not in MEASURES or not 0 <= value <= 1:
-        raise EvaluationError(
-            f"{text[:80]!r} is not a minimum; write MEASURE=VALUE such as nDCG@10=0.8, with a "
-            f"value from 0 to 1 and one of: {', '.join(MEASURES)}"
-        )
-    return name, value
 
 
 def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
@@ -181,10 +109,10 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         name = next(name for name in names if name.casefold() not in taken)
         taken.add(name.casefold())
         answers = dict(system.answers)
-        for source, of in system.unanswerable.items():
-            if source == DROPPED_GOLD:
-                of = {f"{DROPPED}{query}": ranking for query, ranking in of.items()}
-            answers |= {} if source == FOREIGN else of
+        for source, rankings in system.unanswerable.items():
+            if source == DROPPED_RELEVANT:
+                rankings = {f"{DROPPED}{query}": ranking for query, ranking in rankings.items()}
+            answers |= {} if source == FOREIGN else rankings
         write_run(folder / f"{name}.trec", answers, system.name)
 
 

@@ -8,7 +8,7 @@ from dataclasses import fields
 from statistics import fmean
 from typing import NamedTuple
 
-from skillsearch.evaluation.runs import answerable_qrels
+from skillsearch.evaluation.measures import answerable_qrels
 from skillsearch.evaluation.types import (
     FaceStates,
     Qrels,

@@ -46,8 +46,8 @@ def parse_systems(texts: Sequence[str], usual: SystemSpec = USUAL) -> tuple[Syst
         try:
             spec = _parse_system(text, usual)
         except ValueError as exc:
-            said = f"--system {shown(text)}: {exc}. In general: {_EXAMPLES}."
-            raise EvaluationError(said) from exc
+            message = f"--system {shown(text)}: {exc}. In general: {_EXAMPLES}."
+            raise EvaluationError(message) from exc
         if spec.name in specs:
             same = f"Two systems are named {shown(spec.name)}"
             raise EvaluationError(f"{same}; rename one, such as second=system:hybrid")
@@ -82,8 +82,10 @@ def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
 def _run_spec(name: str, settings: Mapping[str, Any]) -> SystemSpec:
     """Return a run file with the lowest scores of what fits, and of what may fit."""
     if "run" not in settings or (others := settings.keys() - set(_OF_A_RUN)):
-        said = f"it has {', '.join(sorted(others))} too" if "run" in settings else "it has no run"
-        raise ValueError(f"{said}; a run file has {', '.join(_OF_A_RUN)}")
+        problem = (
+            f"it has {', '.join(sorted(others))} too" if "run" in settings else "it has no run"
+        )
+        raise ValueError(f"{problem}; a run file has {', '.join(_OF_A_RUN)}")
     if settings.get("perhaps", 0.0) > settings.get("threshold", 0.0):
         raise ValueError("perhaps is above the threshold; what may fit scores lower than what fits")
     return SystemSpec(name, **settings)

@@ -21,7 +21,7 @@ PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
 Examples = Literal["none", "given", "packaged", "all"]
 """Which example requests a system has: of the collection, of the package, or both."""
 ANSWERABLE = "answerable"
-NEGATIVES, FOREIGN, DROPPED_GOLD = "negatives", "foreign", "dropped gold"
+NEGATIVES, FOREIGN, DROPPED_RELEVANT = "negatives", "foreign", "dropped relevant"
 """Where unanswerable queries come from; negatives of a kind of their own go by its name."""
 
 

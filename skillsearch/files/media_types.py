@@ -43,9 +43,9 @@ def media_type(name: str, head: bytes) -> str:
     that is a kind of text, or else the type it looks like; a name never makes text of other bytes.
     """
     ending = PurePosixPath(name).suffix.lower()
-    for offset, signature, kind in _SIGNATURES:
+    for offset, signature, mime_type in _SIGNATURES:
         if head.startswith(signature, offset):
-            return _ZIPPED.get(ending, kind) if kind == _ZIP else kind
+            return _ZIPPED.get(ending, mime_type) if mime_type == _ZIP else mime_type
     try:  # the last character may be cut
         text = None if b"\0" in head else codecs.getincrementaldecoder("utf-8")().decode(head)
     except UnicodeDecodeError:

@@ -77,10 +77,10 @@ class Conversation:
         with suppress(*_DAMAGE):
             start = max(0, _read(self._transcript, 0, 0)[1] - TAIL_BYTES)
             lines = _read(self._transcript, start, TAIL_BYTES)[0].split(b"\n")
-            for said in map(_said, reversed(lines)) if is_followup(self._prompt) else ():
-                if said != self._prompt and not has_no_task(said):
-                    turns.append(said[:MAX_TURN_CHARS])
-                    if not is_followup(said) or len(turns) == MAX_TURNS:
+            for turn in map(_said, reversed(lines)) if is_followup(self._prompt) else ():
+                if turn != self._prompt and not has_no_task(turn):
+                    turns.append(turn[:MAX_TURN_CHARS])
+                    if not is_followup(turn) or len(turns) == MAX_TURNS:
                         break
         return "\n".join(turns)
 
@@ -93,9 +93,13 @@ def _said(line: bytes) -> str:
             return ""
         record = record.get("payload") or record
         if record["type"] in ("user", "user_message"):
-            said = record.get("message") or record
-            said = said if isinstance(said, str) else said["content"]
-            texts = [said] if isinstance(said, str) else [part.get("text", "") for part in said]
+            content = record.get("message") or record
+            content = content if isinstance(content, str) else content["content"]
+            texts = (
+                [content]
+                if isinstance(content, str)
+                else [part.get("text", "") for part in content]
+            )
             return "\n".join(text for text in texts if not text.startswith("<")).strip()
     return ""
 

@@ -68,10 +68,10 @@ def _with(text: str, entry: Entry) -> str:
     """Add an entry that is not there yet."""
     data, path = _parse(entry.form, text), entry.path
     depth = next(n for n in reversed(range(len(path))) if _at(data, path[:n]) is not None)
-    node, kind = _at(data, path[:depth]), dict if isinstance(path[depth], str) else list
-    if not isinstance(node, kind):
+    node, container = _at(data, path[:depth]), dict if isinstance(path[depth], str) else list
+    if not isinstance(node, container):
         name = json.dumps(path[depth - 1])
-        wanted = "table" if kind is dict else "list"
+        wanted = "table" if container is dict else "list"
         raise EditError(f"has {name} as a {type(node).__name__}, where a {wanted} belongs")
     value = nested(path[depth + 1 :], entry.value)
     is_last = entry.form == "toml" or (entry.form == "yaml" and not depth)

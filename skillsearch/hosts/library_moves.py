@@ -198,8 +198,8 @@ def _settle(journal: Journal, move: Move) -> None:
         _noted(journal, move, "moved")
         return
     begin, end = _ends(move)
-    for left in (_incoming(move, end), _leaving(move, begin)):
-        _discard(left)
+    for leftover in (_incoming(move, end), _leaving(move, begin)):
+        _discard(leftover)
     is_there, has_come = os.path.lexists(begin), os.path.lexists(end)
     if is_there and has_come:
         if begin.is_symlink() or _digest(begin) == _digest(end):

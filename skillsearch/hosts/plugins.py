@@ -121,8 +121,8 @@ READERS: Mapping[str, Callable[[Path, Path | None], Iterator[Plugin]]] = {
 
 def _enabled(settings: Path) -> dict[str, bool]:
     """Return what settings of Claude Code say of plugins; a list of versions enables one too."""
-    said = read_json(settings, "enabledPlugins")
-    return {name: value is True or isinstance(value, list) for name, value in said.items()}
+    enabled = read_json(settings, "enabledPlugins")
+    return {name: value is True or isinstance(value, list) for name, value in enabled.items()}
 
 
 def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:

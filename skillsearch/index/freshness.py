@@ -278,11 +278,11 @@ class Freshness:
         from skillsearch.index.roots.request import key_of
 
         parts: tuple[list[Path], list[Path]] = ([], [])
-        left = MAX_FOUND_SKILLS
+        remaining = MAX_FOUND_SKILLS
         for root in sorted(roots, key=lambda root: key_of(root) not in wanted.projects):
-            count = count_skills([root], left)
-            parts[count > left].append(root)
-            left -= count if count <= left else 0
+            count = count_skills([root], remaining)
+            parts[count > remaining].append(root)
+            remaining -= count if count <= remaining else 0
         return parts
 
     def _finish(self) -> None:

@@ -41,7 +41,7 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import Position, Search, answer
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.roots.sources import note_index
 from skillsearch.settings.config import load_only, load_settings
 from skillsearch.settings.user_folders import index_dir_for

@@ -38,8 +38,10 @@ class SkillChanges:
 
     def __str__(self) -> str:
         parts = {"added": self.added, "changed": self.changed, "removed": self.removed}
-        said = [f"{word}: {listed(names, _MOST_NAMED)}" for word, names in parts.items() if names]
-        return "; ".join(said) or "no skill differs, other files do"
+        phrases = [
+            f"{word}: {listed(names, _MOST_NAMED)}" for word, names in parts.items() if names
+        ]
+        return "; ".join(phrases) or "no skill differs, other files do"
 
 
 def compare(old: Path | None, new: Path) -> SkillChanges:

@@ -23,7 +23,8 @@ from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.library.indexing import Indexer, WordIndex
+from skillsearch.library.background import Indexer
+from skillsearch.library.word_index import WordIndex
 from skillsearch.settings.user_folders import index_dir_for
 from skillsearch.skills.discovery import EMPTY, make_roots
 from skillsearch.skills.parser import parse_skill

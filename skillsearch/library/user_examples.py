@@ -15,7 +15,7 @@ from skillsearch.errors import DISK_FULL, StorageError, explained, reason_of
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import READ_FLAGS, using
-from skillsearch.library.enrich import ExampleEntry
+from skillsearch.library.example_review import ExampleEntry
 from skillsearch.skills.example_requests import read_examples, usable, user_file
 from skillsearch.types.json_values import list_of
 

@@ -153,7 +153,7 @@ class ServedLibrary:
 
     def warm(self) -> None:
         """Do everything that makes a first search slow, or start it."""
-        from skillsearch.library.indexing import ANY_QUERY
+        from skillsearch.library.background import ANY_QUERY
 
         with suppress(IndexingError):
             self.get().search(ANY_QUERY, 1)

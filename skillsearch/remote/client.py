@@ -332,12 +332,12 @@ class MilvusServer:
         reason = one_line(str(getattr(error, "message", "") or error), _MAX_MESSAGE)
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
-        kind = RemoteError
+        error_class = RemoteError
         hint = "Check that the server is running, and --uri."
         if getattr(error, "code", None) == _MISSING:
-            kind = CollectionMissingError
+            error_class = CollectionMissingError
             hint = "To create it: run `skillsearch index --backend milvus`."
-        return kind(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}")
+        return error_class(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}")
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

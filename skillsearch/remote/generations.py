@@ -268,8 +268,8 @@ def _documents_schema(
         bm25 = library.FunctionType.BM25
         schema.add_function(library.Function(f"bm25_{name}", bm25, [terms], [sparse]))
         params = {"bm25_k1": K1, "bm25_b": B}
-        kind = "SPARSE_INVERTED_INDEX"
-        indexes.add_index(sparse, index_type=kind, metric_type="BM25", params=params)
+        index_type = "SPARSE_INVERTED_INDEX"
+        indexes.add_index(sparse, index_type=index_type, metric_type="BM25", params=params)
     for name in packed.DENSE:
         schema.add_field(name, kinds.FLOAT_VECTOR, dim=settings.model.dimensions)
         indexes.add_index(name, index_type="AUTOINDEX", metric_type="IP")

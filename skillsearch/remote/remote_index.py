@@ -29,7 +29,7 @@ from skillsearch.index.search.query import QueryForm, weigh_terms
 from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import answer
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.readers.reader import Readers
+from skillsearch.readers.loading import Readers
 from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import View

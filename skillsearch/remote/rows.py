@@ -177,11 +177,11 @@ class CountedTerms(NamedTuple):
         counts = self.frequencies[LEXICAL.index(field)]
         occurring = np.flatnonzero(counts)
         tokens = list(map(token, self.hashes[occurring].tolist()))
-        left = counts[occurring].astype(np.int64)
-        most = int(left.max(initial=0))
-        while most > 1 and int(np.minimum(left, most).sum()) > MAX_TOKENS:
+        remaining = counts[occurring].astype(np.int64)
+        most = int(remaining.max(initial=0))
+        while most > 1 and int(np.minimum(remaining, most).sum()) > MAX_TOKENS:
             most -= max(1, most // 8)
-        return " ".join(np.repeat(tokens, np.minimum(left, most))[:MAX_TOKENS].tolist())
+        return " ".join(np.repeat(tokens, np.minimum(remaining, most))[:MAX_TOKENS].tolist())
 
 
 def token(term: int) -> str:

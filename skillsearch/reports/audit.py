@@ -143,8 +143,8 @@ def _find_copies(index: SkillIndex) -> Iterator[Diagnostic]:
     for first, *others in index.families():
         for other in others:
             if name_hash(other.name) != name_hash(first.name):
-                said = f"A near-copy of {one_line(first.name, MAX_NAME_CHARS)!r} ({first.path})"
-                message = f"{said} under another name; keep one of them, or say what differs."
+                message = f"A near-copy of {one_line(first.name, MAX_NAME_CHARS)!r} ({first.path})"
+                message = f"{message} under another name; keep one of them, or say what differs."
                 yield Diagnostic("near-copy", "warning", message, other.path)
 
 

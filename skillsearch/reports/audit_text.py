@@ -42,8 +42,8 @@ def audit_text(skill: Skill, source: str) -> Iterator[Finding]:
     about = skill.metadata
     if odd := lookalikes(skill.name):
         chars = ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '')}" for char in odd)
-        said = f"The name passes for {look(skill.name)!r} by {chars}"
-        yield Finding("lookalike-name", f"{said}; write it in letters of one script.")
+        message = f"The name passes for {look(skill.name)!r} by {chars}"
+        yield Finding("lookalike-name", f"{message}; write it in letters of one script.")
     for lure in find_lures(source):
         message = f"It has the agent or its user {lure.what}; do not load it."
         yield Finding("lure", message, lure.line, lure.severity)
@@ -68,8 +68,8 @@ def audit_text(skill: Skill, source: str) -> Iterator[Finding]:
         message = f"Of the phrases of the metadata, {share:.0%} are repeats; say each once."
         yield Finding("stuffing", message)
     for phrase, severity in find_commands(metadata):
-        said = f"The metadata tells the agent {_quote(phrase)}"
-        message = f"{said}; say what the skill does and when to use it."
+        message = f"The metadata tells the agent {_quote(phrase)}"
+        message = f"{message}; say what the skill does and when to use it."
         yield Finding("instructs-agent", message, None, severity)
 
 

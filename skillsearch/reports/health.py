@@ -29,7 +29,7 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.publication import describe as describe_publication
-from skillsearch.readers.reader import PACKAGED_SPEC, load_reader, reader_spec
+from skillsearch.readers.loading import PACKAGED_SPEC, load_reader, reader_spec
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.sources import check_sources, unlocked
 from skillsearch.reports.status import describe_root
@@ -239,8 +239,8 @@ def _check_sources(folder: IndexFolder) -> Iterator[Check]:
         yield Check("sources", "error", str(exc))
         return
     for entry, problem in check_sources(locked.values(), request):
-        said = f"{entry.text}, added or updated on {entry.date}, {entry.digest[:19]}"
-        yield Check.of("sources", said, f"{said}: {problem}" if problem else "")
+        detail = f"{entry.text}, added or updated on {entry.date}, {entry.digest[:19]}"
+        yield Check.of("sources", detail, f"{detail}: {problem}" if problem else "")
     for source in unlocked(locked.values(), request):
         yield Check("sources", "ok", f"{source}: not pinned; to pin it: skillsearch add")
 
@@ -254,10 +254,10 @@ def _check_places(index: SkillIndex | None) -> Iterator[Check]:
         skills = sum(report.skills for report in reports)
         names = listed((report.plugin or report.path for report in reports), _MAX_NAMED)
         where = f"{counted(skills, 'skill')} in " if state != "outside" else ""
-        said = f"{state}: {where}{counted(len(reports), 'folder')} of hosts: {names}"
+        detail = f"{state}: {where}{counted(len(reports), 'folder')} of hosts: {names}"
         is_missing = index is not None and state == "not indexed"
-        problem = f"{said}; to index them: skillsearch index" if is_missing else ""
-        yield Check.of("hosts", said, problem)
+        problem = f"{detail}; to index them: skillsearch index" if is_missing else ""
+        yield Check.of("hosts", detail, problem)
 
 
 def _check_roots(paths: Sequence[Path], held: Sequence[Root] = ()) -> Iterator[Check]:
@@ -265,8 +265,8 @@ def _check_roots(paths: Sequence[Path], held: Sequence[Root] = ()) -> Iterator[C
     indexed = {root.path: root for root in held}
     yield from (Check("root", "ok", describe_root(indexed.get(root.path, root))) for root in roots)
     for problem in diagnostics:
-        said = f"{problem.path}: {problem.message}"
-        yield Check.of("root", said, said if problem.severity == "error" else "", "error")
+        detail = f"{problem.path}: {problem.message}"
+        yield Check.of("root", detail, detail if problem.severity == "error" else "", "error")
     if not paths:
         yield Check("root", "warning", "none is known; name one: skillsearch index FOLDER")
 
@@ -282,8 +282,8 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
     for severity in ("error", "warning", "note"):
         codes = [f"{code} {n}" for (kind, code), n in counts.most_common() if kind == severity]
         if codes:
-            said = f"{lost * (severity == 'error')}{severity}s: {', '.join(codes)}"
-            yield Check.of("skills", said, "" if severity == "note" else said)
+            detail = f"{lost * (severity == 'error')}{severity}s: {', '.join(codes)}"
+            yield Check.of("skills", detail, "" if severity == "note" else detail)
     for code, verdict in _OF_NAMES.items():
         names = [item.message for item in diagnostics if item.code == code]
         yield from (Check("names", verdict, name) for name in names[:_MAX_NAMED])
@@ -299,9 +299,9 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     order = library.load_order(needing)
     lacks = [f"{item.requirement} (for {item.needed_by})" for item in order.missing]
     cycles = [" -> ".join((*cycle, cycle[0])) for cycle in order.cycles]
-    for said, items in (("missing", lacks), ("require each other", cycles)):
+    for problem, items in (("missing", lacks), ("require each other", cycles)):
         if items:
-            yield Check("required skills", "warning", f"{said}: {listed(items, _MAX_NAMED)}")
+            yield Check("required skills", "warning", f"{problem}: {listed(items, _MAX_NAMED)}")
     if needing and not (lacks or cycles):
         yield Check("required skills", "ok", "all there")
     detail, unfit = describe_publication(library)

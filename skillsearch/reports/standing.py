@@ -223,8 +223,8 @@ def check_standing(
     yield Check.of("candidate", f"brought in by {by}", "" if by else none, "error")
     yield _check_score(standing)
     if standing.is_best:
-        said = "no skill comes before it" if standing.is_judged else "no skill comes first"
-        yield Check("first", "ok", said)
+        detail = "no skill comes before it" if standing.is_judged else "no skill comes first"
+        yield Check("first", "ok", detail)
         yield from _check_evidence(standing)
     else:
         score = _shown_score(standing.best_score, standing.threshold)
@@ -235,21 +235,23 @@ def check_standing(
 
 
 def _check_score(standing: Standing) -> Check:
-    said = f"rank {standing.rank}, score {_shown_score(standing.score, standing.threshold)}"
+    detail = f"rank {standing.rank}, score {_shown_score(standing.score, standing.threshold)}"
     if standing.own_score > standing.score:
-        said += f" (of its own {standing.own_score:.2f}, but no more than the skill before it)"
+        detail += f" (of its own {standing.own_score:.2f}, but no more than the skill before it)"
     if standing.state == "fits":
-        return Check("score", "ok", f"{said}: it fits, as all do from {standing.threshold:.2f} on")
+        return Check(
+            "score", "ok", f"{detail}: it fits, as all do from {standing.threshold:.2f} on"
+        )
     if standing.state == "perhaps":
         more = f"it may fit; skills fit from {standing.threshold:.2f} on"
-        return Check("score", "warning", f"{said}: {more}")
+        return Check("score", "warning", f"{detail}: {more}")
     if not standing.is_judged:
         reason = "only the first of the ranking are looked at closely, and it is behind them"
     elif standing.score >= standing.threshold:
         reason = f"it fits, but only the first {standing.n} are shown"
     else:
         reason = f"too little to be shown; skills fit from {standing.threshold:.2f} on"
-    return Check("score", "error", f"{said}: {reason}")
+    return Check("score", "error", f"{detail}: {reason}")
 
 
 def _shown_score(score: float, threshold: float) -> str:
@@ -324,8 +326,12 @@ def _advise_on_text(standing: Standing, document: Document, option: str) -> Iter
             count = counted(len(document.examples), "example request")
             yield f"none of its {count} comes near this one; add one that does"
     if standing.own("excluded") <= -LEAST:
-        said = one_line(document.excluded, _QUOTED_CHARS)
-        reason = f"its description says that it is not for {said!r}" if said else "the request does"
+        excluded = one_line(document.excluded, _QUOTED_CHARS)
+        reason = (
+            f"its description says that it is not for {excluded!r}"
+            if excluded
+            else "the request does"
+        )
         yield f"let nothing exclude it: {reason}"
     yield from (advice for name, advice in _ADVICE.items() if standing.own(name) <= -LEAST)
 

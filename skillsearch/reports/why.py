@@ -119,8 +119,8 @@ def explain_skill(
     handle = index.handle(document)
     if standing:
         if standing.skill != handle:
-            said = f"what follows is of {standing.skill}, which is shown instead"
-            checks.append(Check("copies", "warning", said))
+            detail = f"what follows is of {standing.skill}, which is shown instead"
+            checks.append(Check("copies", "warning", detail))
         checks += check_standing(standing, document, index.root_of(document), option)
     return Why(handle, tuple(checks), document.doc_id, document.path, standing)
 
@@ -255,9 +255,9 @@ def _check_scope(index: SkillIndex, document: Document, root: Root, selection: S
     scope = scope_of(selection)
     folders = listed(folders_of(selection), _MOST_NAMED)
     projects = listed(root.projects, _MOST_NAMED)
-    said = f"of the project {projects}, seen from there" if projects else "seen from everywhere"
+    detail = f"of the project {projects}, seen from there" if projects else "seen from everywhere"
     if document.paths:
-        said += f", where files fit {listed(document.paths, _MOST_NAMED)}"
+        detail += f", where files fit {listed(document.paths, _MOST_NAMED)}"
     reason = ""
     if _is_left_out(index, document, scope):
         if is_in_scope(root, map(View.of, folders_of(scope))):
@@ -267,7 +267,7 @@ def _check_scope(index: SkillIndex, document: Document, root: Root, selection: S
         else:
             reason = "the project has turned off its plugin: enable that there"
         reason = f"not seen from {folders}; {reason}"
-    return Check.of("scope", said, reason, "error")
+    return Check.of("scope", detail, reason, "error")
 
 
 def _check_settings(index: SkillIndex, document: Document, selection: Selection) -> Check:
@@ -278,8 +278,8 @@ def _check_settings(index: SkillIndex, document: Document, selection: Selection)
         if _is_left_out(index, document, (test,)):
             why = listed(document.lapses if kind == "strict" else values, _MOST_NAMED)
             reasons.append(f"{kind} ({why})")
-    said = f"left out by {'; '.join(reasons)}: change the options, settings or profile that say so"
-    return Check.of("settings", "no setting leaves it out", said if reasons else "", "error")
+    bad = f"left out by {'; '.join(reasons)}: change the options, settings or profile that say so"
+    return Check.of("settings", "no setting leaves it out", bad if reasons else "", "error")
 
 
 def _is_left_out(index: SkillIndex, document: Document, selection: Selection) -> bool:
@@ -296,8 +296,8 @@ def _check_name(index: SkillIndex, document: Document, store: DocumentStore) -> 
     shadowed = find_shadowed(store, index.opened.settings.roots)
     by = next((each.by for each in shadowed if each.document.doc_id == document.doc_id), None)
     if by:
-        said = f"the name means {by.doc_id} ({by.path}), which stands before this one; rename one"
-        return Check("name", "error", f"{said}, or load this one as {document.doc_id}")
+        detail = f"the name means {by.doc_id} ({by.path}), which stands before this one; rename one"
+        return Check("name", "error", f"{detail}, or load this one as {document.doc_id}")
     behind = [each.document.doc_id for each in shadowed if each.by.doc_id == document.doc_id]
     others = f", and not {listed(behind, _MOST_NAMED)}" if behind else ""
     return Check("name", "ok", f"{index.handle(document)} means this skill{others}")
@@ -313,15 +313,15 @@ def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -
     if leader == number or leader in store.left_out:
         return Check("copies", "ok", f"it stands for {family}: {family.names}")
     handle = index.handle(store[leader])
-    said = f"it is a near-copy of {handle} ({store[leader].path}), which is shown instead"
-    return Check("copies", "warning", said)
+    detail = f"it is a near-copy of {handle} ({store[leader].path}), which is shown instead"
+    return Check("copies", "warning", detail)
 
 
 def _check_offer(document: Document) -> Check:
-    said = "it asks not to be offered to models, so only people find it; in its frontmatter, "
+    detail = "it asks not to be offered to models, so only people find it; in its frontmatter, "
     cure = "take out disable-model-invocation, or internal"
     return Check.of(
-        "offer", "models may be offered it", f"{said}{cure}" if document.hidden else "", "error"
+        "offer", "models may be offered it", f"{detail}{cure}" if document.hidden else "", "error"
     )
 
 
@@ -340,8 +340,8 @@ def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[
         data, _ = read_skill_md(path, (root, *index.opened.settings.root_paths))
         skill, reported = parse_skill(data, doc_id=document.doc_id, path=path, root=root)
     except (ParseError, OSError) as exc:
-        said = f"it cannot be read any more: {one_line(str(exc))} Then: skillsearch index{option}"
-        yield Check("file", "error", said)
+        detail = f"it cannot be read any more: {one_line(str(exc))} Then: skillsearch index{option}"
+        yield Check("file", "error", detail)
         return
     is_stale = skill.content_hash != document.content_hash
     changed = f"it has changed since it was indexed; to index it: skillsearch index{option}"
@@ -352,13 +352,13 @@ def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[
     for finding in audit_text(skill, decode_skill_md(data)[0]):
         yield Check("audit", "warning", f"{finding.code}: {finding.message}")
     if document.hubness > 0:
-        said = "hub: it is near whatever is asked, so it ranks lower; say what it does"
-        yield Check("audit", "warning", said)
-    said = f"{counted(len(document.examples), 'example request')} to find it by"
+        detail = "hub: it is near whatever is asked, so it ranks lower; say what it does"
+        yield Check("audit", "warning", detail)
+    detail = f"{counted(len(document.examples), 'example request')} to find it by"
     name = shlex.quote(index.handle(document))
     cure = f"to have some: skillsearch enrich --pending {name}{option}"
     none = f"no example requests to find it by; {cure}"
-    yield Check("examples", "ok", said if document.examples else none)
+    yield Check("examples", "ok", detail if document.examples else none)
 
 
 def _check_hosts(

@@ -110,9 +110,9 @@ def update(
         "process, or try again later."
     )
     with exclusive(unpacked.parent / "lock", LOCK_SECONDS, failed, busy):
-        for left in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
-            _settle(left, unpacked)
-            shutil.rmtree(left)
+        for leftover in unpacked.parent.glob(f"{_TEMPORARY}*"):  # of crashed processes
+            _settle(leftover, unpacked)
+            shutil.rmtree(leftover)
         if only_mend and _intact(source, unpacked):
             return
         with tempfile.TemporaryDirectory(prefix=_TEMPORARY, dir=unpacked.parent) as work:

@@ -208,8 +208,8 @@ def _opener(deadline: _Deadline) -> urllib.request.OpenerDirector:
 
     opener = urllib.request.OpenerDirector()
     opener.addheaders = []
-    for kind in (urllib.request.ProxyHandler, urllib.request.UnknownHandler, Handler):
-        opener.add_handler(kind())
+    for handler in (urllib.request.ProxyHandler, urllib.request.UnknownHandler, Handler):
+        opener.add_handler(handler())
     return opener
 
 

@@ -118,7 +118,7 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
     from mcp.client.streamable_http import streamable_http_client
 
     files: dict[tuple[str, ...], bytes] = {}
-    left = MAX_BYTES
+    remaining = MAX_BYTES
     http = httpx2.AsyncClient(
         timeout=SECONDS,
         headers={"Accept-Encoding": "identity"},
@@ -133,11 +133,11 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
                     parts = _parts(uri, text_of(skill["uri"]))
                     data = _bytes_of(await client.read_resource(uri))
                     if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
-                        said = "has another digest than its server says"
-                        raise RootError(f"{one_line(uri, 200)} {said}. {_REFUSED}")
+                        problem = "has another digest than its server says"
+                        raise RootError(f"{one_line(uri, 200)} {problem}. {_REFUSED}")
                     files[parts] = data
-                    left = left - len(data)
-                    if left < 0:
+                    remaining = remaining - len(data)
+                    if remaining < 0:
                         raise RootError(
                             f"{shown(url)} serves more than {MAX_BYTES:,} bytes, the most that is "
                             "taken. Nothing was added; ask for a source of fewer skills."

@@ -51,10 +51,10 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
     data = _download(index, MAX_INDEX_BYTES, until, index)
     listed = read_index(data, index)
     folder.mkdir()
-    digest, left = hashlib.sha256(), MAX_BYTES
+    digest, remaining = hashlib.sha256(), MAX_BYTES
     for skill in listed:
-        content = _download(skill.url, min(left, 64 << 20), until, index)
-        left -= len(content)
+        content = _download(skill.url, min(remaining, 64 << 20), until, index)
+        remaining -= len(content)
         actual = f"sha256:{hashlib.sha256(content).hexdigest()}"
         if actual != skill.digest:
             raise RootError(

@@ -149,13 +149,15 @@ def text(described: str = "a text", is_fit: Callable[[str], object] = str.strip)
     return parse
 
 
-def number(kind: type[int] | type[float], described: str, lowest: int, highest: int) -> Parser:
+def number(
+    number_type: type[int] | type[float], described: str, lowest: int, highest: int
+) -> Parser:
     """Return the parser of a number within bounds."""
 
     def parse(value: object, base: Path) -> float:
         with suppress(ValueError, OverflowError):
-            parsed = kind(value) if isinstance(value, int | float | str) else math.nan
-            is_exact = kind is float or not isinstance(value, float | bool)
+            parsed = number_type(value) if isinstance(value, int | float | str) else math.nan
+            is_exact = number_type is float or not isinstance(value, float | bool)
             if is_exact and lowest <= parsed <= highest:
                 return parsed
         raise ValueError(f"must be {described} from {lowest} to {highest}")

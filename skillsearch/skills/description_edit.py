@@ -109,8 +109,8 @@ def _holds(text: str, description: str, before: Fields, body: str) -> bool:
     if regular_metadata(values, "name", body)[0].description != description or new_body != body:
         return False
     others = [
-        {key: value for key, value in of.items() if plain_key(key) != "description"}
-        for of in (before, values)
+        {key: value for key, value in fields.items() if plain_key(key) != "description"}
+        for fields in (before, values)
     ]
     raw = load_yaml(split_frontmatter(text).frontmatter or "")[0]
     written = next((raw[key] for key in raw if plain_key(key) == "description"), None)

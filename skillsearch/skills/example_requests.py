@@ -80,7 +80,7 @@ class EvalFiles(NamedTuple):
         # A search reads no skill: what reads one is imported when it is needed.
         from skillsearch.skills.eval_files import is_eval_file
 
-        files, stats, left = [], [], _MAX_EVAL_BYTES
+        files, stats, remaining = [], [], _MAX_EVAL_BYTES
         with suppress(SkillError):
             listed, _ = list_files(folder, max_entries=_MAX_ENTRIES, depth=1)
             eval_files = without_inner(folder, filter(is_eval_file, listed))
@@ -88,9 +88,9 @@ class EvalFiles(NamedTuple):
                 with suppress(SkillError, OSError):
                     # One that is not read, since it is too large, may be smaller the next time.
                     stats.append((str(folder / relative), FileStat.of((folder / relative).lstat())))
-                    data = read_file(folder, relative, limit=left)
+                    data = read_file(folder, relative, limit=remaining)
                     files.append((relative, data))
-                    left -= len(data)
+                    remaining -= len(data)
         return cls(tuple(files), tuple(stats))
 
 
@@ -209,8 +209,8 @@ def _bytes_of(path: Path) -> bytes:
     except FileNotFoundError:
         return b""
     except (OSError, EOFError, zlib.error) as exc:
-        said = "no examples are taken from %s: %s; mend or remove it"
-        logger.warning(said, path, reason_of(exc))
+        message = "no examples are taken from %s: %s; mend or remove it"
+        logger.warning(message, path, reason_of(exc))
         return b""
 
 
@@ -255,5 +255,5 @@ def exampled_in_words(counts: Mapping[str, int], skills: int) -> str:
     """Return in words how many skills have examples, and whose."""
     owners = {"user": "yours", "package": "of the package", "skill": "their own"}
     whose = [f"{counts[source]:,} {words}" for source, words in owners.items() if counts[source]]
-    said = f"{counts['skills']:,} of {counted(skills, 'skill')}"
-    return said + (f": {', '.join(whose)}" if whose else "")
+    share = f"{counts['skills']:,} of {counted(skills, 'skill')}"
+    return share + (f": {', '.join(whose)}" if whose else "")

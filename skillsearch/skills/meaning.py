@@ -135,8 +135,8 @@ def _type_beside_text(value: Json, plain: str) -> str:
     """Return the type that YAML reads from a plain value; empty if it is text."""
     if isinstance(value, (list, dict)) and plain[:1] + plain[-1:] in {"[]", "{}"}:
         return "list or mapping"
-    kind = usual_type(plain)
-    return "" if kind in {"str", "null"} else kind
+    plain_type = usual_type(plain)
+    return "" if plain_type in {"str", "null"} else plain_type
 
 
 def _placeholder(value: Json) -> str:

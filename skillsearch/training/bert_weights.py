@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from skillsearch.embedders.word_table import WordTable
 from skillsearch.errors import TrainingError
-from skillsearch.readers.reader import HEAD
+from skillsearch.readers.mapped_reader import HEAD
 
 Tensors = Mapping[str, NDArray[np.float32]]
 

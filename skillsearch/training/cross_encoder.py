@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import TrainingError
-from skillsearch.readers.reader import (
+from skillsearch.readers.mapped_reader import (
     BEYOND,
     HEAD,
     HEAD_NUMBERS,
@@ -363,10 +363,10 @@ def _batches(groups: Sequence[Group], settings: ReaderSettings) -> Iterator[tupl
         return len(group.request) + max(map(len, group.texts))
 
     chance = random.Random(settings.seed)
-    left = round(settings.epochs * len(groups))
-    while left > 0:
-        order = chance.sample(list(groups), len(groups))[:left]
-        left -= len(order)
+    remaining = round(settings.epochs * len(groups))
+    while remaining > 0:
+        order = chance.sample(list(groups), len(groups))[:remaining]
+        remaining -= len(order)
         for begin in range(0, len(order), settings.groups * _WINDOW):
             window = sorted(order[begin : begin + settings.groups * _WINDOW], key=length)
             some = [

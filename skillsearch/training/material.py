@@ -221,12 +221,12 @@ def _strike(
     for text in chance.sample(texts, min(len(texts), _TRIES)):
         parts = (skill.about, skill.body, *skill.scripts)
         about, body, *scripts = (part.replace(text, " ") for part in parts)
-        left = SkillText(skill.name, about, body, tuple(scripts))
+        rest = SkillText(skill.name, about, body, tuple(scripts))
         query = without_name(text, skill.name)
         is_gone = fold_words(text) not in fold_words("\n".join((about, body, *scripts)))
-        if is_gone and len(left.about.strip()) >= _LEAST_ABOUT and len(query.split()) > 2:
+        if is_gone and len(rest.about.strip()) >= _LEAST_ABOUT and len(query.split()) > 2:
             is_long = len(query) > _QUERY_CHARS
-            return left, query[:_QUERY_CHARS].rsplit(" ", 1)[0] if is_long else query
+            return rest, query[:_QUERY_CHARS].rsplit(" ", 1)[0] if is_long else query
     return None
 
 

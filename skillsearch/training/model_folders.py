@@ -14,7 +14,7 @@ from skillsearch.embedders.embedder import DEFAULT_SPEC, PACKAGED, PACKAGED_MODE
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.word_table import WORDS_NAME, WordTable
 from skillsearch.errors import EmbedderError, TrainingError, explained
-from skillsearch.readers.reader import PACKAGED_SPEC
+from skillsearch.readers.loading import PACKAGED_SPEC
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.types.json_values import Json
 

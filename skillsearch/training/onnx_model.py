@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedding import errors_of
 from skillsearch.embedders.word_table import WordTable
 from skillsearch.errors import importing
-from skillsearch.readers.reader import (
+from skillsearch.readers.mapped_reader import (
     BEYOND,
     HEAD,
     NUMBER_SCALE,
@@ -75,7 +75,7 @@ def build_graph(weights: BertWeights) -> onnx.ModelProto:
     An embedder's takes ``rows``, (1, tokens, dimensions), with positions, and gives a ``vector``:
     their mean after all layers, at unit length before what is neutral is taken out. A reader's
     takes rows of words alone, since it reads more tokens than the words have positions, and
-    ``parts`` (see `skillsearch.readers.reader`), and gives ``logits``.
+    ``parts`` (see `skillsearch.readers.mapped_reader`), and gives ``logits``.
     """
     return _GraphWriter(weights).build()
 

@@ -182,12 +182,12 @@ def paragraphs(body: str) -> list[str]:
 
 def opening(script: str) -> str:
     """Return what a script says first, but for directives and licences; empty if nothing."""
-    left = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
-    while match := _OPENING.match(left):
+    rest = re.sub(r"\A\ufeff?#![^\n]*\n", "", script[:_OPENING_CHARS]).lstrip()
+    while match := _OPENING.match(rest):
         text = _unmarked(_COMMENT_MARK.sub("", match[str(match.lastgroup)]))
         if _is_language(text) and not _LEGAL.search(text):
             return text
-        left = left[match.end() :].lstrip()
+        rest = rest[match.end() :].lstrip()
     return ""
 
 
@@ -206,11 +206,11 @@ def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Pair 
     if kind != "sentence" and chance.random() < 0.3 and not source.endswith("?"):
         query = chance.choice(_OPENINGS) + source[:1].lower() + source[1:]
     query = _plainer(query, chance)
-    left = len(skill.text.about.replace(source, ""))
+    remaining = len(skill.text.about.replace(source, ""))
     head = skill.text.head(source)
-    if head and (left < _LEAST_LEFT or chance.random() < BODY_SHARE):
+    if head and (remaining < _LEAST_LEFT or chance.random() < BODY_SHARE):
         return Pair(query, head, kind)
-    return Pair(query, skill.text.metadata(source), kind) if left >= _LEAST_LEFT else None
+    return Pair(query, skill.text.metadata(source), kind) if remaining >= _LEAST_LEFT else None
 
 
 def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | None:
@@ -220,8 +220,8 @@ def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> Pair | No
         first = chance.randrange(len(sources["piece"]))
         text = _upto(sources["piece"][first:], chance.randint(*PIECE_CHARS))
     elif kind == "script":
-        said = chance.choice(sources["script"])
-        text = _upto([said], chance.randint(*PIECE_CHARS))
+        text = chance.choice(sources["script"])
+        text = _upto([text], chance.randint(*PIECE_CHARS))
     elif kind == "headings":
         titles = sources["headings"]
         text = ", ".join(chance.sample(titles, min(len(titles), chance.randint(2, 5))))

@@ -28,7 +28,9 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, shown_of
 from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import PACKAGED_SPEC, STEM, Reader, load_reader
+from skillsearch.readers.loading import PACKAGED_SPEC, load_reader
+from skillsearch.readers.mapped_reader import STEM
+from skillsearch.readers.reader import Reader
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.cross_encoder import (
@@ -193,7 +195,7 @@ class _Searched:
         """Let two readers, the old one and the new one, tell hits apart and reorder them."""
         apart = [(reader.name, {"AUROC": _told_apart(reader, groups)}) for reader in readers]
         (test,) = compare(apart)
-        before, after = ({"AUROC": fmean(of["AUROC"].values())} for _, of in apart)
+        before, after = ({"AUROC": fmean(measures["AUROC"].values())} for _, measures in apart)
         judged = [request for request in requests if request.right]
         answers = [
             SystemAnswers(reader.name, "", dict(self._rankings(judged, reader)))
@@ -322,16 +324,16 @@ class _ReaderTuning:
         )
         seconds = (time.monotonic() - began) / watched
         later = seconds * ((LOOKS + len(SHARES) + 1) * watched + 4 * measured)
-        left = 60 * self._options.minutes - (time.monotonic() - self._started) - later
+        seconds_left = 60 * self._options.minutes - (time.monotonic() - self._started) - later
         epoch = _STEP_COST * seconds * learned
-        if left < _LEAST_EPOCHS * epoch:
-            missing = _LEAST_EPOCHS * epoch - left
+        if seconds_left < _LEAST_EPOCHS * epoch:
+            missing = _LEAST_EPOCHS * epoch - seconds_left
             raise TrainingError(
                 f"{self._options.minutes:g} minutes are too few here: reading all requests once "
                 f"to learn takes {epoch:.0f} s; give at least --minutes "
                 f"{math.ceil(self._options.minutes + missing / 60)}."
             )
-        epochs = min(self._settings.epochs, left / epoch)
+        epochs = min(self._settings.epochs, seconds_left / epoch)
         steps = math.ceil(epochs * len(self._learned) / self._settings.groups)
         looks = max(1, math.ceil(steps / LOOKS))
         self._tell(f"Tuning on {len(self._learned):,} requests: {steps:,} steps.")
@@ -341,7 +343,7 @@ class _ReaderTuning:
             replace(self._settings, epochs=epochs, check_every=looks),
             check=self._value,
             progress=self._progress,
-            deadline=time.monotonic() + left,
+            deadline=time.monotonic() + seconds_left,
         )
 
 
@@ -349,9 +351,11 @@ def _told_apart(reader: Reader, groups: Sequence[Group]) -> dict[str, float]:
     """Return how often the right skills of each request stand above wrong ones of any request."""
     logits = [reader.read(group.request, group.texts) for group in groups]
     grades = [np.array(group.grades) for group in groups]
-    wrong = np.concatenate([values[of == 0] for values, of in zip(logits, grades, strict=True)])
+    wrong = np.concatenate(
+        [values[graded == 0] for values, graded in zip(logits, grades, strict=True)]
+    )
     return {
-        group.request: auroc(values[of == 2], wrong)
-        for group, values, of in zip(groups, logits, grades, strict=True)
-        if 2 in of
+        group.request: auroc(values[graded == 2], wrong)
+        for group, values, graded in zip(groups, logits, grades, strict=True)
+        if 2 in graded
     }

@@ -118,9 +118,9 @@ def _chooses_half(device: str, precision: str) -> bool:
     if precision != "auto":
         return precision == "bfloat16"
 
-    def seconds(kind: Any) -> float:
-        matrix = torch.ones(1_024, 384, device=device, dtype=kind)
-        other = torch.ones(384, 1_536, device=device, dtype=kind)
+    def seconds(dtype: Any) -> float:
+        matrix = torch.ones(1_024, 384, device=device, dtype=dtype)
+        other = torch.ones(384, 1_536, device=device, dtype=dtype)
         return min(timeit.repeat(lambda: float((matrix @ other)[0, 0]), number=1, repeat=6))
 
     return seconds(torch.bfloat16) < 0.8 * seconds(torch.float32)

@@ -277,11 +277,11 @@ class _Tuning:
         tried, some = replace(self._settings, steps=_TRIED_STEPS), self._vectors[:_TRIED_SKILLS]
         plan = make_plan(skills[:_TRIED_SKILLS], neighbours(some), tried)
         trial = train(self._begin, plan, tried, vectors=some, teacher=self._teacher)
-        left, seconds = self._time_left(LOOKS), trial.seconds
+        seconds_left, seconds = self._time_left(LOOKS), trial.seconds
         most = math.ceil(_MOST_EPOCHS * len(skills) / self._settings.batch_size)
-        steps = min(int(left / seconds), most)
+        steps = min(int(seconds_left / seconds), most)
         if steps < _LEAST_STEPS:
-            needed = math.ceil(options.minutes + (_LEAST_STEPS * seconds - left) / 60)
+            needed = math.ceil(options.minutes + (_LEAST_STEPS * seconds - seconds_left) / 60)
             raise TrainingError(
                 f"{options.minutes:g} minutes are too few here: a step takes {seconds:.1f} s; "
                 f"give at least --minutes {needed}."

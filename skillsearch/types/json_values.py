@@ -44,10 +44,10 @@ _T = TypeVar("_T")
 _SHOWN_CHARS = 80
 
 
-def checked(value: object, kind: type[_T]) -> _T:
+def checked(value: object, expected: type[_T]) -> _T:
     """Return a value that has to be of a type."""
-    if not isinstance(value, kind):
-        raise TypeError(f"{repr(value)[:_SHOWN_CHARS]} is not of type {kind.__name__}")
+    if not isinstance(value, expected):
+        raise TypeError(f"{repr(value)[:_SHOWN_CHARS]} is not of type {expected.__name__}")
     return value
 
 

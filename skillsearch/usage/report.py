@@ -200,14 +200,14 @@ def _gaps(
     usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)
     by_id = {event.request_id: event for event in usable}
-    left = sorted(by_id.values(), key=lambda event: (-times[event.request_id], -event.at))
-    if not left:
+    remaining = sorted(by_id.values(), key=lambda event: (-times[event.request_id], -event.at))
+    if not remaining:
         return []
-    rows = unpacked([event.vector for event in left])
+    rows = unpacked([event.vector for event in remaining])
     groups = _grouped(rows, origin.alike)
     near = nearest(np.stack([rows[group].mean(axis=0) for group in groups]))
     pairs = zip(groups, near, strict=True)
-    gaps = (_gap([left[row] for row in group], times, name) for group, name in pairs)
+    gaps = (_gap([remaining[row] for row in group], times, name) for group, name in pairs)
     return sorted(gaps, key=lambda gap: -gap.times)
 
 

@@ -183,7 +183,7 @@ def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
     indexed, writer, tmp_path, monkeypatch
 ):
     """One process a batch; an answer is kept before the next is asked for."""
-    monkeypatch.setattr("skillsearch.library.enriching.BATCH", 1)
+    monkeypatch.setattr("skillsearch.library.example_writers.BATCH", 1)
     failing = WRITER + "\nif len(calls.read_text().split()) == 2: sys.exit('out of credit')\n"
     done = indexed("enrich", "--yes", "--command", writer(program=failing))
     assert done.exit_code == 1

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from skillsearch import __version__
-from skillsearch.evaluation.runs import MEASURES
+from skillsearch.evaluation.measures import MEASURES
 from skillsearch.settings.environ import install_extra
 
 SUBJECTS = ("tea", "coffee", "lemonade", "cocoa", "juice", "cider")
@@ -130,7 +130,7 @@ def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, terminal):
 def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
     place = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
     terminal()
-    table = evaluate(place, "--confusables", "--drop-gold")
+    table = evaluate(place, "--confusables", "--drop-relevant")
     terminal(False)
     rows = evaluate(place, "--confusables", "--save-runs", tmp_path / "runs")
     for result in (table, rows):
@@ -141,11 +141,11 @@ def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
     }
 
 
-def test_foreign_queries_and_dropped_gold_are_counted(parsed, drinks_collection, metals):
+def test_foreign_queries_and_dropped_relevant_are_counted(parsed, drinks_collection, metals):
     found = parsed(
-        drinks_collection, "--foreign", metals, "--foreign", drinks_collection, "--drop-gold"
+        drinks_collection, "--foreign", metals, "--foreign", drinks_collection, "--drop-relevant"
     )
-    assert found["unanswerable"] == {"negatives": 1, "foreign": 3, "dropped gold": 6}
+    assert found["unanswerable"] == {"negatives": 1, "foreign": 3, "dropped relevant": 6}
     assert found["abstention"]["hybrid"]["auroc"].keys() == found["unanswerable"].keys()
 
 
@@ -349,14 +349,17 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
         (["{drinks}", "--foreign", "nowhere"], "nowhere is not a folder"),
         (["{drinks}", "--pool"], "name at least two"),
         (["--self", "{own}", "--pool"], "name at least two"),
-        (["{drinks}", "--example", "--pool", "--drop-gold"], "--drop-gold goes without --pool"),
+        (
+            ["{drinks}", "--example", "--pool", "--drop-relevant"],
+            "--drop-relevant goes without --pool",
+        ),
         (["{drinks}", "--system", "x=fields:body"], "use one of: full, metadata"),
         (["{drinks}", "--kinds", "task"], "--kinds goes with --self only"),
         (["--self", "{own}", "--example"], "one of the two"),
         (["{drinks}", "--save-collection", "x"], "--save-collection goes with --self only"),
         (["{drinks}", "--html", "{drinks}"], "is a directory"),
         (["--compare", "one.json"], "two or more results"),
-        (["--compare", "a.json", "b.json", "--drop-gold"], "measures nothing"),
+        (["--compare", "a.json", "b.json", "--drop-relevant"], "measures nothing"),
         (["--compare", "a.json", "b.json", "--min", "R@5=1"], "measures nothing"),
         (["{drinks}", "--html", "nowhere/page.html"], "create it"),
         (["--self", "nowhere"], "nowhere: The folder does not exist"),

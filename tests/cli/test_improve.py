@@ -6,7 +6,7 @@ import shlex
 import pytest
 from jsonschema import Draft202012Validator
 
-from skillsearch.library.enrich import ExampleEntry
+from skillsearch.library.example_review import ExampleEntry
 from skillsearch.library.user_examples import change_examples, user_examples
 from skillsearch.skills.example_requests import digest_of_skill
 from skillsearch.skills.parser import read_skill

@@ -168,7 +168,7 @@ def collection(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("more", [["--confusables", "--drop-gold"], ["--system", "dense"]])
+@pytest.mark.parametrize("more", [["--confusables", "--drop-relevant"], ["--system", "dense"]])
 def test_an_evaluation_is_valid(cli, tmp_path, collection, more):
     args = ("eval", collection, "--work", tmp_path / "work", "--json")
     systems = ("--system", "a=model:hashing", "--system", "bm25")

@@ -27,7 +27,7 @@ TEXTS = (
     "把这份合同翻译成英文并保留格式",
     "write release notes",
 )
-SOURCES = ("foreign", "dropped gold", "negatives")
+SOURCES = ("foreign", "dropped relevant", "negatives")
 
 
 def make_abstention(rng, sources, *, is_calibrated=True, is_empty=False):

@@ -11,8 +11,9 @@ from skillsearch.errors import ConfigError, EmbedderError, EvaluationError
 from skillsearch.evaluation.answering import DEPTH, MAX_FOREIGN, Answered, answer_all
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.judged_index import Embedders, RememberingEmbedder
+from skillsearch.evaluation.measures import measure
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.runs import measure, save_runs, write_run
+from skillsearch.evaluation.runs import save_runs, write_run
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import (
     Collection,
@@ -103,11 +104,11 @@ def test_only_the_hybrid_search_has_probabilities_and_a_threshold_of_its_own(ans
 def test_unanswerable_queries_come_from_three_sources(answer):
     assert answer("dense", collection=COLLECTION).systems[0].unanswerable.keys() == {"negatives"}
     foreign = [("metals", [JudgedQuery("q1", "weld a pipe"), JudgedQuery("q2", "cast iron")])]
-    (system,) = answer("dense", foreign=foreign, drop_gold=True).systems
+    (system,) = answer("dense", foreign=foreign, drop_relevant=True).systems
     assert {source: list(of) for source, of in system.unanswerable.items()} == {
         "negatives": ["n1", "n2"],
         "foreign": ["metals:q1", "metals:q2"],
-        "dropped gold": ["q1", "q2", "q3"],
+        "dropped relevant": ["q1", "q2", "q3"],
     }
     queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems
@@ -128,33 +129,35 @@ def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_pat
     }
 
 
-def test_a_run_with_dropped_gold_says_what_the_system_said(answer, tmp_path):
-    (own,) = answer("hybrid", drop_gold=True).systems
+def test_a_run_with_dropped_relevant_says_what_the_system_said(answer, tmp_path):
+    (own,) = answer("hybrid", drop_relevant=True).systems
     save_runs([Outcome(assess(COLLECTION, [own]), (own,))], tmp_path)
     path = tmp_path / "drinks.hybrid.trec"
     with path.open("a") as file:
         file.write("dropped:q1 Q0 tea 1 99 hybrid\n")
     (again,) = answer(f"hybrid=run:{path},threshold:{own.threshold},perhaps:0.3").systems
     before, after = (assess(COLLECTION, [one]).systems[0].abstention for one in (own, again))
-    assert set(after.auroc) == {"negatives", "dropped gold"}
+    assert set(after.auroc) == {"negatives", "dropped relevant"}
     for name in ("auroc", "recall_at_few_false"):
         assert getattr(after, name) == pytest.approx(getattr(before, name))
     for name in ("answerable", "unanswerable", "threshold", "lower_bound"):
         assert getattr(after.default, name) == getattr(before.default, name)
 
 
-def test_dropped_gold_and_its_copies_are_not_in_any_answer(answer):
-    systems = answer("hybrid", "dense", drop_gold=True).systems
+def test_dropped_relevant_and_its_copies_are_not_in_any_answer(answer):
+    systems = answer("hybrid", "dense", drop_relevant=True).systems
     for system in systems:
-        dropped = system.unanswerable["dropped gold"]
+        dropped = system.unanswerable["dropped relevant"]
         assert not {"tea", "tea-copy"} & set(ids(dropped["q1"]))
         assert "tea" in ids(system.answers["q1"])
         assert "coffee" not in ids(dropped["q2"])
         assert "lemon" not in ids(dropped["q3"])
     assert "keys" in ids(systems[1].answers["q3"])
     qrels = {**COLLECTION.qrels, "q1": dict.fromkeys(TEXTS, 1)}
-    (system,) = answer("dense", collection=replace(COLLECTION, qrels=qrels), drop_gold=True).systems
-    assert list(system.unanswerable["dropped gold"]) == ["q2", "q3"]
+    (system,) = answer(
+        "dense", collection=replace(COLLECTION, qrels=qrels), drop_relevant=True
+    ).systems
+    assert list(system.unanswerable["dropped relevant"]) == ["q2", "q3"]
 
 
 def test_each_query_is_embedded_once_for_all_systems(answer):
@@ -166,7 +169,7 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
             return super().embed_stream(texts, **role)
 
     embedders = Embedders(hashing=RememberingEmbedder(Counting()))
-    answer("hybrid", "bm25", "dense", drop_gold=True, embedders=embedders)
+    answer("hybrid", "bm25", "dense", drop_relevant=True, embedders=embedders)
     queries = [query.text for query in (*COLLECTION.queries, *COLLECTION.negatives)]
     assert asked == queries
     answer("rrf", embedders=embedders)
@@ -176,7 +179,7 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
 def test_progress_ends_with_all_searches(answer, tmp_path):
     steps = []
     options = {"work": tmp_path, "progress": lambda *step: steps.append(step)}
-    answer("hybrid", "dense", drop_gold=True, **options)
+    answer("hybrid", "dense", drop_relevant=True, **options)
     searches = [step for step in steps if step[0] == "search"]
     assert {step[0] for step in steps} == {"read", "embed", "search"}
     assert searches == [("search", number, 16) for number in range(1, 17)]
@@ -246,6 +249,6 @@ def test_a_calibration_of_ones_own_decides_scores_and_threshold(answer, tmp_path
 @pytest.mark.usefixtures("default_reader")
 def test_a_second_run_with_the_real_model_gives_the_same(answer, tmp_path):
     (first,), (second,) = (
-        answer("hybrid=model:onnx", work=tmp_path, drop_gold=True).systems for _ in range(2)
+        answer("hybrid=model:onnx", work=tmp_path, drop_relevant=True).systems for _ in range(2)
     )
     assert (second.answers, second.unanswerable) == (first.answers, first.unanswerable)

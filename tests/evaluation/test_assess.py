@@ -9,8 +9,8 @@ import pytest
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.assess import assess
 from skillsearch.evaluation.comparison import compare, interval
+from skillsearch.evaluation.measures import MEASURES, measure
 from skillsearch.evaluation.reporting.report import mean_systems, report_dict
-from skillsearch.evaluation.runs import MEASURES, measure
 from skillsearch.evaluation.types import (
     Collection,
     JudgedDocument,

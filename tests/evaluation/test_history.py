@@ -207,7 +207,7 @@ def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
     assert [label for label in labels if label.endswith("run by run with intervals")] == [
         "nDCG@10, run by run with intervals",
         "recall, run by run with intervals",
-        "false answers, foreign, false answers, dropped gold, run by run with intervals",
+        "false answers, foreign, false answers, dropped relevant, run by run with intervals",
     ]
     assert html.count("<svg ") == 3
     assert html.index("2026-06-01 new has an nDCG@10 of") < html.index("<svg ")
@@ -220,7 +220,7 @@ def test_the_page_shows_a_plot_for_each_measure_then_the_tables(saved):
 def test_hostile_names_are_shown_and_do_nothing(save, report, system_report):
     system = replace(system_report(HOSTILE), settings=HOSTILE)
     made = replace(
-        report(system, collection=HOSTILE), unanswerable={"foreign": 1, "dropped gold": 1}
+        report(system, collection=HOSTILE), unanswerable={"foreign": 1, "dropped relevant": 1}
     )
     found = read_history([save(name, made, version=HOSTILE) for name in ("a", "b\u202e")])
     html = render_page(found, made="today", version="1")

@@ -84,8 +84,8 @@ def test_an_outcome_holds_what_was_asked_for(folder, run):
     assert [system.name for system in plain.report.systems] == ["hybrid", "bm25"]
     assert plain.report.unanswerable == {"negatives": 1, "foreign": 2}
     assert (plain.kinds, plain.confusions, plain.diagnostics) == ({}, None, ())
-    (more,) = run(jobs, "dense", drop_gold=True, with_confusions=True)
-    assert more.report.unanswerable["dropped gold"] == len(DRINKS)
+    (more,) = run(jobs, "dense", drop_relevant=True, with_confusions=True)
+    assert more.report.unanswerable["dropped relevant"] == len(DRINKS)
     assert more.confusions == ()
 
 

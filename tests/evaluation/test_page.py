@@ -123,7 +123,7 @@ def test_the_head_says_what_was_measured_when_and_by_what(report):
     assert "Search quality on office-skills" in text
     assert "Made 2026-11-22 with skillsearch 1.2.3 ." in text
     assert "697 skills, 240 judged queries." in text
-    assert "Queries that nothing answers: 150 foreign , 150 dropped gold ." in text
+    assert "Queries that nothing answers: 150 foreign , 150 dropped relevant ." in text
     assert "14 queries were left out." in text
     assert headline(report()) in text
 
@@ -261,7 +261,7 @@ def busy(make, make_system):
         "混合检索系统的一个很长的名字",
         "W" * 30,
     )
-    sources = ("foreign", "dropped gold", "negatives")
+    sources = ("foreign", "dropped relevant", "negatives")
     systems = [make_system(name, seed, sources=sources) for seed, name in enumerate(names)]
     top = (RankedDocument("z", "z" * 300, 0.5, False),)
     example = QueryExample("q" * 300, "x" * 2_000, 0.0, ("y" * 300,), top)

@@ -80,7 +80,7 @@ def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
 
 def test_the_title_says_what_was_measured_and_what_was_found(report):
     lines = printed(report_blocks, report(), 200)
-    counts = "697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped gold"
+    counts = "697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped relevant"
     assert lines[:2] == [f"office-skills: {counts}", headline(report())]
 
 
@@ -161,7 +161,7 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
-    sources = ("foreign", "dropped gold", "negatives")
+    sources = ("foreign", "dropped relevant", "negatives")
     systems = [
         system_report(name, seed, sources=sources)
         for seed, name in enumerate(("bm25", "dense", "hybrid-minilm"))

@@ -160,8 +160,8 @@ def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks
 
 def test_words_alone_tell_trust_too(drinks, packed):
     from skillsearch.index.search.options import SearchOptions
-    from skillsearch.library.indexing import WordIndex
     from skillsearch.library.source import scan
+    from skillsearch.library.word_index import WordIndex
 
     library = SkillLibrary.from_roots([packed(oolong=TEA)])
     source = scan([root.path for root in library.roots])

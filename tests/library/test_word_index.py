@@ -10,8 +10,8 @@ from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.indexing import WordIndex
 from skillsearch.library.source import scan
+from skillsearch.library.word_index import WordIndex
 
 WORDS = (
     "steep brew green tea coffee lemons espresso kettle 회의 表格 moon the sour rotate-keys".split()

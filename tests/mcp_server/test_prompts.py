@@ -10,7 +10,7 @@ from mcp import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference
 
 import skillsearch
-from skillsearch.library.enrich import instructions
+from skillsearch.library.example_review import instructions
 from skillsearch.mcp_server import server
 
 TASK = "steep green tea at the right temperature"

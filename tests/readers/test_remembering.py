@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from skillsearch.readers.reader import Readers, RememberingReader, RememberingReaders
+from skillsearch.readers.loading import Readers
+from skillsearch.readers.remembering import RememberingReader, RememberingReaders
 
 
 class Lengths:

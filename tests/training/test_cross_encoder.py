@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.errors import TrainingError
 from skillsearch.evaluation.assess import auroc
-from skillsearch.readers.reader import encode_pair
+from skillsearch.readers.mapped_reader import encode_pair
 
 pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")

@@ -14,7 +14,8 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
-from skillsearch.readers.reader import MAX_TOKENS, MappedReader, encode_pair, load_reader
+from skillsearch.readers.loading import load_reader
+from skillsearch.readers.mapped_reader import MAX_TOKENS, MappedReader, encode_pair
 from skillsearch.training.bert_weights import average
 from skillsearch.training.model_folders import begin_weights, export, folder_of, texts_beside
 

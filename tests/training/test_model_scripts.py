@@ -12,7 +12,7 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.word_table import BLOCK_BYTES
-from skillsearch.readers.reader import MappedReader
+from skillsearch.readers.mapped_reader import MappedReader
 
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "?", "▁", *(f"▁{letter}" for letter in "abcdefgh")]
 PIECES += ["a", "b", "c", "d", "e", "f", "g", "h", "é", "词"]

@@ -7,7 +7,7 @@ import pytest
 
 from skillsearch.embedders.model_files import weight_files
 from skillsearch.errors import EmbedderError
-from skillsearch.readers.reader import encode_pair
+from skillsearch.readers.mapped_reader import encode_pair
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -11,7 +11,7 @@ from skillsearch.errors import TrainingError
 from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.search.reading import READ_MOST
-from skillsearch.readers.reader import load_reader
+from skillsearch.readers.loading import load_reader
 from skillsearch.training.material import is_measured
 from skillsearch.training.model_folders import begin_weights, export
 from skillsearch.training.queries import SkillText

@@ -86,8 +86,8 @@ def enrich_command(
     refuse(stale and not forget, "--stale is for --forget.")
     refuse(forget and not (names or stale), "--forget what? NAMEs, or --stale.")
     # Help is shown without what writes, checks and keeps.
-    from skillsearch.cli.authoring.enriching import Enriching
-    from skillsearch.library.enriching import Writer
+    from skillsearch.cli.authoring.enrich_steps import Enriching
+    from skillsearch.library.example_writers import Writer
 
     writer = None if command_line is None else Writer.of(command_line)
     enriching = Enriching(() if forget else names, n, include_unvetted, yes, as_json)

@@ -56,7 +56,7 @@ _COMPARING = (
     "is foreign to itself.",
 )
 @click.option(
-    "--drop-gold",
+    "--drop-relevant",
     is_flag=True,
     help="Ask every query again without the skills that answer it and their copies.",
 )
@@ -120,7 +120,7 @@ def eval_command(
     systems: tuple[str, ...],
     split: str,
     foreign: tuple[Path, ...],
-    drop_gold: bool,
+    drop_relevant: bool,
     example: bool,
     own: bool,
     pool: bool,
@@ -141,16 +141,16 @@ def eval_command(
     are significant, and how well scores separate answerable from unanswerable queries.
     """
     refuse(not any((collections, own, example)), _NOTHING)
-    measuring = (foreign, drop_gold, example, own, pool, kinds, confusables, minima)
+    measuring = (foreign, drop_relevant, example, own, pool, kinds, confusables, minima)
     is_measuring = any((*measuring, save_runs, work, save_collection))
     if compare:
         refuse(is_measuring or len(collections) < 2 or len(systems) > 1, _COMPARING)
     _check_own(kinds, save_collection, own=own, example=example)
-    _check_pool(len(collections) + example, pool=pool, own=own, drop_gold=drop_gold)
+    _check_pool(len(collections) + example, pool=pool, own=own, drop_relevant=drop_relevant)
     _check_output(html, confusables=confusables)
     if save_runs:
         save_runs.mkdir(parents=True, exist_ok=True)
-    from skillsearch.evaluation.runs import parse_minimum
+    from skillsearch.evaluation.measures import parse_minimum
 
     least = list(map(parse_minimum, minima))
     if compare:
@@ -163,7 +163,7 @@ def eval_command(
         jobs = [_own_job(request, kinds, foreign, split, save_collection)]
     else:
         jobs = _jobs(collections, foreign, split, example=example, pool=pool)
-    outcomes = _evaluate(jobs, specs, work, drop_gold=drop_gold, confusables=confusables)
+    outcomes = _evaluate(jobs, specs, work, drop_relevant=drop_relevant, confusables=confusables)
     return _finish(outcomes, least, save_runs, html, as_json=as_json)
 
 
@@ -183,7 +183,7 @@ def _evaluate(
     specs: Sequence[SystemSpec],
     work: Path | None,
     *,
-    drop_gold: bool,
+    drop_relevant: bool,
     confusables: bool,
 ) -> Sequence[Outcome]:
     from skillsearch.evaluation.jobs import evaluate
@@ -193,7 +193,7 @@ def _evaluate(
             jobs,
             specs,
             work=work or cache_dir() / "evaluation",
-            drop_gold=drop_gold,
+            drop_relevant=drop_relevant,
             with_confusions=confusables,
             progress=progress,
         )
@@ -241,14 +241,14 @@ def _check_own(
     refuse(save_collection and not own, "--save-collection goes with --self only.")
 
 
-def _check_pool(collections: int, *, pool: bool, own: bool, drop_gold: bool) -> None:
+def _check_pool(collections: int, *, pool: bool, own: bool, drop_relevant: bool) -> None:
     refuse(
         pool and (own or collections < 2),
         "--pool mixes the documents of collections: name at least two.",
     )
     refuse(
-        pool and drop_gold,
-        "--drop-gold goes without --pool: another collection may answer what was dropped.",
+        pool and drop_relevant,
+        "--drop-relevant goes without --pool: another collection may answer what was dropped.",
     )
 
 

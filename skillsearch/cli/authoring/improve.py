@@ -13,7 +13,7 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.index.opening import open_fresh
 
 if TYPE_CHECKING:
-    from skillsearch.reports.improve import Improvement
+    from skillsearch.reports.proposal_trials import Improvement
 
 _MAX_BYTES = 1 << 20
 
@@ -45,7 +45,7 @@ def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as
     data = file.read(_MAX_BYTES + 1) if file else b""
     refuse(len(data) > _MAX_BYTES, f"--requests takes {_MAX_BYTES >> 20} MiB at most.")
     # Help is shown without what tries and measures.
-    from skillsearch.reports.improving import Improving, read_requests
+    from skillsearch.reports.improve_run import Improving, read_requests
 
     settings = read_settings()
     index = open_fresh(settings, say)

@@ -131,7 +131,7 @@ def _tuning(
 
 def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
     """Return what ``--model`` names, which here is a reader, not the setting of the index."""
-    from skillsearch.readers.reader import PACKAGED_SPEC
+    from skillsearch.readers.loading import PACKAGED_SPEC
 
     flags = read_flags()
     reader = flags["model"] or PACKAGED_SPEC

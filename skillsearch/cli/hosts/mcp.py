@@ -198,7 +198,7 @@ def _report(error: Exception) -> int:
 
 def _enriching(served: ServedLibrary) -> str:
     from skillsearch.hosts.files import our_command
-    from skillsearch.library.enrich import instructions
+    from skillsearch.library.example_review import instructions
 
     is_named = served.roots or served.settings.sources.get("index_dir") == "flag"
     option = ("--index-dir", str(served.index_dir)) if is_named else ()

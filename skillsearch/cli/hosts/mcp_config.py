@@ -214,9 +214,9 @@ class _Config:
         words = ["--index-dir", _named(index_dir, here)] if self.names_index else []
         words += [*self.server_options, *["--include-unvetted"] * self.include_unvetted]
         roots = [_named(root, here) for root in self.roots]
-        kind = ["hook", "--client", self.host] if self.hook else ["mcp", *roots]
+        subcommand = ["hook", "--client", self.host] if self.hook else ["mcp", *roots]
         program = [NAME] if self.project else our_command()
-        return [*program, *kind, *words]
+        return [*program, *subcommand, *words]
 
     def explain(self, server: str | list[str], *, is_written: bool) -> None:
         """Name other needs of a colleague, or the command by which the host adds the entry."""

@@ -43,18 +43,18 @@ def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     removes = prune or clear
     folder, in_use = cache_dir().resolve(), _in_use()
     removed = empty_cache(folder, in_use, KEPT_SECONDS if prune else 0) if removes else {}
-    left = {entry: entry.size() for entry in read_cache(folder, in_use)}
-    total = sum(left.values())
+    kept = {entry: entry.size() for entry in read_cache(folder, in_use)}
+    total = sum(kept.values())
     if as_json:
         record: JsonObject = {"folder": str(folder), "bytes": total}
-        for name, some in (("entries", left), ("removed", removed)):
+        for name, some in (("entries", kept), ("removed", removed)):
             record[name] = [entry.to_dict(size) for entry, size in some.items()]
         output.emit_json(record)
         return
-    _show_entries(removed if removes else left, folder)
+    _show_entries(removed if removes else kept, folder)
     if removes:
         say(f"{len(removed)} removed, {output.in_mb(sum(removed.values()))}")
-    say(f"{len(left)} in {folder}, {output.in_mb(total)}")
+    say(f"{len(kept)} in {folder}, {output.in_mb(total)}")
 
 
 def _in_use() -> dict[Path, str]:

@@ -15,7 +15,12 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.lines import numbered_lines, shown
 from skillsearch.evaluation.reporting.report import FALSE_ANSWERS, RECALL
-from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
+from skillsearch.evaluation.types import (
+    ANSWERABLE,
+    Abstention,
+    Report,
+    SystemReport,
+)
 from skillsearch.text.safe_text import counted, one_line
 
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
@@ -96,7 +101,9 @@ def _join(reports: Sequence[Report]) -> Report:
     ((name, times),) = Counter(run.name for run in runs).most_common(1)
     if times > 1:
         raise EvaluationError(f"Two runs are named {shown(name)}; rename the file of one.")
-    queries = [{of: values.keys() for of, values in run.per_query.items()} for run in runs]
+    queries = [
+        {measure: values.keys() for measure, values in run.per_query.items()} for run in runs
+    ]
     is_known = bool(queries[0]) and all(queries[0].values())
     same = [run for run, keys in zip(runs, queries, strict=True) if is_known and keys == queries[0]]
     notes = [f"No test: {run.name} has other queries." for run in runs[1:] if run not in same]
@@ -119,14 +126,18 @@ def _read(path: Path, system: str | None) -> tuple[float, list[Report]]:
     except ValidationError as exc:
         first = exc.errors(include_url=False)[0]
         problem = ": ".join(filter(None, (".".join(map(str, first["loc"])), first["msg"])))
-        said = f"{path} is not a result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
-        raise EvaluationError(f"{said}; {_HOW}.") from exc
+        message = f"{path} is not a result of skillsearch eval: {one_line(problem, _PROBLEM_CHARS)}"
+        raise EvaluationError(f"{message}; {_HOW}.") from exc
     name = one_line(f"{file.made:%Y-%m-%d} {path.stem}" if file.made else path.stem)
     version = f"version {file.version}, " if file.version else ""
     try:
         reports = [result.report(system, name, version) for result in file.collections]
     except KeyError as exc:
-        systems = dict.fromkeys(shown(of) for result in file.collections for of in result.systems)
-        said = f"{path} lacks figures of {shown(exc.args[0])}; its systems: {', '.join(systems)}."
-        raise EvaluationError(said) from exc
+        systems = dict.fromkeys(
+            shown(system_name) for result in file.collections for system_name in result.systems
+        )
+        message = (
+            f"{path} lacks figures of {shown(exc.args[0])}; its systems: {', '.join(systems)}."
+        )
+        raise EvaluationError(message) from exc
     return file.made.timestamp() if file.made else 0.0, reports

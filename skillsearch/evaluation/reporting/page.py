@@ -76,8 +76,8 @@ def page_templates() -> Templates:
 
 def findings(report: Report) -> list[str]:
     """Return the main findings, a sentence each."""
-    said = [words.headline(report), *map(words.answers_said, report.systems)]
-    return [sentence for sentence in said if sentence]
+    sentences = [words.headline(report), *map(words.answers_said, report.systems)]
+    return [sentence for sentence in sentences if sentence]
 
 
 def settings(report: Report) -> list[tuple[Markup, Markup]]:

@@ -234,7 +234,10 @@ def plot_thresholds(system: SystemReport, *, prefix: str) -> str | None:
 def _percent(figures: Iterable[tuple[SystemReport, str]]) -> Iterator[NDArray[np.float64]]:
     """Return means in percent, then the low and the high ends of their intervals."""
     nan = math.nan
-    rows = [(of.means.get(name, nan), *of.intervals.get(name, (nan, nan))) for of, name in figures]
+    rows = [
+        (system.means.get(name, nan), *system.intervals.get(name, (nan, nan)))
+        for system, name in figures
+    ]
     return iter(100 * np.array(rows).T)
 
 

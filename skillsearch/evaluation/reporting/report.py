@@ -111,9 +111,14 @@ def report_dict(report: Report) -> JsonObject:
 def _states_dict(states: States, system: SystemReport, style: Mapping[str, float]) -> JsonObject:
     answerable = {**asdict(states.answerable), "shown": states.shown, "kinds": dict(states.kinds)}
     record: JsonObject = {ANSWERABLE: answerable}
-    for source, of in states.unanswerable.items():
+    for source, shares in states.unanswerable.items():
         control = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
-        record[source] = {"false": of.false, "perhaps": of.perhaps, "none": of.none, **control}
+        record[source] = {
+            "false": shares.false,
+            "perhaps": shares.perhaps,
+            "none": shares.none,
+            **control,
+        }
     return record
 
 
@@ -145,9 +150,13 @@ def mean_systems(reports: Sequence[Report]) -> dict[str, dict[str, float]]:
     means = list(map(system_means, reports))
     shared_means: dict[str, dict[str, float]] = {}
     for name, first in means[0].items() if means else ():
-        shared = [key for key in first if all(key in of.get(name, ()) for of in means)]
+        shared = [
+            key for key in first if all(key in report_means.get(name, ()) for report_means in means)
+        ]
         if shared:
-            shared_means[name] = {key: fmean(of[name][key] for of in means) for key in shared}
+            shared_means[name] = {
+                key: fmean(report_means[name][key] for report_means in means) for key in shared
+            }
     return shared_means
 
 
@@ -239,7 +248,9 @@ def _main_comparison(report: Report, system: str) -> Comparison | None:
 
 def best_systems(measure: str, means: Mapping[str, Mapping[str, float]]) -> frozenset[str]:
     """Return the best systems, by the digits shown; none if all are equal or more is not better."""
-    shown = {name: round(of[measure], 3) for name, of in means.items() if measure in of}
+    shown = {
+        name: round(measured[measure], 3) for name, measured in means.items() if measure in measured
+    }
     is_better = measure not in NOT_COMPARED and not measure.startswith(FALSE_ANSWERS.format(""))
     if not is_better or len(set(shown.values())) < 2:
         return frozenset()
@@ -256,14 +267,14 @@ def headline(report: Report) -> str:
     top = list(measured)[-1] if is_run else ranked[0]
     is_alone = is_run or len(measured) < 2
     which = f"an {MAIN_MEASURE} of" if is_alone else f"the highest {MAIN_MEASURE},"
-    said = f"{top} has {which} {percent(measured[top].means[MAIN_MEASURE])}"
+    sentence = f"{top} has {which} {percent(measured[top].means[MAIN_MEASURE])}"
     if interval := measured[top].intervals.get(MAIN_MEASURE):
-        said += f" (95 % interval {spread(interval)})"
+        sentence += f" (95 % interval {spread(interval)})"
     is_first = top == report.systems[0].name
     compared = (_main_comparison(report, name) for name in (ranked if is_first else [top]))
     if comparison := next(filter(None, compared), None):
-        said += f", {_compared(comparison, is_first=is_first)}"
-    return f"{said}."
+        sentence += f", {_compared(comparison, is_first=is_first)}"
+    return f"{sentence}."
 
 
 def _compared(comparison: Comparison, *, is_first: bool) -> str:
@@ -271,8 +282,10 @@ def _compared(comparison: Comparison, *, is_first: bool) -> str:
     sign, rival = (-1, comparison.system) if is_first else (1, comparison.baseline)
     side = "below" if sign * comparison.difference < 0 else "above"
     ends = " to ".join(map(points, sorted(sign * end for end in comparison.interval)))
-    said = f"{100 * abs(comparison.difference):.1f} points {side} {rival} (95 % interval {ends})"
-    return f"{said}: {VERDICTS[verdict(comparison)].rpartition(', ')[2]}"
+    sentence = (
+        f"{100 * abs(comparison.difference):.1f} points {side} {rival} (95 % interval {ends})"
+    )
+    return f"{sentence}: {VERDICTS[verdict(comparison)].rpartition(', ')[2]}"
 
 
 def answers_said(system: SystemReport) -> str:
@@ -280,7 +293,9 @@ def answers_said(system: SystemReport) -> str:
     states = system.abstention.default
     if states is None:
         return ""
-    said = f"With {system.name} a right skill fits for {percent(states.answerable.recall)} % of the"
-    false = [f"{percent(of.false)} % ({name})" for name, of in states.unanswerable.items()]
+    sentence = (
+        f"With {system.name} a right skill fits for {percent(states.answerable.recall)} % of the"
+    )
+    false = [f"{percent(shares.false)} % ({name})" for name, shares in states.unanswerable.items()]
     wrong = f"; of requests that nothing answers, {', '.join(false)} are answered" if false else ""
-    return f"{said} requests that have one{wrong}."
+    return f"{sentence} requests that have one{wrong}."

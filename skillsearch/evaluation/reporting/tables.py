@@ -206,7 +206,7 @@ class _Figure(NamedTuple):
 def abstention(report: Report) -> Table:
     """Return what systems say if nothing fits, with a column for each that has scores."""
     systems = [system for system in report.systems if system.abstention.top_scores]
-    names = sorted(set().union(*(words.operating_points(of.abstention) for of in systems)))
+    names = sorted(set().union(*(words.operating_points(system.abstention) for system in systems)))
     columns = [_abstention_figures(report, system.abstention, names) for system in systems]
     groups: dict[str, list[Row]] = {}
     tabled = ([figure for figure in figures if figure.group] for figures in columns)
@@ -261,8 +261,8 @@ def _point_figures(
     yield _Figure(group, "recall", label.format("recall"), recall)
     for source in sources:
         share = point.false_answers.get(source) if point else None
-        head, said = words.FALSE_ANSWERS.format(source), f"false answers {source}"
-        yield _Figure(group, head, label.format(said), share)
+        head, measure = words.FALSE_ANSWERS.format(source), f"false answers {source}"
+        yield _Figure(group, head, label.format(measure), share)
 
 
 def gains(measured: Measured) -> Table:
@@ -289,13 +289,13 @@ def _worst_queries(report: Report) -> Blocks:
 
 
 def _describe(example: QueryExample) -> str:
-    said, first = "no answer", None
+    first_hit, first = "no answer", None
     for winner in example.top[:1]:
-        said = f"{_name(winner.name)} ({score_digits(winner.score)}) came first"
+        first_hit = f"{_name(winner.name)} ({score_digits(winner.score)}) came first"
         first = winner.doc_id
     wanted = next((doc_id for doc_id in example.relevant if doc_id != first), None)
     instead = f", relevant is {_name(_last_part(wanted))}" if wanted else ""
-    return f"{MAIN_MEASURE} {percent(example.value)}: {said}{instead}"
+    return f"{MAIN_MEASURE} {percent(example.value)}: {first_hit}{instead}"
 
 
 def _last_part(doc_id: str) -> str:
@@ -310,8 +310,8 @@ def _name(text: str) -> str:
 def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
     """Yield which skills steal queries from which, how often, and by which words."""
     if not confusions:
-        said = f"Under {_name(system)} no skill steals several queries from another one."
-        yield Line((said,), begins=True)
+        sentence = f"Under {_name(system)} no skill steals several queries from another one."
+        yield Line((sentence,), begins=True)
         return
     title = f"Skills that lose queries to others under {_name(system)}"
     yield Line(((title, "bold"),), begins=True)
@@ -333,10 +333,10 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
 
 
 def _losses(pair: Confusion) -> str:
-    said = f"{counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
-    said += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
-    said += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
-    return said + (", and the other way round" if pair.is_mutual else "")
+    losses = f"{counted(pair.queries, 'query')}, {percent(pair.share)} % of its own"
+    losses += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
+    losses += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
+    return losses + (", and the other way round" if pair.is_mutual else "")
 
 
 def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:

@@ -64,18 +64,18 @@ def map_rows(path: Path) -> Rows:
     """
     with reading(path):
         data = np.memmap(path, np.uint8, "r").view(np.ndarray)
-        kind, dimensions, count, *_ = _INDEX.unpack(data[: _INDEX.size].tobytes())
-        header = _header(_KINDS[kind], count, dimensions)
+        code, dimensions, count, *_ = _INDEX.unpack(data[: _INDEX.size].tobytes())
+        header = _header(_KINDS[code], count, dimensions)
         if data[: len(header)].tobytes() != header:
             raise ValueError("its header is damaged")
-        return data[len(header) :].view(_KINDS[kind]).reshape(count, dimensions)
+        return data[len(header) :].view(_KINDS[code]).reshape(count, dimensions)
 
 
 def _header(dtype: np.dtype[Any], count: int, dimensions: int) -> bytes:
     """Return the bytes before the rows; a struct.error for sizes that do not fit into it."""
-    kind = next(kind for kind, of in _KINDS.items() if of == dtype)
+    code = next(code for code, known in _KINDS.items() if known == dtype)
     ignored = _IGNORED, _IGNORED
-    index = _INDEX.pack(kind, dimensions, count, *ignored, True, 0)
+    index = _INDEX.pack(code, dimensions, count, *ignored, True, 0)
     if dtype == np.float32:
         return index + _LENGTH.pack(count * dimensions)  # in numbers
     width = dtype.itemsize * dimensions

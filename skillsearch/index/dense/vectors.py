@@ -91,8 +91,8 @@ class DenseFields:
     def _nearest(self, codes: Index, query: Floats, k: int, excluded: Numbers) -> Numbers:
         share = min(self.size // self.coded_share, CODED_MOST)
         wanted = max(CODED_FACTOR * k, CODED_CANDIDATES, share)
-        count, left = wanted + min(len(excluded), wanted), self.size - len(excluded)
-        if left <= _SCORED_WHOLE * wanted:
+        count, remaining = wanted + min(len(excluded), wanted), self.size - len(excluded)
+        if remaining <= _SCORED_WHOLE * wanted:
             near, count = without(np.arange(self.size), excluded), self.size
         else:
             near = without(search_codes(codes, query, count), excluded)

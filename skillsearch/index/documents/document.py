@@ -205,11 +205,11 @@ def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = F
     name_terms = document_terms(skill.name[:METADATA_CHARS], language) * NAME_WEIGHT
     about_terms = document_terms(about_text(skill), language)
     body_terms = document_terms(skill.text[:_BODY_CHARS], language)
-    said = name_terms + about_terms
+    stated = name_terms + about_terms
     body = body_terms if with_body else []
     examples, own = example_terms(skill, language), example_terms(skill, language, "skill")
-    metadata_terms = said + examples
-    full_terms = _weighed(said, about_terms, examples, body)
+    metadata_terms = stated + examples
+    full_terms = _weighed(stated, about_terms, examples, body)
     embedded = () if metadata_only else tuple(example.text for example in skill.examples)
     chunks = _chunk_texts(skill.body, language) if with_body else ()
     if metadata_only:
@@ -223,7 +223,7 @@ def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = F
         excluded=excluded_text(skill),
         sketch=_sketch(body_terms),
         outline=_sketch(about_terms),
-        hubness=round(hubness(said + own, _weighed(said, about_terms, own, body)), 4),
+        hubness=round(hubness(stated + own, _weighed(stated, about_terms, own, body)), 4),
     )
     return FieldTexts(document, metadata_terms, full_terms, metadata, embedded, chunks)
 
@@ -234,9 +234,11 @@ def body_hash(text: str) -> str:
     return digest_of(plain) if len(plain) >= _DISTINCT_BODY_CHARS else ""
 
 
-def _weighed(said: list[str], about: list[str], examples: list[str], body: list[str]) -> list[str]:
+def _weighed(
+    stated: list[str], about: list[str], examples: list[str], body: list[str]
+) -> list[str]:
     """Return the terms of the full field: what metadata and examples say, repeated, and a body."""
-    return said + about * (METADATA_WEIGHT - 1) + examples * METADATA_WEIGHT + body
+    return stated + about * (METADATA_WEIGHT - 1) + examples * METADATA_WEIGHT + body
 
 
 def _sketch(terms: Sequence[str]) -> str:
@@ -260,8 +262,8 @@ def example_terms(skill: Skill, language: str, source: str = "") -> list[str]:
 
 def about_text(skill: Skill) -> str:
     """Return everything the metadata says besides the name and what it is not for."""
-    said = [split_description(part)[0] for part in _sentences(skill)]
-    parts = (*said, *skill.metadata.triggers, *skill.metadata.tags)
+    sentences = [split_description(part)[0] for part in _sentences(skill)]
+    parts = (*sentences, *skill.metadata.triggers, *skill.metadata.tags)
     return "\n".join(part for part in parts if part)[:METADATA_CHARS]
 
 
@@ -271,9 +273,9 @@ def excluded_text(skill: Skill) -> str:
 
 
 def _sentences(skill: Skill) -> list[str]:
-    said = (skill.metadata.description, skill.metadata.when_to_use)
+    texts = (skill.metadata.description, skill.metadata.when_to_use)
     # Nobody sees a comment, so it does not speak for the skill.
-    return [_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in said]
+    return [_COMMENT.sub(" ", text[:METADATA_CHARS]) for text in texts]
 
 
 def _chunk_texts(body: str, language: str) -> tuple[ChunkTexts, ...]:

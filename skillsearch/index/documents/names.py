@@ -264,22 +264,24 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
             around = projects.get(document.root, ()), projects.get(best[0].root, ())
             if document.doc_id not in gone and around[0] != around[1] and not all(around):
                 name = one_line(document.name, MAX_NAME_CHARS)
-                said = f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
+                message = (
+                    f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
+                )
                 more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
-                yield Diagnostic("name-of-project", "note", f"{said} {more}", document.path)
+                yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
         same = [each for each in namesakes.values() if each.root == best[0].root]
         if len(same) > 1:
             name = one_line(same[0].name, MAX_NAME_CHARS)
             meant = {document.doc_id for document in best}
             same.sort(key=lambda each: each.doc_id not in meant)
             ids = listed((one_line(each.doc_id) for each in same), _MOST_LISTED)
-            said = f"{len(same)} skills of this root are named {name!r}: {ids}."
+            message = f"{len(same)} skills of this root are named {name!r}: {ids}."
             if len(best) > 1:
                 more = "Each is found, and loaded by its id alone; rename all but one."
-                yield Diagnostic("name-ambiguous", "warning", f"{said} {more}", same[1].path)
+                yield Diagnostic("name-ambiguous", "warning", f"{message} {more}", same[1].path)
             else:
                 more = f"They are kin: the name means {one_line(best[0].doc_id)}, the others by id."
-                yield Diagnostic("name-twice", "note", f"{said} {more}", same[1].path)
+                yield Diagnostic("name-twice", "note", f"{message} {more}", same[1].path)
 
 
 def _namesakes(

@@ -189,8 +189,8 @@ def _folded(text: str) -> str:
 
 
 def _nothing(documents: DocumentStore, selection: Selection, elsewhere: Sequence[str]) -> str:
-    said = "; ".join(f"{kind}: {', '.join(values)}" for kind, values, *_ in selection)
-    text = f"No skill is selected by {one_line(said, _SHOWN_CHARS)}."
+    tests = "; ".join(f"{kind}: {', '.join(values)}" for kind, values, *_ in selection)
+    text = f"No skill is selected by {one_line(tests, _SHOWN_CHARS)}."
     if any(kind == "tags" for kind, *_ in selection):
         there = {one_line(tag) for document in documents for tag in document.tags}
         text += f" Tags there are: {listed(sorted(there), _SHOWN_TAGS) or 'none'}."

@@ -164,8 +164,8 @@ class LexicalWriter:
         norms = length_norms(lengths, mean_length)
         with ExitStack() as stack:
             hashes, documents, frequencies, peaks = (
-                stack.enter_context(closing(ArrayWriter(self._path(part), kind)))
-                for part, kind in _PARTS.items()
+                stack.enter_context(closing(ArrayWriter(self._path(part), dtype)))
+                for part, dtype in _PARTS.items()
             )
             for first, last in blocks(self._runs, self._block):
                 merged = merge([run.read(first, last) for run in self._runs], len(lengths))

@@ -181,13 +181,13 @@ class LexicalField:
         weights = np.zeros(len(documents))
         order = np.argsort(-query.idf, kind="stable")
         for number, (first, segment) in enumerate(numbered(self.segments)):
-            left = np.flatnonzero((documents >= first) & (documents < first + segment.size))
+            candidates = np.flatnonzero((documents >= first) & (documents < first + segment.size))
             rows = query.rows[number][order]
             for row, weight in zip(rows.tolist(), query.idf[order].tolist(), strict=True):
-                if row >= 0 and len(left):
-                    _, has = segment.find(row, documents[left] - first)
-                    weights[left[has]] = weight
-                    left = left[~has]
+                if row >= 0 and len(candidates):
+                    _, has = segment.find(row, documents[candidates] - first)
+                    weights[candidates[has]] = weight
+                    candidates = candidates[~has]
         return weights
 
 
@@ -278,9 +278,11 @@ class SegmentScores:
             lowest = lowest_of_best(total, k) if unread else -math.inf
             # The remaining terms can add `possible` to the scores so far.
             if lowest > possible * (1 + _SAFETY):
-                left = np.flatnonzero(total >= np.float32((lowest - possible) * (1 - _SAFETY)))
-                if len(left) * _LOOKUP_COST * (len(self._rows) - self._read) < unread:
-                    return left[top_documents(self.scores_of(left), k)]
+                candidates = np.flatnonzero(
+                    total >= np.float32((lowest - possible) * (1 - _SAFETY))
+                )
+                if len(candidates) * _LOOKUP_COST * (len(self._rows) - self._read) < unread:
+                    return candidates[top_documents(self.scores_of(candidates), k)]
         return top_documents(total, k)
 
     def _add(self, places: slice) -> None:

@@ -184,8 +184,8 @@ class IndexRequest:
             projects, hidden_from = self.seen_by(key)
             is_doubted = key in self.found or (projects and key in self.followed)
             usual: Trust = "fetched" if source else "project" if is_doubted else "vetted"
-            said = [level for project in projects if (level := self._trust_around(project))]
-            trust = self.trust.get(key, min(said, key=TRUSTS.index, default=usual))
+            levels = [level for project in projects if (level := self._trust_around(project))]
+            trust = self.trust.get(key, min(levels, key=TRUSTS.index, default=usual))
             full.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
         return tuple(sorted(full, key=lambda root: root.trust != "vetted"))
 

@@ -140,9 +140,9 @@ class RootChange:
     ) -> Self:
         """Return a change of the index in a folder for a caller in Python; no setting counts."""
         named = tuple([roots] if isinstance(roots, str | Path) else roots)
-        said = (trust,) if isinstance(trust, str) else tuple(trust)
+        levels = (trust,) if isinstance(trust, str) else tuple(trust)
         sources = dict.fromkeys(("index_dir", "trust"), "flag")
-        settings = Settings(trust=said, index_dir=folder, sources=sources)
+        settings = Settings(trust=levels, index_dir=folder, sources=sources)
         return cls(named, how, settings)
 
     def named(self, held: IndexRequest | None) -> Roots:
@@ -259,13 +259,13 @@ class RootChange:
                 f"{_shown(lasting[:1])} is a root of the settings ({self._source}), so the next "
                 "indexing would add it again; take it out there."
             )
-        left = [root for root, key in zip(held, keys, strict=True) if key not in gone]
-        if not left:
+        kept = [root for root, key in zip(held, keys, strict=True) if key not in gone]
+        if not kept:
             raise RootError(
                 "Nothing would be left in this index; say what it is to hold instead: "
                 + replace_command((), self._option)
             )
-        return left
+        return kept
 
     def _trust(
         self, named: Roots, held: IndexRequest | None, projects: Mapping[str, tuple[str, ...]]
@@ -277,19 +277,21 @@ class RootChange:
         """
         settings = self.settings
         keys = list(map(key_of, named))
-        said = trust_by_root(settings.trust, self.roots or named)
+        levels = trust_by_root(settings.trust, self.roots or named)
         keys_in_use = {*keys, *chain(*map(trusting, set(chain(*projects.values()))))}
-        strange = [key for key in said if key not in keys_in_use]
+        strange = [key for key in levels if key not in keys_in_use]
         if strange and settings.sources.get("trust") == "flag":
             raise ConfigError(
                 f"trust names {listed(strange, 1)}, which is not a root of this index. "
                 f"Its roots: {_shown(named)}"
             )
         before = held.trust if held else {}
-        said = {key: before[key] for key in before if not said.keys() & set(trusting(key))} | said
+        levels = {
+            key: before[key] for key in before if not levels.keys() & set(trusting(key))
+        } | levels
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
         keys_in_use |= set(filter(os.path.isdir, before))
-        return {key: level for key, level in said.items() if key in keys_in_use}
+        return {key: level for key, level in levels.items() if key in keys_in_use}
 
     def _found(self, keys: Sequence[str], held: IndexRequest | None) -> tuple[str, ...]:
         """Return which of the roots lie in a project and were not named by the user."""

@@ -77,13 +77,13 @@ def speaks_of(text: str, request: Claims) -> bool:
     return any(word in text or _opposites()[word] in text for word in request.opposites)
 
 
-def without(said: Claims, excluded: Claims) -> Claims:
+def without(claimed: Claims, excluded: Claims) -> Claims:
     """Return the claims of a text, without the versions that it says not to use it for."""
     versions = {
         name: numbers - excluded.versions.get(name, frozenset())
-        for name, numbers in said.versions.items()
+        for name, numbers in claimed.versions.items()
     }
-    return said._replace(versions=versions)
+    return claimed._replace(versions=versions)
 
 
 def contradiction(request: Claims, skill: Claims) -> float:

@@ -54,8 +54,8 @@ def contradiction_shares(
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]
         if speaks_of(text := f"{document.name}. {document.description}", request):
-            said = without(claims(text), claims(document.excluded))
-            shares[row] = contradiction(request, said)
+            claimed = without(claims(text), claims(document.excluded))
+            shares[row] = contradiction(request, claimed)
     return shares
 
 

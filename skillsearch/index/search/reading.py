@@ -18,7 +18,7 @@ from skillsearch.index.search.candidates import Judged, Ranked
 from skillsearch.index.search.passages import best_passage, heaviest, passage_text
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import best_first
-from skillsearch.readers.reader import Readers, reader_spec
+from skillsearch.readers.loading import Readers, reader_spec
 from skillsearch.settings.values import READING
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.stubs import continuation_in

@@ -1,36 +1,19 @@
-"""Makes the index of a library, in an executor if there is one; until then words are searched."""
+"""Makes the index of a library in the background, if there is an executor for it."""
 
 from __future__ import annotations
 
 import logging
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from skillsearch.errors import IndexingError, QueryError
-from skillsearch.index.corpus import METADATA, Corpus, IndexSettings, OpenedIndex, count_statistics
-from skillsearch.index.dense.query_embedder import ModelSettings
-from skillsearch.index.dense.vectors import DenseIndex
-from skillsearch.index.documents.document import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
-from skillsearch.index.documents.families import Likeness, find_families
-from skillsearch.index.documents.names import find_shadowed
-from skillsearch.index.lexical.builder import LexicalWriter
-from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.postings import LexicalSegment
-from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.index.storage.cache import Generation, IndexFolder
-from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.text.languages import language_of
-from skillsearch.text.tokenizer import document_terms
-from skillsearch.types.answers import SearchResult
+from skillsearch.library.word_index import WordIndex
 from skillsearch.types.indexing import IndexProgress, Progress
-from skillsearch.types.skills import Root
 
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""
@@ -38,9 +21,6 @@ WORDS_AFTER = 1.0
 """Seconds after which a `WordIndex` is built; an index that is up to date opens sooner."""
 _STEADY_AFTER = 0.5
 """Seconds of embedding after which its pace predicts the rest."""
-
-_NO_MODEL = ModelSettings("", "", "", 0)
-"""Stands for the model of an index of words alone."""
 
 logger = logging.getLogger(__name__)
 
@@ -122,8 +102,8 @@ class _Job:
         embedded, texts = self._embedded
         taken = time.monotonic() - self._embedding_since
         is_steady = embedded and taken > _STEADY_AFTER
-        left = taken / embedded * (texts - embedded) if is_steady else None
-        return IndexProgress(*self._read, embedded, texts, left)
+        seconds_left = taken / embedded * (texts - embedded) if is_steady else None
+        return IndexProgress(*self._read, embedded, texts, seconds_left)
 
     def run(self) -> SkillIndex:
         """Make the index and warm it up; if it takes long, make an index of words meanwhile."""
@@ -150,41 +130,3 @@ class _Job:
         elif stage == "embed":
             self._embedding_since = self._embedding_since or time.monotonic()
             self._embedded = (done, total)
-
-
-class WordIndex:
-    """BM25 over metadata: it scores like a `SkillIndex` for a query without a vector."""
-
-    def __init__(
-        self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
-    ) -> None:
-        """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        left_out = {item.document.doc_id for item in find_shadowed(documents, roots)}
-        counted: list[Document] = []
-        with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
-            writer = LexicalWriter(Path(folder), METADATA)
-            meant = (document for document in documents if document.doc_id not in left_out)
-            for number, document in enumerate(meant):
-                name = document.name[:METADATA_CHARS]
-                text = about.get(document.path, document.description)[:METADATA_CHARS]
-                language = language_of(f"{name}: {text}")
-                named = document_terms(name, language) * NAME_WEIGHT
-                writer.add(number, named + document_terms(text, language))
-                counted.append(replace(document, language=language))
-            writer.finish(len(counted))
-            segment = LexicalSegment.load(Path(folder), METADATA)
-        store = DocumentStore.build(counted)
-        settings = IndexSettings(tuple(roots), _NO_MODEL, False, ANALYSIS)
-        dense = DenseIndex(())
-        store.families = find_families(Likeness(store, dense, (1.0, 1.0), settings.aliases))
-        corrections = segment.tally(store.signs)
-        statistics = count_statistics(store, [segment], corrections)
-        postings = LexicalField((segment,), statistics, corrections)
-        corpus = Corpus(store, (postings,), dense, (None,))
-        opened = OpenedIndex(Generation("", Path(), {}, {}), settings, corpus)
-        self._index = SkillIndex(IndexFolder(Path()), opened)
-
-    def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
-        """Find the skills that match requests by their words, as `SkillIndex.answer` does."""
-        results = self._index.answer(queries, replace(options, reader="off"))
-        return [replace(result, words_only=True) for result in results]

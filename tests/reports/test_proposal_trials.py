@@ -1,16 +1,12 @@
 """A description is proposed only if it helps on other requests, at no cost of a rival."""
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from skillsearch.errors import QueryError, SkillError, StorageError
-from skillsearch.files import atomic_files
 from skillsearch.index.indexing.trial import Trial
-from skillsearch.index.skill_index import SkillIndex
-from skillsearch.reports.improve import (
+from skillsearch.reports.proposal_trials import (
     LEAST_REQUESTS,
     MOST_REQUESTS,
     Figures,
@@ -19,19 +15,10 @@ from skillsearch.reports.improve import (
     own_requests,
     split,
 )
-from skillsearch.reports.improving import Improving, read_requests
-from skillsearch.reports.own_files import replace_skill_md, why_not_own
 from skillsearch.reports.proposals import KINDS, Proposal
-from skillsearch.skills.parser import read_skill
 
 MADE_FROM = ["brew sencha in a kettle", "brew gyokuro leaves"]
 MEASURED = ["which kettle to brew sencha", "brew gyokuro for how long"]
-
-
-@pytest.fixture
-def index(drinks, tmp_path):
-    """Index the drinks by the hashing embedder."""
-    return SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
 
 
 @pytest.fixture
@@ -124,103 +111,3 @@ def test_a_skill_without_examples_is_asked_what_its_body_lists(index):
     body = "# Tea\n\n## When to use\n\n- brew a pot for guests\n- tea\n"
     assert mined_requests(body) == ["brew a pot for guests"]
     assert own_requests(index, index.find("steep-tea")) == []
-
-
-@pytest.mark.parametrize(
-    ("data", "texts"),
-    [
-        (b"one thing\n\n  another \n", ["one thing", "another"]),
-        (b'{"request": "one"}\n{"query": "two", "n": 1}\n"three"\n', ["one", "two", "three"]),
-        (b"\xef\xbb\xbf{broken\n", ["{broken"]),
-        (b'{"other": 1}\n{"text": 5}\n', []),
-        (b"[" * 10_000, ["[" * 10_000]),
-        (b"{" * 100_000, ["{" * 100_000]),
-    ],
-)
-def test_requests_are_read_as_lines_or_json(data, texts):
-    assert read_requests(data) == texts
-
-
-def test_requests_in_another_encoding_are_refused():
-    with pytest.raises(
-        QueryError, match=r"Line 2 of the requests is not UTF-8; save them as that\."
-    ):
-        read_requests("tea\ncafé\n".encode("latin-1"))
-
-
-def test_a_file_that_cannot_be_edited_safely_is_refused_with_its_path(index, drinks):
-    path = drinks / "steep-tea" / "SKILL.md"
-    path.write_text("---\nname: steep-tea\n---\nSteep green tea.\n", "utf-8")
-    index.refresh()
-    with pytest.raises(SkillError, match=rf"{path} has no description of its own"):
-        Improving.of(index, "steep-tea").improve([*MADE_FROM, *MEASURED], "off")
-    with pytest.raises(SkillError, match="There are no requests for squeeze-lemons"):
-        Improving.of(index, "squeeze-lemons").improve([], "off")
-
-
-def test_only_plain_folders_of_the_user_are_edited(index, drinks, tmp_path):
-    document = index.find("steep-tea")
-    assert why_not_own(index, document, tmp_path) == ""
-    index.add_roots(drinks, trust="project")
-    assert "nobody vouches" in why_not_own(index, index.find("steep-tea"), tmp_path)
-
-
-def test_a_skill_of_an_archive_and_a_link_out_of_the_root_are_refused(index, drinks, tmp_path):
-    document = index.find("steep-tea")
-    shutil.move(drinks / "steep-tea", tmp_path / "elsewhere")
-    (drinks / "steep-tea").symlink_to(tmp_path / "elsewhere")
-    assert "a link out of its root" in why_not_own(index, document, tmp_path)
-    archive = shutil.make_archive(tmp_path / "tea", "zip", tmp_path, "elsewhere")
-    index = SkillIndex.from_roots(archive, index_dir=tmp_path / "other", model="hashing")
-    assert f"came from {archive}" in why_not_own(index, index.find("steep-tea"), tmp_path)
-
-
-def test_a_file_is_replaced_with_its_mode_and_not_if_it_has_changed(drinks):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-    path.chmod(0o640)
-    replace_skill_md(path, before, b"new")
-    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
-    with pytest.raises(SkillError, match="was changed meanwhile"):
-        replace_skill_md(path, before, b"newer")
-    assert path.read_bytes() == b"new"
-
-
-@pytest.mark.parametrize("step", ["replace", "fsync"])
-def test_an_interrupted_write_loses_nothing(drinks, monkeypatch, step):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-
-    def fail(*_, **__):
-        raise KeyboardInterrupt
-
-    if step == "replace":
-        monkeypatch.setattr(Path, "replace", fail)
-    else:
-        monkeypatch.setattr(atomic_files.os, "fsync", fail)
-    with pytest.raises(KeyboardInterrupt):
-        replace_skill_md(path, before, b"new")
-    assert path.read_bytes() == before
-    assert [*path.parent.iterdir()] == [path]
-
-
-def test_a_full_disk_is_told_and_the_file_stays(drinks, monkeypatch):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(StorageError, match="No space left on device"):
-        replace_skill_md(path, before, b"new")
-    assert path.read_bytes() == before
-
-
-def test_what_is_written_reads_as_proposed_and_keeps_its_examples(index, drinks):
-    improving = Improving.of(index, "steep-tea")
-    found = improving.improve([MADE_FROM[0], MEASURED[0], MADE_FROM[1], MEASURED[1]], "off")
-    assert found.is_proposed
-    improving.write(found)
-    path = drinks / "steep-tea" / "SKILL.md"
-    assert read_skill(path, doc_id="", root=drinks).description == found.description

@@ -22,7 +22,8 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.readers.reader import Readers, RememberingReaders
+from skillsearch.readers.loading import Readers
+from skillsearch.readers.remembering import RememberingReaders
 from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
 from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests

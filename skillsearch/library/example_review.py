@@ -169,8 +169,8 @@ def read_answers(text: str) -> tuple[list[WrittenExamples], list[Refusal]]:
             if answer:
                 answers.append(answer)
             else:
-                said = 'it is not {"digest": …, "examples": […]}'
-                refused.append(Refusal(f"line {number}", one_line(str(record), _QUOTED), said))
+                reason = 'it is not {"digest": …, "examples": […]}'
+                refused.append(Refusal(f"line {number}", one_line(str(record), _QUOTED), reason))
     return answers, refused
 
 
@@ -298,13 +298,13 @@ def _reason_for_all(document: Document, texts: Sequence[str]) -> str:
     if len(texts) < MIN_EXAMPLES:
         return f"{len(texts)} of its requests can be kept; at least {MIN_EXAMPLES} must be"
     named = document_terms(document.name, document.language) * NAME_WEIGHT
-    said = named + document_terms(document.description, document.language)
+    stated = named + document_terms(document.description, document.language)
     requested = [term for text in texts for term in document_terms(text, document.language)]
     written, language = language_of("\n".join(texts)), _language(document)
     if _differ(written, language):
         expected = language_name(language)
         return f"its requests are {language_name(written)}, its description {expected}"
-    if hubness(said + requested, ()) > hubness(said, ()) + _MORE_HUBNESS:
+    if hubness(stated + requested, ()) > hubness(stated, ()) + _MORE_HUBNESS:
         return "its requests together have the words of whatever is asked"
     return ""
 

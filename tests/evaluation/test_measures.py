@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.runs import (
+from skillsearch.evaluation.measures import (
     MAX_GRADE,
     MEASURES,
     answerable_qrels,

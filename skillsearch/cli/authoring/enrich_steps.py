@@ -15,7 +15,7 @@ from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
-from skillsearch.library.enrich import (
+from skillsearch.library.example_review import (
     ANSWER_TOKENS,
     ASK,
     BATCH,
@@ -26,7 +26,7 @@ from skillsearch.library.enrich import (
     ask_for,
     read_answers,
 )
-from skillsearch.library.enriching import (
+from skillsearch.library.example_writers import (
     Pending,
     Writer,
     batches_of,

@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import Review, Wanted, WrittenExamples, ask_for, read_answers
+from skillsearch.library.example_review import (
+    Review,
+    Wanted,
+    WrittenExamples,
+    ask_for,
+    read_answers,
+)
 from skillsearch.skills.example_requests import MAX_CHARS, PACKAGED, digest_of_skill, read_examples
 from skillsearch.text.tables import read_tables
 

@@ -11,7 +11,7 @@ from skillsearch.errors import IndexingError, StorageError
 from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.library.indexing import Indexer
+from skillsearch.library.background import Indexer
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.types.indexing import IndexProgress
 

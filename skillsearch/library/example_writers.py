@@ -11,7 +11,7 @@ from skillsearch.errors import ConfigError, ExecutionError, ParseError, SkillErr
 from skillsearch.execution.filters import filtered
 from skillsearch.hosts.table import hosts, with_key, writer_of
 from skillsearch.index.roots.scope import scope_of
-from skillsearch.library.enrich import (
+from skillsearch.library.example_review import (
     BATCH,
     ExampleEntry,
     Refusal,

@@ -18,10 +18,10 @@ from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.library.enrich import ExampleEntry
+from skillsearch.library.example_review import ExampleEntry
 from skillsearch.library.user_examples import change_examples
-from skillsearch.reports.improve import Improvement, Improver, own_requests, split
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
+from skillsearch.reports.proposal_trials import Improvement, Improver, own_requests, split
 from skillsearch.settings.config import Settings
 from skillsearch.skills.description_edit import with_description
 from skillsearch.skills.example_requests import digest_of_skill

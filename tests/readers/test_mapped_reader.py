@@ -1,4 +1,4 @@
-"""The reader in the package: what it tells apart, and when a search asks it."""
+"""The tokens of a pair; the packaged reader: what it tells apart, and when a search asks it."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,8 @@ from skillsearch.index.search.evidence import READER
 from skillsearch.index.search.passages import PASSAGE_CHARS, passage_text
 from skillsearch.index.search.reading import READ_MOST
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.reader import PACKAGED_SPEC, load_reader
+from skillsearch.readers.loading import PACKAGED_SPEC, load_reader
+from skillsearch.readers.mapped_reader import NEITHER, REQUEST, SKILL, encode_pair
 
 QUERY = "why does my pod keep restarting"
 
@@ -74,3 +75,22 @@ def test_logits_are_finite_for_any_text():
     texts = ["", " ", "\udc80", "a " * 5_000, "\u4e2d\u6587", "x" * 10_000]
     for request in ("tea", "?", "word " * 4_000):
         assert np.isfinite(reader.read(request, texts)).all()
+
+
+class Letters:
+    """A tokenizer that has a token for each letter."""
+
+    def encode(self, text, most):
+        """Return so many tokens at most, and whether that was all."""
+        return [ord(letter) for letter in text][:most], len(text) <= most
+
+
+@pytest.mark.parametrize(("query", "skill"), [("ab", "xyz"), ("", ""), ("a" * 99, "x" * 99)])
+def test_a_pair_has_a_token_on_all_sides_and_the_request_is_half_at_most(query, skill):
+    pair = encode_pair(Letters(), query, skill, 20)
+    first, second = query[:10], skill[: 17 - len(query[:10])]
+    parts = [[NEITHER], [REQUEST] * len(first), [NEITHER], [SKILL] * len(second), [NEITHER]]
+    assert pair.parts == [part for run in parts for part in run]
+    own = [token for token, part in zip(pair.ids, pair.parts, strict=True) if part != NEITHER]
+    assert own == [ord(letter) for letter in first + second]
+    assert len(pair.ids) == len(pair.parts) <= 20
