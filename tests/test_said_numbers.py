@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.agents import bounds
 from skillsearch.cli.authoring import enrich, enrich_steps
 from skillsearch.cli.hosts import hook
 from skillsearch.daemon import answers, client, offering
@@ -155,7 +156,11 @@ SAID = {
         f"then {TAUGHT['steps']} steps at {TAUGHT['settings']['learning_rate'] * 1e5:g}e-5",
         f"{TAUGHT['requests']:,} requests, of which",
     ],
-    "skillsearch/agents/README.md": [f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]"],
+    "skillsearch/agents/README.md": [
+        f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]",
+        f"at most {bounds.MAX_CHARS:,} characters of a text, and {bounds.MAX_LIST_CHARS:,} of a",
+        f"({bounds.MAX_CHARS:,} of a list of skills)",
+    ],
     "skillsearch/execution/README.md": [f"it times out ({DEFAULT_TIMEOUT:g} s)"],
 }
 
