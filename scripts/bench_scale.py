@@ -120,7 +120,7 @@ def bench_milvus(skills: Path, queries: Sequence[str], work: Path) -> Record:
                 "same_state": states / count,
                 "same_first": first / count,
                 "same_shown": shown / count,
-                "score_gap": max(gaps),
+                "score_gap_p99": statistics.quantiles(gaps, n=100)[98],
                 "search_s": statistics.median(wall),
                 "search_s_p95": cuts[94],
                 "client_cpu_ms": 1000 * statistics.median(cpu),
@@ -151,14 +151,14 @@ def milvus_text(report: Record) -> str:
     """Return what was measured of Milvus, as the page of it says it."""
     run = report["machine"]
     same = {key: f"{100 * report[key]:.1f} %" for key in report if key.startswith("same_")}
-    gap, cpu_ms = report["score_gap"], report["client_cpu_ms"]
+    gap, cpu_ms = report["score_gap_p99"], report["client_cpu_ms"]
     adding_ms = 1000 * report["index_s"] / report["skills"]
     lines = (
         f"Of {report['requests']:,} requests over {report['skills']:,} real skills "
         f"(milvus-lite over gRPC against a local index, {run['date']} at `{run['commit']}`)",
         f"{same['same_hits']} had the same skills above the threshold, {same['same_state']} the",
         f"same state, and {same['same_first']} the same best skill with the threshold at 0; there",
-        f"scores were equal to {gap:.0e}, and {same['same_shown']} of the five best",
+        f"99 % of scores differed by at most {gap:.3f}, and {same['same_shown']} of the five best",
         f"skills were the same. A search takes {report['search_s']:.2f} s (p95",
         f"{report['search_s_p95']:.2f} s) and {cpu_ms:.0f} ms of the client's CPU, with the",
         f"embedding of the request and the reader; adding a skill takes {adding_ms:.0f} ms, and",

@@ -2,6 +2,7 @@
 
 import hashlib
 import shutil
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -406,3 +407,20 @@ def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
     assert [[each.name for each in family] for family in index.families()] == [
         ["pdf-forms", "pdf-pro"]
     ]
+
+
+def test_the_memory_for_the_cells_grows_with_the_documents_alone(monkeypatch):
+    """A view of the nearest middles kept the ranks of all: 24 GB for a million documents."""
+    monkeypatch.setattr(families, "_CELL_SIZE", 3)  # so that each document is a middle
+    count, dimensions = 6_000, 4
+    rows = np.random.default_rng(1).standard_normal((count, dimensions))
+    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    like = likeness([document(number) for number in range(count)], rows)
+    of_all_ranks = count * count * np.dtype(np.int64).itemsize
+    tracemalloc.start()
+    try:
+        families._cells(like, np.arange(count))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < of_all_ranks / 2

@@ -257,12 +257,12 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
     And each that stands for skills of the user and of a project.
     """
     paths, projects = [str(root.path) for root in roots], _projects(roots)
-    gone = {document.document.doc_id for document in find_shadowed(documents, roots)}
+    gone = set(shadowed_numbers(documents, roots).tolist())
     for namesakes in _namesakes(documents, documents.living):
         best = preferred(list(namesakes.values()), paths)
-        for document in namesakes.values():
+        for number, document in namesakes.items():
             around = projects.get(document.root, ()), projects.get(best[0].root, ())
-            if document.doc_id not in gone and around[0] != around[1] and not all(around):
+            if number not in gone and around[0] != around[1] and not all(around):
                 name = one_line(document.name, MAX_NAME_CHARS)
                 message = (
                     f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
@@ -336,8 +336,11 @@ def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str])
 
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray[np.int64]:
-    """Return the numbers of what `find_shadowed` finds, int64, ascending."""
-    return _numbers(find_shadowed(documents, roots))
+    """Return the numbers of what `find_shadowed` finds, int64, ascending.
+
+    No more documents are held than share one name.
+    """
+    return _numbers(_shadowed(_namesakes(documents, documents.living), roots))
 
 
 def shadowed_without(
