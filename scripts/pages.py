@@ -548,7 +548,7 @@ def written_counts(key: str) -> str:
     A request that nothing fits counts as of the kind of the request that it is like.
     """
     skills, requests, negatives = (
-        [json.loads(line) for line in (WRITTEN_TEXTS / f"{name}.jsonl").open(encoding="utf-8")]
+        [json.loads(line) for line in (WRITTEN_TEXTS / f"{name}.jsonl").read_bytes().splitlines()]
         for name in ("corpus", "queries", "negatives")
     )
     kinds = {request["_id"]: request["kind"] for request in requests}
