@@ -14,6 +14,8 @@ MAX_CHARS = 100_000
 """Some 25,000 tokens, five times what the specification advises for a body."""
 MAX_LIST_CHARS = 32_000
 """Some 8,000 tokens, for a list that an answer has beside its text, or that was asked for."""
+MAX_PROMPT_CHARS = 1_000_000
+"""Of a prompt with all skills, which a person asks for."""
 MAX_ROWS = 1_000
 AGAIN = "call again with offset={end}"
 

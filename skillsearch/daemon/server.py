@@ -20,9 +20,10 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import skillsearch
 from skillsearch import errors
@@ -233,18 +234,20 @@ def main() -> None:
     if os.fork():
         os.close(told)
         os._exit(not os.read(ready, 1))  # nothing: it has ended, and said why
-    try:
-        daemon = _prepare(taken[0], folder)
-    except Exception as exc:
-        Path(client.socket_path()).unlink(missing_ok=True)
-        logger.critical("the daemon cannot start", exc_info=True)
-        sys.exit(one_line(machine_problem(exc) or f"{type(exc).__name__}: {exc}"))
+    daemon = answered(partial(_prepare, taken[0], folder), _give_up)
     os.dup2(1, 2)
     with suppress(OSError):  # whoever waited for it may be gone
         os.write(told, b"!")
     logger.info("serving version %s, until idle for %g s", skillsearch.__version__, daemon.idle)
     logger.info("ending: %s", daemon.run())
     os._exit(0)  # without waiting for what is being indexed
+
+
+def _give_up(error: Exception) -> NoReturn:
+    """End, and say why nothing can be answered."""
+    Path(client.socket_path()).unlink(missing_ok=True)
+    logger.critical("the daemon cannot start", exc_info=error)
+    sys.exit(one_line(machine_problem(error) or f"{type(error).__name__}: {error}"))
 
 
 def _prepare(listener: socket.socket, folder: Path) -> Daemon:

@@ -20,7 +20,7 @@ from mcp_types import INVALID_PARAMS, TextContent
 
 from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
-from skillsearch.agents.bounds import page
+from skillsearch.agents.bounds import MAX_PROMPT_CHARS, page
 from skillsearch.agents.tool import arguments_schema
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
@@ -36,7 +36,6 @@ _Page = mt.PaginatedRequestParams
 
 TOLD_TTL_MS = 60_000  # how long clients that are told of changes may keep an answer
 MAX_TOLD_SESSIONS = 64  # sessions of the older protocol that are told of changes, the latest ones
-MAX_PROMPT_CHARS = 1_000_000
 _FEWER = "the user can offer fewer skills"
 MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 

@@ -192,6 +192,7 @@ def _tar_members(file: BinaryIO, kind: str, limits: UnpackLimits) -> Iterator[Me
             content = _tar_content(stream, entry.size)
             yield Member(entry.name, entry.isdir(), entry.mode, content, first_of(refusals))
             stream.header_bytes = 0
+            archive.members.clear()  # type: ignore[attr-defined]  # it would hold all names
     if stream.last_header.strip(b"\0") or len(stream.last_header) not in (0, 512):
         raise EOFError("a header is truncated or invalid")
     for _ in stream.data(max_bytes):  # the checksum of a compressed file is at its end

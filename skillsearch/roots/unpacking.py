@@ -65,14 +65,14 @@ def write_members(members: Iterable[Member], into: Path, limits: UnpackLimits) -
             refuse_if(member.name, {f"is beyond {limits.members:,} members": is_beyond})
             parts = tuple(part for part in member.name.split("/") if part not in {"", "."})
             if fault := member.fault or name_fault(member.name) or _reserve(made, parts, member):
-                left_out.append((member.name, fault))
+                left_out.append((one_line(member.name, 200), fault))
             elif member.is_folder:
                 os.close(open_folder(folder, parts, make=True))
             else:
                 written += _write(folder, parts, member, limits, written)
     if left_out and not any(is_file for _, is_file in made.values()):
         raise RefusedMemberError(*left_out[0])
-    return tuple(f"{one_line(name, 200)!r} {fault}" for name, fault in left_out)
+    return tuple(f"{name!r} {fault}" for name, fault in left_out)
 
 
 def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: Member) -> str:

@@ -319,7 +319,7 @@ class UsageLog:
         return sum(old != new for old, new in zip(before, changed, strict=True))
 
     def _replace(self, events: Iterable[Event]) -> None:
-        write_atomically(self.file, b"".join(event.line() for event in events), sync=False)
+        write_atomically(self.file, b"".join(event.line() for event in events))
 
 
 def _project(origin: Origin) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, filterfalse
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -189,13 +189,7 @@ def _gaps(
     One that was pinned since, or found something when it was asked again, is no gap any more.
     """
     form = origin.model, dimensions
-    last = {(each.request_id, each.project_id): each for each in events if each.kind != "loaded"}
-    is_open = {request for request, event in last.items() if event.state == "none"}
-    unanswered = (
-        event
-        for event in events
-        if event.state == "none" and (event.request_id, event.project_id) in is_open
-    )
+    unanswered = _unanswered(events)
     usable = [event for event in unanswered if (event.model, len(event.vector)) == form]
     usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)
@@ -209,6 +203,14 @@ def _gaps(
     pairs = zip(groups, near, strict=True)
     gaps = (_gap([remaining[row] for row in group], times, name) for group, name in pairs)
     return sorted(gaps, key=lambda gap: -gap.times)
+
+
+def _unanswered(events: Sequence[Event]) -> Iterator[Event]:
+    """Yield what was told "none", unless the same request has had another answer since."""
+    last = {(each.request_id, each.project_id): each for each in events if each.kind != "loaded"}
+    for event in events:
+        if event.state == last[event.request_id, event.project_id].state == "none":
+            yield event
 
 
 def _gap(events: Sequence[Event], times: Mapping[str, int], name: str) -> Gap:

@@ -126,3 +126,16 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
     assert helps
     for other in (ValueError("x"), ImportError("x"), KeyError("x"), None):
         assert machine_problem(other) == ""
+
+
+@pytest.mark.parametrize(
+    ("said", "cure"),
+    [
+        ("libx.so: failed to map segment from shared object", "more memory"),
+        ("libgomp.so.1: cannot open shared object file", "install what it names"),
+    ],
+)
+def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(said, cure):
+    problem = machine_problem(ImportError(said, path="/x/lib.cpython-311.so"))
+    assert problem.startswith(f"A library cannot be loaded: {said}; ")
+    assert cure in problem.rpartition("; ")[2]

@@ -10,6 +10,7 @@ import stat
 import struct
 import tarfile
 import tempfile
+import tracemalloc
 import zipfile
 import zlib
 from pathlib import Path
@@ -177,6 +178,21 @@ def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, 
     (told,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
     assert told.startswith(f"'bad' {reason}")
     assert contents(tmp_path / "into") == {"good": b"", "bad/last": b"last"}
+
+
+def test_names_of_what_is_left_out_take_no_memory(tmp_path):
+    with tarfile.open(tmp_path / "skills.tar.gz", "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("good"))
+        for number in range(500):
+            tar.addfile(tarfile.TarInfo(f"{number:03}\U0001f375" + "n" * 15_000))
+    tracemalloc.start()
+    try:
+        told = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert len(told) == 500
+    assert peak < 6_000_000  # all names take 30 MB
 
 
 def test_a_tar_folder_with_content_is_refused(tmp_path):

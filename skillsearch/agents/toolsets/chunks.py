@@ -13,7 +13,7 @@ from typing import TypeAlias, Unpack
 
 from pydantic import Field
 
-from skillsearch.agents.bounds import first, page
+from skillsearch.agents.bounds import MAX_PROMPT_CHARS, first, page
 from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import problem_in
 from skillsearch.agents.session import SkillSession
@@ -32,8 +32,6 @@ __all__ = ["LoadSkillChunkTool", "Skill", "SkillChunk", "SkillManager", "SkillMe
 
 SkillChunk: TypeAlias = Chunk
 
-MAX_PROMPT_CHARS = 1_000_000
-"""Of all skills; those after it are counted."""
 _LIST_HEAD = "[Available Chunks]"
 _CORE_IS_CUT = "load_skill_chunk has what stands in chunks"
 _CHOOSE = "load_skill_chunk takes their names, and the host can offer fewer"
