@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
@@ -123,7 +124,7 @@ def ask_for_usage(settings: Settings) -> None:
     with explained(ConfigError, f"{path} cannot be written: %s. {_turn_on()}"):
         make_private(path.parent)
         before = path.read_bytes() if path.is_file() else b""
-        write_atomically(path, f'usage = "{choice}"\n'.encode() + before)
+        write_atomically(path, f'usage = "{choice}"\n'.encode() + before.removeprefix(BOM_UTF8))
     say(f'{visible(str(path))}: usage = "{choice}"; see skillsearch usage')
 
 

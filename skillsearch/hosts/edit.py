@@ -8,7 +8,6 @@ place is tried, and without one the edit is refused.
 from __future__ import annotations
 
 import copy
-import itertools
 import json
 import re
 import tomllib
@@ -25,7 +24,8 @@ _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _JSON = json.JSONDecoder()
 _MAX_LINES = 100
 """Of an entry of ours, with the additions of its user."""
-_MAX_TRIES = 1000
+_MAX_TRIED_CHARS = 4_000_000
+"""Of all texts that are tried, together: about a second of parsing."""
 
 
 def edit(data: bytes, entry: Entry) -> bytes:
@@ -128,8 +128,11 @@ def _at(data: Json, path: Steps) -> Json:
 
 def _first(form: str, texts: Iterator[str], allowed: list[Json]) -> str:
     """Return the first text that holds data that are allowed; order counts, and 1 is not true."""
-    wanted = set(map(repr, allowed))
-    for text in itertools.islice(texts, _MAX_TRIES):
+    wanted, left = set(map(repr, allowed)), _MAX_TRIED_CHARS
+    for text in texts:
+        left -= len(text)
+        if left < 0:
+            break
         try:
             if repr(_parse(form, text)) in wanted:
                 return text

@@ -127,7 +127,7 @@ def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said,
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
     make_skill(home / ".agents" / "skills", "tea-timer")
     user_file().parent.mkdir(parents=True)
-    user_file().write_text("n = 4\n[profiles.web]\nn = 3\n", "utf-8")
+    user_file().write_text("n = 4\n[profiles.web]\nn = 3\n", "utf-8-sig")
     assert "learn from use" not in cli("setup").stderr
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
     told = cli("setup", stdin=said)

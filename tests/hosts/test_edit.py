@@ -291,3 +291,14 @@ def test_an_entry_in_the_last_place_takes_its_comma_along():
     """A host that knows no trailing commas could read nothing otherwise."""
     text = b'{"mcpServers": {"a": 1, // one\n  "skillsearch": {"x": [1,]}\n}}'
     assert edit(text, gone(SERVERS["gemini"])) == b'{"mcpServers": {"a": 1 // one\n}}'
+
+
+def test_a_long_file_that_cannot_be_edited_is_refused_after_few_readings(monkeypatch):
+    """Each line that names us could be the entry, and each try reads the whole file."""
+    lines = "".join(f'[projects."/home/me/{n:04}/skillsearch"]\nx = 1\n' for n in range(1_500))
+    text = f"mcp_servers = {{ docs = {{ command = 'x' }}, skillsearch = {{ command = 'old' }} }}\n{lines}"
+    readings, loads = [], tomllib.loads
+    monkeypatch.setattr(tomllib, "loads", lambda text: readings.append(len(text)) or loads(text))
+    with pytest.raises(EditError, match="cannot be edited without risk"):
+        edit(text.encode(), SERVERS["codex"])
+    assert sum(readings) < 5_000_000  # characters
