@@ -296,7 +296,8 @@ def test_an_entry_in_the_last_place_takes_its_comma_along():
 def test_a_long_file_that_cannot_be_edited_is_refused_after_few_readings(monkeypatch):
     """Each line that names us could be the entry, and each try reads the whole file."""
     lines = "".join(f'[projects."/home/me/{n:04}/skillsearch"]\nx = 1\n' for n in range(1_500))
-    text = f"mcp_servers = {{ docs = {{ command = 'x' }}, skillsearch = {{ command = 'old' }} }}\n{lines}"
+    servers = "{ docs = { command = 'x' }, skillsearch = { command = 'old' } }"
+    text = f"mcp_servers = {servers}\n{lines}"
     readings, loads = [], tomllib.loads
     monkeypatch.setattr(tomllib, "loads", lambda text: readings.append(len(text)) or loads(text))
     with pytest.raises(EditError, match="cannot be edited without risk"):

@@ -227,9 +227,10 @@ def test_another_disk_is_copied_to_and_compared(home, make_skill, other_disk, mo
     assert contents(folder) == before
     copy = shutil.copytree
 
-    def edited(*args, **options):
-        copy(*args, **options)
-        (folder / "SKILL.md").write_text("edited meanwhile")
+    def edited(source, *args, **options):
+        copy(source, *args, **options)
+        if Path(source) == folder:  # it is called for the folders within, too
+            (folder / "SKILL.md").write_text("edited meanwhile")
 
     monkeypatch.setattr(shutil, "copytree", edited)
     with open_journal() as journal:

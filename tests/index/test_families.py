@@ -409,6 +409,22 @@ def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
     ]
 
 
+def test_many_documents_of_one_name_are_hardly_compared_unless_bodies_are_alike(monkeypatch):
+    """Of all pairs, whose sketches took 2 µs each; the leaders are the same."""
+    rng = np.random.default_rng(4)
+    sketches = rng.integers(1, 2**32, (700, SKETCH_SIZE), np.uint32)
+    sketches[500:] = sketches[:200]
+    texts = [np.sort(row).astype("<u4").tobytes().hex() for row in sketches]
+    documents = [document(n, "same", f"body {n}", text) for n, text in enumerate(texts)]
+    like = Likeness(DocumentStore.build(documents), DenseIndex(()), (1.0, 1.0), ["a"])
+    pairs, compare = [], Likeness._are_copies
+    count = lambda self, some, *rest: pairs.append(len(some)) or compare(self, some, *rest)  # noqa: E731
+    monkeypatch.setattr(Likeness, "_are_copies", count)
+    leaders = group(like, np.arange(700))
+    assert leaders.tolist() == [*range(500), *range(200)]
+    assert sum(pairs) < 5_000
+
+
 def test_the_memory_for_the_cells_grows_with_the_documents_alone(monkeypatch):
     """A view of the nearest middles kept the ranks of all: 24 GB for a million documents."""
     monkeypatch.setattr(families, "_CELL_SIZE", 3)  # so that each document is a middle

@@ -57,6 +57,8 @@ _UNSURE = 1e-5
 _BLOCK = 512
 # Cells hold about this many documents, and each document lies in this many cells.
 _CELL_SIZE, _CELLS_OF_ONE = 1_000, 3
+# Documents of one name, or with one description, that are compared with each other.
+_MOST_EQUAL = 20_000
 # Neighbours that are looked at for one document among more than `EXACT`.
 _NEAREST = 100
 # If more than this share of documents is new, forming all families anew is faster.
@@ -128,6 +130,8 @@ class Likeness:
             cosine[unsure] = np.einsum("ij,ij->i", own.astype(np.float64), their.astype(np.float64))
             close[row, column] |= cosine >= least
             maybe[row, column] |= cosine >= lowest
+        if np.count_nonzero(maybe) > _PAIRS:  # as where many have one name
+            maybe &= self._can_be_copies(some.numbers, others.numbers)
         row, column = np.nonzero(maybe)
         alike = np.zeros(equal.shape, np.int8)
         for begin in range(0, len(row), _PAIRS):
@@ -135,6 +139,19 @@ class Likeness:
             numbers = some.numbers[pair[0]], others.numbers[pair[1]]
             alike[pair] = self._are_copies(*numbers, close[pair], equal[pair])
         return alike
+
+    def _can_be_copies(self, some: Numbers, others: Numbers) -> Flags:
+        """Return which pairs share a hash of their bodies, or have one body or none.
+
+        No others are near-copies, whatever their metadata, and this takes a hundredth of the time.
+        """
+        store = self.documents
+        can_be: Flags = store.bodies[some][:, np.newaxis] == store.bodies[others]
+        left, right = store.sketches[some][:, _OF_BODY], store.sketches[others][:, _OF_BODY]
+        for value in np.intersect1d(left[left > 0], right).tolist():
+            has, have = ((sketches == value).any(axis=1) for sketches in (left, right))
+            can_be[np.ix_(has, have)] = True
+        return can_be
 
     def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Levels:
         """Return how near pairs are to copies, given whether their metadata or names are close.
@@ -293,7 +310,10 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     """
     store = likeness.documents
     equal = [
-        order[part] for values in (store.names, store.abouts) for part in repeats(values[order])
+        order[part[begin : begin + _MOST_EQUAL]]
+        for values in (store.names, store.abouts)
+        for part in repeats(values[order])
+        for begin in range(0, len(part), _MOST_EQUAL)
     ]
     if not likeness.dense.segments:
         return equal
