@@ -41,6 +41,19 @@ def likeness(documents, rows, limits=(0.9, 0.7)):
     return Likeness(DocumentStore.build(documents), dense, limits, ["a", "b"])
 
 
+@pytest.fixture
+def compared(monkeypatch):
+    """Return a list that takes how many pairs were compared by their sketches, call by call."""
+    pairs, compare = [], Likeness._are_copies
+
+    def counted(self, some, *rest):
+        pairs.append(len(some))
+        return compare(self, some, *rest)
+
+    monkeypatch.setattr(Likeness, "_are_copies", counted)
+    return pairs
+
+
 def around(middle, cosine, seed):
     other = np.random.default_rng(seed).standard_normal(len(middle))
     other -= (other @ middle) * middle
@@ -409,7 +422,7 @@ def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
     ]
 
 
-def test_many_documents_of_one_name_are_hardly_compared_unless_bodies_are_alike(monkeypatch):
+def test_many_documents_of_one_name_are_hardly_compared_unless_bodies_are_alike(compared):
     """Of all pairs, whose sketches took 2 µs each; the leaders are the same."""
     rng = np.random.default_rng(4)
     sketches = rng.integers(1, 2**32, (700, SKETCH_SIZE), np.uint32)
@@ -417,12 +430,16 @@ def test_many_documents_of_one_name_are_hardly_compared_unless_bodies_are_alike(
     texts = [np.sort(row).astype("<u4").tobytes().hex() for row in sketches]
     documents = [document(n, "same", f"body {n}", text) for n, text in enumerate(texts)]
     like = Likeness(DocumentStore.build(documents), DenseIndex(()), (1.0, 1.0), ["a"])
-    pairs, compare = [], Likeness._are_copies
-    count = lambda self, some, *rest: pairs.append(len(some)) or compare(self, some, *rest)  # noqa: E731
-    monkeypatch.setattr(Likeness, "_are_copies", count)
     leaders = group(like, np.arange(700))
     assert leaders.tolist() == [*range(500), *range(200)]
-    assert sum(pairs) < 5_000
+    assert sum(compared) < 5_000
+
+
+def test_many_documents_of_one_name_without_bodies_are_not_compared(compared):
+    documents = [document(n, "same", about=f"Does {n % 500}.") for n in range(700)]
+    like = Likeness(DocumentStore.build(documents), DenseIndex(()), (1.0, 1.0), ["a"])
+    assert group(like, np.arange(700)).tolist() == [*range(500), *range(200)]
+    assert sum(compared) < 5_000
 
 
 def test_the_memory_for_the_cells_grows_with_the_documents_alone(monkeypatch):

@@ -141,12 +141,14 @@ class Likeness:
         return alike
 
     def _can_be_copies(self, some: Numbers, others: Numbers) -> Flags:
-        """Return which pairs share a hash of their bodies, or have one body or none.
+        """Return which pairs share a hash of their bodies, have one body, or none and one text.
 
         No others are near-copies, whatever their metadata, and this takes a hundredth of the time.
         """
-        store = self.documents
-        can_be: Flags = store.bodies[some][:, np.newaxis] == store.bodies[others]
+        store, left_column = self.documents, some[:, np.newaxis]
+        is_one_text = store.abouts[left_column] == store.abouts[others]
+        is_one_body = store.bodies[left_column] == store.bodies[others]
+        can_be: Flags = is_one_body & (is_one_text | (store.bodies[others] > 0))
         left, right = store.sketches[some][:, _OF_BODY], store.sketches[others][:, _OF_BODY]
         for value in np.intersect1d(left[left > 0], right).tolist():
             has, have = ((sketches == value).any(axis=1) for sketches in (left, right))
