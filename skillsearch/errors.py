@@ -41,8 +41,8 @@ if TYPE_CHECKING:
 BUG = "This is a bug in skillsearch"
 DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Numbers of system errors for which only more space helps."""
-_NO_MEMORY = ("cannot allocate memory", "failed to map")
-"""What the loader of shared libraries says when memory is short."""
+_NO_LIBRARY = "cannot open shared object file"
+"""What the loader of shared libraries says of one that is missing, not of short memory."""
 _CURES = {
     **dict.fromkeys(DISK_FULL, "free some space"),
     **dict.fromkeys((errno.EMFILE, errno.ENFILE), "let it open more files (ulimit -n)"),
@@ -295,8 +295,8 @@ def machine_problem(error: BaseException | None) -> str:
             file = getattr(error, "filename", None)
             return f"{reason_of(error)}{f': {file}' if file else ''}; {_cure(error)}"
         if isinstance(error, ImportError) and not (error.path or ".py").endswith(".py"):
-            is_memory = any(said in str(error) for said in _NO_MEMORY)
-            cure = _cure(MemoryError()) if is_memory else "install what it names, or the library"
+            is_missing = _NO_LIBRARY in str(error)
+            cure = "install what it names, or the library" if is_missing else _cure(MemoryError())
             return f"A library cannot be loaded: {error}; {cure}"
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return ""

@@ -179,14 +179,7 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
 
 def code_of(error: errors.SkillSearchError) -> int:
     """Return the exit code of an error."""
-    return next(
-        (
-            EXIT_CODES[error_class]
-            for error_class in type(error).__mro__
-            if error_class in EXIT_CODES
-        ),
-        1,
-    )
+    return next((EXIT_CODES[each] for each in type(error).__mro__ if each in EXIT_CODES), 1)
 
 
 def _nearest_commands(word: str) -> list[str]:

@@ -128,10 +128,10 @@ def _at(data: Json, path: Steps) -> Json:
 
 def _first(form: str, texts: Iterator[str], allowed: list[Json]) -> str:
     """Return the first text that holds data that are allowed; order counts, and 1 is not true."""
-    wanted, left = set(map(repr, allowed)), _MAX_TRIED_CHARS
+    wanted, room = set(map(repr, allowed)), _MAX_TRIED_CHARS
     for text in texts:
-        left -= len(text)
-        if left < 0:
+        room -= len(text)
+        if room < 0:
             break
         try:
             if repr(_parse(form, text)) in wanted:

@@ -132,6 +132,8 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
     ("said", "cure"),
     [
         ("libx.so: failed to map segment from shared object", "more memory"),
+        ("libx.so: cannot create shared object descriptor: Cannot allocate memory", "more memory"),
+        ("libx.so: cannot map zero-fill pages", "more memory"),
         ("libgomp.so.1: cannot open shared object file", "install what it names"),
     ],
 )

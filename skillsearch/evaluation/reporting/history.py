@@ -15,12 +15,7 @@ from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.comparison import compare, share_interval
 from skillsearch.evaluation.lines import numbered_lines, shown
 from skillsearch.evaluation.reporting.report import FALSE_ANSWERS, RECALL
-from skillsearch.evaluation.types import (
-    ANSWERABLE,
-    Abstention,
-    Report,
-    SystemReport,
-)
+from skillsearch.evaluation.types import ANSWERABLE, Abstention, Report, SystemReport
 from skillsearch.text.safe_text import counted, one_line
 
 _HOW = "save one with: skillsearch eval COLLECTION --json >FILE"
