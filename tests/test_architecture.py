@@ -452,6 +452,13 @@ def test_no_module_keeps_what_its_functions_change():
         assert changed_globals(ast.parse(f"_A = {{}}\ndef f():\n {line}")) == {"_A"}, line
 
 
+def test_the_page_of_the_house_draws_every_room():
+    drawing = (PACKAGE / "README.md").read_text("utf-8").split("```")[1]
+    words = {word for line in drawing.strip().splitlines() for word in line[13:].split()}
+    rooms = {path.name.removesuffix(".py") for path in PACKAGE.glob("[!_]*")}
+    assert words == rooms - {"README.md", "CHANGES.md", "py.typed"}
+
+
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
 
