@@ -162,15 +162,16 @@ class Likeness:
         """
         store = self.documents
         left, right = store.sketches[some], store.sketches[others]
-        same = close | share_most(
-            left[:, _OF_DESCRIPTION], right[:, _OF_DESCRIPTION], most=_NEARLY_ALL
-        )
-        left, right = left[:, _OF_BODY], right[:, _OF_BODY]
         bodies = store.bodies[some], store.bodies[others]
         is_one_body = (bodies[0] == bodies[1]) & (bodies[0] > 0)
-        shares = share_most(left, right) | is_one_body
+        overlap = overlaps(left[:, _OF_BODY], right[:, _OF_BODY])
+        shares = have_most(*overlap, MOST) | is_one_body
+        are_clones = have_most(*overlap, _OF_BODY_ELSEWHERE) | is_one_body
+        # Few pairs that are not close share a body, and only of these descriptions decide.
+        same, unsure = close.copy(), np.flatnonzero(shares & ~close)
+        descriptions = (sketches[unsure, _OF_DESCRIPTION] for sketches in (left, right))
+        same[unsure] = have_most(*overlaps(*descriptions), _NEARLY_ALL)
         is_elsewhere = self.roots[some] != self.roots[others]
-        are_clones = share_most(left, right, most=_OF_BODY_ELSEWHERE) | is_one_body
         # Bodies that say next to nothing tell neither way: descriptions do, in one root with names.
         are_silent = (bodies[0] == 0) & (bodies[1] == 0)
         named = store.names[some] == store.names[others]
@@ -216,9 +217,8 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
     return are_shared.sum(axis=1), smaller
 
 
-def share_most(some: Sketches, others: Sketches, most: float = MOST) -> Flags:
-    """Return whether one text of each pair has most of the other, as their sketches tell."""
-    shared, smaller = overlaps(some, others)
+def have_most(shared: Numbers, smaller: Numbers, most: float = MOST) -> Flags:
+    """Return whether one text of each pair has most of the other, given their `overlaps`."""
     are: Flags = (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
     return are
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
-from skillsearch.index.documents.families import share_most
+from skillsearch.index.documents.families import have_most, overlaps
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, without
 from skillsearch.skills.folders import in_checkout
@@ -90,7 +90,7 @@ def are_alike(left: Document, right: Document) -> bool:
     if not _hashes(left) & _hashes(right):
         return False
     some, others = (each.sketched[np.newaxis, :SKETCH_SIZE] for each in (left, right))
-    return bool(share_most(some, others)[0])
+    return bool(have_most(*overlaps(some, others))[0])
 
 
 def _hashes(document: Document) -> set[str]:
