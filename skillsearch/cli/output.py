@@ -28,6 +28,7 @@ _SHOWN_DIAGNOSTICS = 10
 _STAGES = {
     "read": "Reading skills",
     "embed": "Embedding texts",
+    "compare": "Comparing skills",
     "train": "Tuning",
     "search": "Searching",
 }

@@ -12,7 +12,10 @@ from skillsearch.types.json_values import Record
 from skillsearch.types.skills import Diagnostic
 
 Progress: TypeAlias = Callable[[str, int, int], None]
-"""Called with the stage (``read``, ``embed`` or ``search``), how many are done, of how many."""
+"""Called with the stage, how many are done, and of how many.
+
+The stages are ``read``, ``embed``, ``compare`` and ``search``.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -201,8 +201,11 @@ def test_many_documents_without_vectors_are_compared_by_name_and_description(mon
     documents = [document(n, body="a body", about=same.get(n, "")) for n in range(599)]
     documents.append(document(599, name="n7", body="a body"))
     like = Likeness(DocumentStore.build(documents), DenseIndex(()), (1.0, 1.0), ["s"])
-    leaders = group(like, np.arange(600))
+    progress = []
+    leaders = group(like, np.arange(600), lambda *step: progress.append(step))
     assert np.flatnonzero(leaders != np.arange(600)).tolist() == [598, 599]
+    assert progress[0] == ("compare", 0, 600)
+    assert progress == sorted(progress)
     assert leaders[[598, 599]].tolist() == [5, 7]
 
 
@@ -216,8 +219,10 @@ def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatc
     like = likeness(documents, rows)
     before = np.append(np.arange(597), [-1, -1, -1])
     monkeypatch.setattr(families, "EXACT", 100)
-    found = regroup(like, np.arange(600), before)
+    progress = []
+    found = regroup(like, np.arange(600), before, lambda *step: progress.append(step))
     assert found[-3:].tolist() == [7, 5, 599]
+    assert progress == [("compare", at, 600) for at in (597, 598, 599)]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from skillsearch.index.dense.vectors import DenseIndex
     from skillsearch.index.storage.document_store import DocumentStore
+    from skillsearch.types.indexing import Progress
 
     Sketches = NDArray[np.uint32]
     Levels = NDArray[np.int8]
@@ -71,6 +72,7 @@ def find_families(
     shadowed: Numbers = NOTHING,
     before: Numbers | None = None,
     arrivals: Numbers | None = None,
+    progress: Progress | None = None,
 ) -> FamilyTable:
     """Form the families of all living documents; `before` is as for `regroup`.
 
@@ -84,7 +86,10 @@ def find_families(
     remote = likeness.documents.remoteness[living]
     is_shadowed = np.isin(living, shadowed)
     order = living[np.lexsort((np.arange(len(living)), came, remote, roots[living], is_shadowed))]
-    leading = group(likeness, order) if before is None else regroup(likeness, order, before)
+    if before is None:
+        leading = group(likeness, order, progress)
+    else:
+        leading = regroup(likeness, order, before, progress)
     follows = leading != order
     by_number = np.argsort(order[follows])
     members, leaders = order[follows][by_number], leading[follows][by_number]
@@ -223,7 +228,7 @@ def have_most(shared: Numbers, smaller: Numbers, most: float = MOST) -> Flags:
     return are
 
 
-def group(likeness: Likeness, order: Numbers) -> Numbers:
+def group(likeness: Likeness, order: Numbers, progress: Progress | None = None) -> Numbers:
     """Return the leader of each document in an order of precedence, aligned with it.
 
     Among more than `EXACT` documents a near-copy is found if it shares a cell with its leader.
@@ -231,7 +236,10 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
     if len(order) <= EXACT:
         return _lead(likeness, order)[0]
     ranks, leaders, levels = _ranks(likeness, order), order.copy(), np.zeros(len(order), np.int8)
-    for cell in _cells(likeness, order):
+    cells = _cells(likeness, order)
+    for at, cell in enumerate(cells):
+        if progress:
+            progress("compare", at * len(order) // len(cells), len(order))
         leading, level = _lead(likeness, cell)
         rows = ranks[cell]
         is_first = (level == levels[rows]) & (ranks[leading] < ranks[leaders[rows]])
@@ -248,7 +256,9 @@ def group(likeness: Likeness, order: Numbers) -> Numbers:
     return leaders
 
 
-def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
+def regroup(
+    likeness: Likeness, order: Numbers, before: Numbers, progress: Progress | None = None
+) -> Numbers:
     """Return what `group` does, given the leader of each document in an index before.
 
     `before` has -1 for documents that are new, and for those of whose family one is gone. Only
@@ -256,12 +266,14 @@ def regroup(likeness: Likeness, order: Numbers, before: Numbers) -> Numbers:
     """
     is_new = before[order] < 0
     if len(order) <= EXACT and np.count_nonzero(is_new) > _REGROUPED_SHARE * len(order):
-        return group(likeness, order)
+        return group(likeness, order, progress)
     ranks, leaders, among = _ranks(likeness, order), before.copy(), np.sort(order)
     # All that could change a document's leader comes before it, so each is looked at once.
     is_due = is_new
     while is_due.any():
         at = int(is_due.argmax())
+        if progress:
+            progress("compare", at, len(order))
         number = int(order[at])
         is_due[at] = False
         near, levels = likeness.near(number, among)

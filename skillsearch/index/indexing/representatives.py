@@ -16,6 +16,7 @@ from skillsearch.index.documents.names import shadowed_numbers
 from skillsearch.index.storage.arrivals import note_arrivals
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers
+from skillsearch.types.indexing import Progress
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +25,14 @@ class Representatives:
 
     `folder` is the index folder. `before` is the store of the index before, if there is one, and
     `renumber` the number that each of its documents has now, -1 if it is gone or changed; without
-    it all families are formed anew.
+    it all families are formed anew. `progress` is told the stage ``compare``.
     """
 
     settings: IndexSettings
     folder: Path
     before: DocumentStore | None
     renumber: NDArray[np.integer]
+    progress: Progress
 
     def save(self, folder: Path) -> None:
         """Write the tombstones of a corpus of one segment, if some of its documents do not count.
@@ -51,7 +53,7 @@ class Representatives:
         leaders = self._leaders_before(store.size, shadowed)
         ids = None if self.before is None else self.before.ids[self.before.living]
         arrivals = note_arrivals(self.folder, store.ids[store.living], ids)
-        families = find_families(likeness, shadowed, leaders, arrivals)
+        families = find_families(likeness, shadowed, leaders, arrivals, self.progress)
         return DocumentStore(store.segments, store.deleted, store.places, shadowed, families)
 
     def _leaders_before(self, size: int, shadowed: Numbers) -> Numbers | None:

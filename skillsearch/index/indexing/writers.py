@@ -91,7 +91,10 @@ def write_full(folder: Path, update: Update) -> Written:
             update.progress("read", position + 1, len(files))
         writer.finish()
     store = corpus.documents if corpus else None
-    Representatives(update.settings, update.folder, store, writer.renumber).save(folder)
+    finder = Representatives(
+        update.settings, update.folder, store, writer.renumber, update.progress
+    )
+    finder.save(folder)
     queue = writer.queue
     return Written(writer.size, writer.reused, queue.embedded, removed, queue.truncated)
 
@@ -320,7 +323,7 @@ class DeltaWriter:
         renumber[self._deleted] = -1
         earlier = self._corpus.documents
         store = DocumentStore([base, documents], self._deleted, np.array(places, np.int64))
-        finder = Representatives(update.settings, update.folder, earlier, renumber)
+        finder = Representatives(update.settings, update.folder, earlier, renumber, update.progress)
         store = finder.find(store, DenseIndex((vectors, dense)))
         before, now, size = earlier.signs, store.signs, base.size
         fields = []
