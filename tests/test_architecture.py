@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -454,6 +455,24 @@ def test_no_module_keeps_what_its_functions_change():
 
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
+
+
+SHARED_NAMES = {
+    "Skill": "two of the documents behind the toolsets call theirs so, as the package does",
+    "SkillMetadata": "one of these documents too",
+    "SkillsManager": "two of these documents",
+    "ListSkillsArgs": "a document's arguments of the tool that the default tools have too",
+    "SearchSkillsArgs": "as `ListSkillsArgs`",
+}
+"""Names of more than one public class, and why they are; see skillsearch/agents/toolsets."""
+
+
+def test_no_two_public_classes_share_a_name():
+    """Who reads a name knows without its imports what it means."""
+    statements = [node for name in PATHS for node in tree_of(name).body]
+    times = Counter(node.name for node in statements if isinstance(node, ast.ClassDef))
+    shared = {name for name, count in times.items() if count > 1 and not name.startswith("_")}
+    assert shared == SHARED_NAMES.keys()
 
 
 OURS = {

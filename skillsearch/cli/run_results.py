@@ -40,7 +40,7 @@ _MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.I
 
 
 @dataclass(slots=True)
-class Collected:
+class MemoryArtifactStore:
     """An `ArtifactStore` that holds the files of one run, by path below the workspace."""
 
     files: dict[str, bytes] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from mcp.server.transport_security import (
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch.mcp_server.connections import LIMITS, Limits, serve_app
+from skillsearch.mcp_server.connections import LIMITS, HttpLimits, serve_app
 from skillsearch.mcp_server.listening import PATH, Listener
 
 
@@ -24,7 +24,7 @@ async def serve_http(
     server: Server[Any],
     listener: Listener,
     stop: anyio.Event,
-    limits: Limits = LIMITS,
+    limits: HttpLimits = LIMITS,
     beside: ASGIApp | None = None,
 ) -> None:
     """Serve until `stop` is set and requests had some time to end; closes the listener.

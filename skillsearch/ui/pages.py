@@ -34,7 +34,7 @@ from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
-from skillsearch.rendering.blocks import Cell, Group, Row, Table
+from skillsearch.rendering.blocks import Cell, Row, RowGroup, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import Check, doctor
 from skillsearch.settings.config import Settings
@@ -254,7 +254,7 @@ class Pages:
             "root": root,
             "is_stale": skill.content_hash != document.content_hash,
             "warning": body_warning(root.trust, root.origin),
-            "costs": Table("Costs", ("part", "tokens", "characters"), [Group(rows)]),
+            "costs": Table("Costs", ("part", "tokens", "characters"), [RowGroup(rows)]),
             "files": files,
             "is_truncated": is_truncated,
             "rivals": self._rivals(index, document),
@@ -372,7 +372,7 @@ class Pages:
 
 def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> Shown:
     """Show the first rows of a longer table."""
-    table = Table(title, heads, [Group(rows)], texts=heads)
+    table = Table(title, heads, [RowGroup(rows)], texts=heads)
     return {"count": count, "shown": len(rows), "table": table}
 
 

@@ -12,7 +12,7 @@ import pytest
 import skillsearch
 from skillsearch.index.search.candidates import count_candidates
 from skillsearch.index.search.evidence import EVIDENCE
-from skillsearch.index.search.features import FEATURES, LEXICAL, Measured, features_of
+from skillsearch.index.search.features import FEATURES, LEXICAL, MeasuredCandidates, features_of
 from skillsearch.index.search.query import QueryForm
 
 PACKAGE = Path(skillsearch.__file__).parent
@@ -46,7 +46,7 @@ def test_a_feature_is_computed_once_and_may_rest_on_others(monkeypatch):
         FEATURES, "name", type(row)("name", 1, "words", lambda m: m["bm25_metadata"] + 1)
     )
     half = np.full(3, 0.5)
-    measured = Measured(None, QueryForm("", "", {}, ()), np.arange(3), [], half, half)
+    measured = MeasuredCandidates(None, QueryForm("", "", {}, ()), np.arange(3), [], half, half)
     assert measured["name"].tolist() == [2.0] * 3
     assert measured["bm25_metadata"].tolist() == [1.0] * 3
     assert len(calls) == 1

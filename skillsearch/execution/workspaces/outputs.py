@@ -58,7 +58,7 @@ class CollectedFile:
 _Files = Sequence[CollectedFile]
 
 
-class Collected(NamedTuple):
+class FileCollection(NamedTuple):
     """The files of a collection by name, bounded warnings, and whether a limit cut it short."""
 
     files: _Files
@@ -185,7 +185,7 @@ def collect(
     spec: types.OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
-) -> Collected:
+) -> FileCollection:
     """Read the matching files of a workspace, each once, or raise a `WorkspaceError`."""
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     for name, ceiling in types.CEILINGS.items():
@@ -198,7 +198,7 @@ def collect(
         collection.add_folder(top, (), patterns)
         collection.read(top)
     warnings = bounded([*collection.limits, *collection.warnings])
-    return Collected(tuple(collection.files), warnings, collection.limits_hit)
+    return FileCollection(tuple(collection.files), warnings, collection.limits_hit)
 
 
 @dataclass(slots=True)

@@ -30,7 +30,7 @@ from skillsearch.index.documents.document import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
+from skillsearch.index.indexing.reading import count_skipped, empty_roots, sorted_diagnostics
 from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
 from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
@@ -292,7 +292,7 @@ class Builder:
         if changes.scopes is None:
             diagnostics += self._root_diagnostics
             diagnostics += () if changes.files else empty_roots(self._roots)
-        return in_order(diagnostics)
+        return sorted_diagnostics(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         pending = index.settings.pending if index and not self.options.metadata_first else ()

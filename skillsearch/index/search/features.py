@@ -35,7 +35,7 @@ Channel = Literal["words", "dense", "skill"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCandidates:
     """Candidates of a query, and what all features are computed from.
 
     `metadata` and `full` are the BM25 scores of the metadata, and of metadata and body together, as
@@ -97,12 +97,12 @@ class Feature:
     name: str
     sign: Sign
     channel: Channel
-    compute: Callable[[Measured], Values]
+    compute: Callable[[MeasuredCandidates], Values]
     start: float = 5.0
     is_excess: bool = False
 
 
-def _name_match(measured: Measured) -> Values:
+def _name_match(measured: MeasuredCandidates) -> Values:
     """Return 1 for skills whose name the query is, less for a near spelling of it."""
     query, store = measured.query, measured.corpus.documents
     match = np.isin(measured.documents, measured.named).astype(np.float64)
@@ -120,7 +120,7 @@ def _triples(name: str) -> set[str]:
     return {padded[i : i + 3] for i in range(len(padded) - 2)}
 
 
-def _example_excess(measured: Measured) -> Values:
+def _example_excess(measured: MeasuredCandidates) -> Values:
     """Return by how much the examples are nearer than the metadata, and `LEAST_OF_EXAMPLES`.
 
     The cosine is that to the mean of a skill's example requests, whose words count in BM25 too.
@@ -131,24 +131,24 @@ def _example_excess(measured: Measured) -> Values:
     return excess
 
 
-def _exclusion(measured: Measured) -> Values:
+def _exclusion(measured: MeasuredCandidates) -> Values:
     """Return the share of the words by which query and skill exclude each other."""
     corpus, query, documents = measured.corpus, measured.query, measured.documents
     return exclusion_shares(corpus, query, documents, measured.nearness)
 
 
-def _contradiction(measured: Measured) -> Values:
+def _contradiction(measured: MeasuredCandidates) -> Values:
     """Return how much of what the query says of versions and directions a skill contradicts."""
     corpus, query, documents = measured.corpus, measured.query, measured.documents
     return contradiction_shares(corpus, query, documents, measured.nearness)
 
 
-def _beside_vectors(measured: Measured, shares: NDArray[np.floating]) -> Values:
+def _beside_vectors(measured: MeasuredCandidates, shares: NDArray[np.floating]) -> Values:
     """Return shares of words as float64, or 0 if the query has no vector."""
     return shares.astype(np.float64) * measured.query.has_vector
 
 
-def _store(measured: Measured) -> DocumentStore:
+def _store(measured: MeasuredCandidates) -> DocumentStore:
     return measured.corpus.documents
 
 
