@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -46,12 +45,11 @@ async def serve_http(
     await serve_app(limited, listener, stop, limits)
 
 
-@dataclass(slots=True)
 class _Session:
     """The requests of a session being answered, and whether it was used after it was opened."""
 
-    busy: int = 0
-    is_used: bool = False
+    def __init__(self) -> None:
+        self.busy, self.is_used = 0, False
 
 
 class _Sessions:

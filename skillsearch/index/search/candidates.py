@@ -165,5 +165,5 @@ def _candidates(
     # If only metadata is indexed, the one field stands for both.
     metadata, full = shares[0], shares[-1]
     measured = MeasuredCandidates(corpus, query, documents, named, metadata, full)
-    lexical = np.stack([metadata, full, measured["name"]], 1).astype(np.float64)
+    lexical = np.stack([metadata, full, measured.supporting["name"]], 1).astype(np.float64)
     return Candidates(documents, measured.matrix(), lexical, pools=pools)
