@@ -197,10 +197,10 @@ def chosen(
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with further roots, one a line.",
 )
-@click.option("--model", cls=options.Setting, help="As in skillsearch index.")
+@click.option("--model", cls=options.SettingOption, help="As in skillsearch index.")
 @click.option(
     "--fields",
-    cls=options.Setting,
+    cls=options.SettingOption,
     type=click.Choice(("metadata", "full")),
     help="As in skillsearch index.",
 )

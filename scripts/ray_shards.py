@@ -12,7 +12,7 @@ from ray_fleet import POLL_S, Fleet, Shard, tell
 
 from skillsearch.embedders.embedding_cache import EmbeddingCache
 from skillsearch.index.documents.document import field_texts
-from skillsearch.index.indexing.reading import read_file
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import discover
@@ -83,7 +83,7 @@ class Embedding:
         """Read skills and yield what the cache lacks of them, in shards of a bounded size."""
         shard, book = Shard(), ExampleBook()
         for file in self._files:
-            skill = read_file(file, book).skill
+            skill = read_for_index(file, book).skill
             self.tally.read += 1
             if skill is None:  # The indexing will report it.
                 self.tally.skipped += 1

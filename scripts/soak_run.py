@@ -25,7 +25,7 @@ from typing import Any
 from skillsearch.execution.executors import REGISTRY, executor_statuses, select_executor
 from skillsearch.execution.isolation.capture import SUPERVISOR
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import Limits, Program, RunRequest
+from skillsearch.execution.types import Program, RunLimits, RunRequest
 from skillsearch.execution.workspaces.workspace import Workspaces
 
 MARK = "3571.25"
@@ -89,7 +89,7 @@ def work(name: str, folder: Path, seed: int) -> None:
     executor = select_executor(name)
     with (folder / "begun").open("a", encoding="utf-8") as log:
         runner = SkillRunner(
-            executor, workspaces=Workspaces(folder / "workspaces"), limits=Limits(timeout=SHORT)
+            executor, workspaces=Workspaces(folder / "workspaces"), limits=RunLimits(timeout=SHORT)
         )
         while True:
             command = chance.choice(COMMANDS)

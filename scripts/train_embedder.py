@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from skillsearch.training.bert_weights import average
 from skillsearch.training.contrastive import train
 from skillsearch.training.plan import JUDGED, Batch, TrainingSettings, batches, neighbours
-from skillsearch.training.queries import MinedSkill, Pair
+from skillsearch.training.queries import MinedSkill, TrainingPair
 
 SETTINGS = TrainingSettings(
     steps=550,
@@ -104,7 +104,7 @@ class Drawer:
         for places in batches(near, min(size, len(rows)), self._chance):
             yield rows[places].tolist()
 
-    def _pair(self, row: int) -> Pair | None:
+    def _pair(self, row: int) -> TrainingPair | None:
         if row not in self._mined:
             self._mined[row] = MinedSkill.mine(self._skills[row])
         return self._mined[row].draw(self._chance)
@@ -121,7 +121,7 @@ class Drawer:
 
         No skill in it helps with the query of another.
         """
-        drawn: list[tuple[int, Pair]] = []
+        drawn: list[tuple[int, TrainingPair]] = []
         right: set[int] = set()
         graded: set[int] = set()
         while len(drawn) < SETTINGS.batch_size - ENGLISH - OTHERS:
@@ -140,7 +140,9 @@ class Drawer:
             others = [row for row in requests[0].rows if row not in graded]
             for row in self._chance.sample(others, min(BESIDE, len(others))):
                 if pair := self._pair(row):
-                    drawn.append((row, Pair(pair.query, self._skills[row].metadata(), pair.kind)))
+                    drawn.append(
+                        (row, TrainingPair(pair.query, self._skills[row].metadata(), pair.kind))
+                    )
                     right.add(row)
                     graded.add(row)
         for row in (row for texts in self._texts for row in next(texts)):
@@ -148,10 +150,12 @@ class Drawer:
                 drawn.append((row, pair))
         return tuple(drawn)
 
-    def _pair_of(self, request: Request, row: int) -> Pair:
+    def _pair_of(self, request: Request, row: int) -> TrainingPair:
         head = self._skills[row].head()
         use_head = head and self._chance.random() < HEAD_SHARE
-        return Pair(request.text, head if use_head else self._skills[row].metadata(), JUDGED)
+        return TrainingPair(
+            request.text, head if use_head else self._skills[row].metadata(), JUDGED
+        )
 
 
 def main() -> None:

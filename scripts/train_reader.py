@@ -55,7 +55,7 @@ from skillsearch.index.search.pasted import instruction
 from skillsearch.readers.mapped_reader import MAX_TOKENS
 from skillsearch.text.tokenizer import document_terms, terms
 from skillsearch.training.bert_weights import BertWeights
-from skillsearch.training.cross_encoder import Group, ReaderSettings, pairs_of, train_reader
+from skillsearch.training.cross_encoder import ReaderSettings, RequestGroup, pairs_of, train_reader
 from skillsearch.training.model_folders import begin_weights
 from skillsearch.training.queries import SkillText
 
@@ -112,7 +112,7 @@ class Drawer:
         }
         self._rows: list[int] = []
 
-    def groups(self, requests: Iterable[Request]) -> Iterator[Group]:
+    def groups(self, requests: Iterable[Request]) -> Iterator[RequestGroup]:
         """Yield requests with their twins; twins whose original is not among them by themselves."""
         read = [request for request in requests if self._is_read(request)]
         self._rows = sorted({row for request in read for row in request.rows})
@@ -141,7 +141,7 @@ class Drawer:
             return True
         return self._chance.random() < self._alone_share
 
-    def _group_with(self, request: Request, twins: Sequence[Request]) -> Group:
+    def _group_with(self, request: Request, twins: Sequence[Request]) -> RequestGroup:
         """Return a request with its twins, of the near ones that were made only one."""
         wrong = request.graded(0)
         fit = self._some(request.graded(2), FIT)
@@ -149,7 +149,7 @@ class Drawer:
             fit += self._some(request.graded(1), 1)
         rows = fit + self._some(wrong, WRONG[self._chance.random() < MORE_WRONG])
         near = [twin for twin in twins if twin.rename]
-        groups: list[Group] = []
+        groups: list[RequestGroup] = []
         renamed_skills: list[tuple[SkillText, int]] = []
         for twin in [*(twin for twin in twins if twin not in near), *self._some(near, 1)]:
             better = [row for row in twin.graded(2) if row not in fit][:1]
@@ -181,7 +181,7 @@ class Drawer:
         is_same = (name, about) == (skill.name, skill.about)
         return None if is_same else SkillText(name, about, body)
 
-    def _with(self, group: Group, skill: SkillText, row: int, grade: int) -> Group:
+    def _with(self, group: RequestGroup, skill: SkillText, row: int, grade: int) -> RequestGroup:
         """Return a group that is also read with a skill that was renamed."""
         return group._replace(
             texts=(*group.texts, self._shown(skill, group.request)),
@@ -195,11 +195,11 @@ class Drawer:
         vector = self._vectors[row]
         return max(others, key=lambda other: float(self._vectors[other] @ vector), default=row)
 
-    def _group(self, request: Request, rows: Sequence[int]) -> Group:
+    def _group(self, request: Request, rows: Sequence[int]) -> RequestGroup:
         text, rows = instruction(request.text) or request.text, tuple(dict.fromkeys(rows))
         grades = tuple(request.grades.get(row, 0) for row in rows)
         shown = tuple(self._shown(self._texts[row], text) for row in rows)
-        return Group(text, shown, grades, rows)
+        return RequestGroup(text, shown, grades, rows)
 
     def _shown(self, skill: SkillText, request: str) -> str:
         """Return what a reader is shown of a skill."""

@@ -413,8 +413,8 @@ def serve(runtime):
         listener, lock = server.listen(runtime)
         path = runtime / "daemon.sock"
         answers = Answers(version=version)
-        limits = {"tick_seconds": 0.1, **limits}
-        daemon = server.Daemon(listener, path, idle, answers, package, **limits)
+        bounds = server.DaemonLimits(**{"tick_seconds": 0.1, **limits})
+        daemon = server.Daemon(listener, path, idle, answers, package, bounds)
         reasons = []
         thread = threading.Thread(target=lambda: reasons.append(daemon.run()))
         thread.start()

@@ -3,6 +3,7 @@
 import ast
 import re
 import sys
+from collections import Counter
 from functools import cache
 from pathlib import Path
 
@@ -459,8 +460,95 @@ def test_the_page_of_the_house_draws_every_room():
     assert words == rooms - {"README.md", "CHANGES.md", "py.typed"}
 
 
+STATEFUL = {
+    "an index, a library or a model that stays open": """
+        ContainerExecutor DocumentStore Freshness Indexer _Job LibraryThread LookTimer
+        QueryEmbedder Readers RemoteIndex ScannedSource SkillIndex SkillLibrary SkillRunner
+        WarmIndexes Workspace Workspaces""",
+    "a session of an agent, a toolset or a person": """
+        Environment Pages Picker ServerEnvironment SkillCatalog SkillLoader SkillManager
+        SkillSession SkillsLoader WorkspaceToolset""",
+    "a server or a connection": """
+        Answers Calls ClientFolders Daemon HttpConnection MilvusServer Publisher ServedLibrary
+        SessionTools SkillServer Teller _Bound _Client _Deadline _Owed _Sessions""",
+    "a cache, whose answers are those that it would compute": """
+        Embedders EmbeddingCache RememberingEmbedder RememberingReader RememberingReaders
+        TokenCounter UnigramTokenizer _Pattern""",
+    "a writer, which ends with a file": """
+        ArrayWriter Builder ChunkWriter DenseWriter DocumentWriter FaissWriter Indexing Journal
+        LexicalWriter RowStates RowWriter RunState SegmentWriter WriteClaim _GraphWriter _Rows
+        _Run""",
+    "what is collected within one call": """
+        Budget Children CountedOkapi EmbeddingQueue FileReader Gathering Histograms Kept
+        MemoryArtifactStore NewVectors SegmentScores TermTallies Variables _Asker _Collection
+        _EventReader _Listing _Sieve _TarStream _Walk""",
+}
+"""Classes whose objects change after they are made, by why they do; all others are values."""
+FIRST_METHODS = {"__init__", "__post_init__"}
+
+
+def changed_attributes(cls):
+    """Return the attributes that methods of a class assign, or change in place, once it is made."""
+    methods = [node for node in cls.body if isinstance(node, FUNCTION)]
+    later = [method for method in methods if method.name not in FIRST_METHODS]
+    changed = set()
+    for node in (node for method in later for node in ast.walk(method)):
+        target = node.value if isinstance(node, ast.Subscript | ast.Attribute) else None
+        is_method = isinstance(node, ast.Attribute) and node.attr in CHANGING
+        if is_method or isinstance(getattr(node, "ctx", None), ast.Store | ast.Del):
+            changed |= {name for each in (node, target) if (name := attribute_of_self(each))}
+    return changed
+
+
+def attribute_of_self(node):
+    """Return the name of an attribute of ``self``, None for anything else."""
+    is_ours = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+    return node.attr if is_ours and node.value.id == "self" else None
+
+
+def mutable(tree):
+    """Return the classes of a module whose objects change, and dataclasses that are not frozen."""
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    decorators = {cls: " ".join(map(ast.unparse, cls.decorator_list)) for cls in classes}
+    return {
+        cls.name
+        for cls in classes
+        if changed_attributes(cls)
+        or ("dataclass" in decorators[cls] and "frozen=True" not in decorators[cls])
+    }
+
+
+def test_only_few_classes_hold_state():
+    """Values are frozen: who has one knows that nobody changes it."""
+    found = {name for module in PATHS for name in mutable(tree_of(module))}
+    assert found == {name for names in STATEFUL.values() for name in names.split()}
+    changing = "self.a = 1", "self.a[1] = 2", "self.a.append(1)", "del self.a", "self.a += 1"
+    for line in changing:
+        assert mutable(ast.parse(f"class A:\n def f(self):\n  {line}")) == {"A"}, line
+    assert mutable(ast.parse("@dataclass(slots=True)\nclass A: pass")) == {"A"}
+    assert mutable(ast.parse("class A:\n def __init__(self):\n  self.a = 1")) == set()
+
+
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
+
+
+SHARED_NAMES = {
+    "Skill": "two of the documents behind the toolsets call theirs so, as the package does",
+    "SkillMetadata": "one of these documents too",
+    "SkillsManager": "two of these documents",
+    "ListSkillsArgs": "a document's arguments of the tool that the default tools have too",
+    "SearchSkillsArgs": "as `ListSkillsArgs`",
+}
+"""Names of more than one public class, and why they are; see skillsearch/agents/toolsets."""
+
+
+def test_no_two_public_classes_share_a_name():
+    """Who reads a name knows without its imports what it means."""
+    statements = [node for name in PATHS for node in tree_of(name).body]
+    times = Counter(node.name for node in statements if isinstance(node, ast.ClassDef))
+    shared = {name for name, count in times.items() if count > 1 and not name.startswith("_")}
+    assert shared == SHARED_NAMES.keys()
 
 
 OURS = {

@@ -21,7 +21,7 @@ from skillsearch.errors import SelectionError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index.freshness import Freshness
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.index.roots.scope import View, folders_of, from_folders, is_in_scope
+from skillsearch.index.roots.scope import Viewpoint, folders_of, from_folders, is_in_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
@@ -764,8 +764,8 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
 )
 def test_a_root_is_seen_from_its_project_and_below(project, folder, top, is_seen):
     root = Root(Path("/r"), "r", projects=(project,) if project else ())
-    assert is_in_scope(root, [View(folder, top)]) is is_seen
-    assert is_in_scope(root, [View("/other", "/"), View(folder, top)]) is is_seen
+    assert is_in_scope(root, [Viewpoint(folder, top)]) is is_seen
+    assert is_in_scope(root, [Viewpoint("/other", "/"), Viewpoint(folder, top)]) is is_seen
 
 
 def test_a_selection_has_one_place_that_the_question_comes_from(tmp_path):

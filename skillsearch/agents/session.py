@@ -362,9 +362,9 @@ def parse_key(key: str) -> SkillKey | None:
     kind, by_agent, rest = parts
     if not by_agent:
         return SkillKey(kind, "", rest)
-    segment, slash, name = rest.partition("/")
+    quoted, slash, name = rest.partition("/")
     try:
-        agent = unquote(segment, errors="surrogatepass")
+        agent = unquote(quoted, errors="surrogatepass")
     except UnicodeDecodeError:
         return None
     is_ours = slash and agent and state_key(kind, agent, name) == key

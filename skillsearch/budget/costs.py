@@ -18,7 +18,7 @@ from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill, Listing, list_in
 from skillsearch.errors import SkillError
 from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.hosts.table import title_of
-from skillsearch.index.indexing.reading import read_file as read_skill
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.safe_text import counted, one_line
@@ -94,7 +94,7 @@ class SearchCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CostClaim:
     """The lowest saving, or highest share, that was promised, and the measured one, if any."""
 
     name: str
@@ -121,7 +121,7 @@ class BudgetReport:
     window: int | None
     levels: tuple[Level, ...]
     search: SearchCost
-    claims: tuple[Claim, ...]
+    claims: tuple[CostClaim, ...]
     listings: tuple[Listing, ...]
 
     def headline(self) -> str:
@@ -181,7 +181,7 @@ def measure(
     measured: dict[tuple[int, str, str], MeasuredSkill] = {}
     problems: list[Diagnostic] = []
     for number, source in enumerate(sources):
-        read = read_skill(source)
+        read = read_for_index(source)
         if read.skill is None:
             problems += read.diagnostics
         else:
@@ -196,7 +196,7 @@ def measure(
 def listed_skills(sources: Sequence[SkillFile]) -> tuple[ListedSkill, ...]:
     """Read skills as hosts list them, by root and name; those that cannot be read are left out."""
     roots = list(dict.fromkeys(source.root.path for source in sources))
-    skills = [read.skill for source in sources if (read := read_skill(source)).skill]
+    skills = [read.skill for source in sources if (read := read_for_index(source)).skill]
     ordered = sorted(
         filter(None, skills),
         key=lambda skill: (roots.index(skill.root), skill.name.casefold(), skill.doc_id),
@@ -315,7 +315,7 @@ def measure_search(skills: Sequence[MeasuredSkill], n: int) -> SearchCost:
     return SearchCost(n, listing, bodies.median)
 
 
-def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
+def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[CostClaim, ...]:
     """Compare the promised savings with the user's own skills, for searches of n hits.
 
     Two promises need a reading: "full skill content" is the bodies, as the promise knows no
@@ -331,7 +331,7 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     share = overview / bodies if bodies else None
     return (
         _saving("metadata", "overview, not all bodies and documents", 0.9, overview, everything),
-        Claim("start", "overview, as share of all bodies", "share", 0.2, share),
+        CostClaim("start", "overview, as share of all bodies", "share", 0.2, share),
         _saving(
             "on demand", "overview and one body (median), not all bodies", 0.8, one_body, bodies
         ),
@@ -340,5 +340,5 @@ def check_claims(skills: Sequence[MeasuredSkill], n: int) -> tuple[Claim, ...]:
     )
 
 
-def _saving(name: str, compares: str, claimed: float, used: int, whole: int) -> Claim:
-    return Claim(name, compares, "saving", claimed, 1 - used / whole if whole else None)
+def _saving(name: str, compares: str, claimed: float, used: int, whole: int) -> CostClaim:
+    return CostClaim(name, compares, "saving", claimed, 1 - used / whole if whole else None)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from skillsearch.budget.costs import BudgetReport
 from skillsearch.budget.hosts import FATES
-from skillsearch.rendering.blocks import Group, Row, Table
+from skillsearch.rendering.blocks import Row, RowGroup, Table
 from skillsearch.text.safe_text import counted
 
 _HOLDS = {True: "yes", False: "no", None: "nothing to compare"}
@@ -24,7 +24,7 @@ def levels(report: BudgetReport) -> Table:
         share = size.tokens / whole if whole else None
         rows.append((f"search: {part}", size.characters, size.tokens, share, "", "", ""))
     heads = ("level", "characters", "tokens", "of all", "median tokens", "most tokens", "in")
-    return Table("Costs by level", heads, [Group(rows)], texts=["in"])
+    return Table("Costs by level", heads, [RowGroup(rows)], texts=["in"])
 
 
 def claims(report: BudgetReport) -> Table:
@@ -34,7 +34,7 @@ def claims(report: BudgetReport) -> Table:
         shares = claim.figure, claim.claimed, claim.measured
         rows.append((claim.name, *shares, _HOLDS[claim.holds], claim.compares))
     heads = ("claim", "figure", "said", "measured", "holds", "compares")
-    return Table("Promised savings", heads, [Group(rows)], texts=["figure", "holds", "compares"])
+    return Table("Promised savings", heads, [RowGroup(rows)], texts=["figure", "holds", "compares"])
 
 
 def listings(report: BudgetReport) -> Table:
@@ -44,7 +44,7 @@ def listings(report: BudgetReport) -> Table:
         counts = (len(listing.fates[fate]) for fate in FATES)
         rows.append((listing.host, listing.limit, listing.unit, listing.needed, *counts))
     title = "Skills by what is left of them in the host's listing"
-    return Table(title, ("host", "limit", "of", "uncut", *FATES), [Group(rows)], texts=["of"])
+    return Table(title, ("host", "limit", "of", "uncut", *FATES), [RowGroup(rows)], texts=["of"])
 
 
 def cut_skills(report: BudgetReport) -> Iterator[tuple[str, str, Sequence[str]]]:

@@ -15,7 +15,7 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import (
     NamedRoot,
-    Setting,
+    SettingOption,
     check_size,
     has_agreed,
     is_interactive,
@@ -29,7 +29,7 @@ from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots, request_of
 from skillsearch.index.roots.request import IndexRequest, key_of
 from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope, default_follows
-from skillsearch.index.roots.scope import View, is_in_scope
+from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
 from skillsearch.roots.sources import is_bundle
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 @click.command("index")
 @options.roots()
 @options.index_dir
-@click.option("--model", cls=Setting, metavar="M")
-@click.option("--fields", cls=Setting, type=click.Choice(("metadata", "full")))
+@click.option("--model", cls=SettingOption, metavar="M")
+@click.option("--fields", cls=SettingOption, type=click.Choice(("metadata", "full")))
 @options.trust
-@click.option("--device", cls=Setting, metavar="D")
+@click.option("--device", cls=SettingOption, metavar="D")
 @click.option(
     "--verify",
     is_flag=True,
@@ -216,7 +216,7 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
     if not is_interactive():
         return
     roots = index.opened.settings.roots
-    here = View.of(Path.cwd())
+    here = Viewpoint.of(Path.cwd())
     doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
     for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
         question = (
@@ -256,7 +256,7 @@ def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
 
     The `option` names the index in commands, if it has to.
     """
-    here = View.of(Path.cwd())
+    here = Viewpoint.of(Path.cwd())
     doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
     names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
     if not doubted:

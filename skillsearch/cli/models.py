@@ -23,7 +23,7 @@ from skillsearch.execution.types import Capabilities, OutputFile, RunResult, Sta
 from skillsearch.hosts.library_moves import Move
 from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.changes import Changes
-from skillsearch.library.example_review import ExampleEntry, Wanted
+from skillsearch.library.example_review import ExampleEntry, SkillToEnrich
 from skillsearch.reports.cache import CacheEntry
 from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport
@@ -31,7 +31,7 @@ from skillsearch.reports.proposal_trials import Improvement
 from skillsearch.reports.status import Status
 from skillsearch.reports.why import Why
 from skillsearch.roots.lock import LockedSource
-from skillsearch.training.gains import Change
+from skillsearch.training.gains import QualityChange
 from skillsearch.training.tuning import Tuned
 from skillsearch.types import answers, skills
 from skillsearch.types.indexing import IndexReport
@@ -90,7 +90,7 @@ BUDGET |= {
     "hosts": [LISTING],
     "diagnostics": [Diagnostic],
 }
-BUDGET |= {"claims": [some(costs.Claim) | {"holds": bool | None}], "counted_by": str}
+BUDGET |= {"claims": [some(costs.CostClaim) | {"holds": bool | None}], "counted_by": str}
 FIGURE = float | None  # None if it cannot be computed
 MEANS = {str: {str: FIGURE}}  # system → measure → mean
 PART = {"queries": int, "systems": MEANS, "intervals": {str: {str: [FIGURE]}}}
@@ -110,7 +110,9 @@ EVALUATED |= {"per_query": {str: {str: {str: float}}}, "kinds?": {str: PART}}
 EVALUATED |= {"languages?": {str: COMPARED}, "confusables?": [Confusion]}
 EVALUATED |= each(COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
 MADE = each(str, "made version")
-CHANGE = some(Change, "before after") | each(float, "difference p_value") | {"interval": [float]}
+CHANGE = (
+    some(QualityChange, "before after") | each(float, "difference p_value") | {"interval": [float]}
+)
 MEASURED = each(int, "queries documents") | {"dense?": CHANGE, "hybrid": CHANGE}
 TUNED = some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 TUNED |= {"measured": {str: MEASURED}}
@@ -133,7 +135,7 @@ PROMPT = {"offers": {str: str}, "unvetted": int, "skills": [str], "fits": int}
 PROMPT |= each(str, "query prompt")
 ENRICHED = {"file": str, "done": bool}
 ENRICH = (
-    {"ask": str, "skills": [Wanted], "more": int, "unvetted": int},
+    {"ask": str, "skills": [SkillToEnrich], "more": int, "unvetted": int},
     {"file": str, "skills": [some(ExampleEntry) | {"stale": bool}]},
     ENRICHED | {"kept": [ExampleEntry], "refused": [each(str, "name text reason")]},
     ENRICHED | {"forgotten": [ExampleEntry]},

@@ -106,7 +106,7 @@ class _Attributes(TypedDict, total=False):
     help: str
 
 
-class Setting(click.Option):
+class SettingOption(click.Option):
     """An option that overrides the setting of its name; commands get it by `read_settings`.
 
     Its help is what the setting says, unless it has its own.
@@ -124,24 +124,26 @@ def _keep_flag(context: click.Context, option: click.Parameter, value: object) -
 
 
 index_dir = click.option(
-    "--index-dir", cls=Setting, type=NamedPath(file_okay=False, readable=False, path_type=Path)
+    "--index-dir",
+    cls=SettingOption,
+    type=NamedPath(file_okay=False, readable=False, path_type=Path),
 )
-trust = click.option("--trust", cls=Setting, multiple=True, metavar="[ROOT=]LEVEL")
-n = click.option("-n", cls=Setting, type=Count(1, MAX_N))
-threshold = click.option("--threshold", cls=Setting, type=float, metavar="T")
-reader = click.option("--reader", cls=Setting, metavar="R")
+trust = click.option("--trust", cls=SettingOption, multiple=True, metavar="[ROOT=]LEVEL")
+n = click.option("-n", cls=SettingOption, type=Count(1, MAX_N))
+threshold = click.option("--threshold", cls=SettingOption, type=float, metavar="T")
+reader = click.option("--reader", cls=SettingOption, metavar="R")
 no_refresh = click.option(
     "--no-refresh",
     "refresh",
-    cls=Setting,
+    cls=SettingOption,
     flag_value=False,
     help="Use the index as it is, even if files have changed.",
 )
-all_projects = click.option("--all-projects", cls=Setting, is_flag=True)
+all_projects = click.option("--all-projects", cls=SettingOption, is_flag=True)
 _BACKEND = (
-    click.option("--backend", cls=Setting, type=click.Choice(BACKENDS)),
-    click.option("--uri", cls=Setting, metavar="U"),
-    click.option("--collection", cls=Setting, metavar="C"),
+    click.option("--backend", cls=SettingOption, type=click.Choice(BACKENDS)),
+    click.option("--uri", cls=SettingOption, metavar="U"),
+    click.option("--collection", cls=SettingOption, metavar="C"),
 )
 _SELECTING = (
     ("--include", "include", "PATTERN"),
@@ -149,8 +151,8 @@ _SELECTING = (
     ("--tag", "tags", "TAG"),
     ("--root", "in_roots", "ROOT"),
 )
-_STRICT = click.option("--strict", cls=Setting, is_flag=True)
-_PROFILE = click.option("--profile", cls=Setting, metavar="NAME")
+_STRICT = click.option("--strict", cls=SettingOption, is_flag=True)
+_PROFILE = click.option("--profile", cls=SettingOption, metavar="NAME")
 
 
 def backend(function: Function) -> Function:
@@ -164,7 +166,7 @@ def selecting(function: Function) -> Function:
     """Add the options that say which skills a command searches, offers or lists."""
     function = _STRICT(_PROFILE(all_projects(function)))
     for name, setting, metavar in reversed(_SELECTING):
-        option = click.option(name, setting, cls=Setting, multiple=True, metavar=metavar)
+        option = click.option(name, setting, cls=SettingOption, multiple=True, metavar=metavar)
         function = option(function)
     return function
 

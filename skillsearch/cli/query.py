@@ -12,7 +12,7 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
-from skillsearch.cli.options import LOGGER, Setting, read_settings
+from skillsearch.cli.options import LOGGER, SettingOption, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
 from skillsearch.daemon import client
 from skillsearch.errors import DaemonError
@@ -59,7 +59,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @click.option(
     "--no-daemon",
     "daemon",
-    cls=Setting,
+    cls=SettingOption,
     flag_value="off",
     help="Search in this process, even if the daemon runs.",
 )

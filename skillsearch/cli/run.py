@@ -303,13 +303,13 @@ def _run(
     outputs: _Outputs,
 ) -> _Outcome:
     """Run a command, whose inputs may lie in some folders, and keep the files that it left."""
-    collected = run_results.Collected()
+    collected = run_results.MemoryArtifactStore()
     runner = SkillRunner(
         executor,
         artifacts=collected,
         host_folders=folders,
         skill_folder=lambda skill: Path(library.find(skill).path).parent,
-        limits=types.Limits(output_bytes=MAX_STREAM_BYTES),
+        limits=types.RunLimits(output_bytes=MAX_STREAM_BYTES),
     )
     with closing(runner):
         result = runner.run(request)

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from shlex import quote
 
@@ -39,11 +38,12 @@ _UNREACHED = re.compile(
 _MISSED = re.compile("not found|no such file|not exist|cannot open|ENOENT", re.IGNORECASE)
 
 
-@dataclass(slots=True)
-class Collected:
+class MemoryArtifactStore:
     """An `ArtifactStore` that holds the files of one run, by path below the workspace."""
 
-    files: dict[str, bytes] = field(default_factory=dict)
+    def __init__(self) -> None:
+        """Begin without files."""
+        self.files: dict[str, bytes] = {}
 
     def save(self, name: str, data: bytes, media_type: str) -> ArtifactRef:
         """Hold a file."""

@@ -161,7 +161,7 @@ def _emit_change(count: int | None, log: UsageLog, what: str, *, as_json: bool) 
 
 def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool) -> None:
     # What is only kept needs no report.
-    from skillsearch.usage.recording import nearest_names, origin_of
+    from skillsearch.usage.recording import names_by_vectors, origin_of
     from skillsearch.usage.report import UsageReport
     from skillsearch.usage.support import DAY
 
@@ -171,7 +171,7 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
     events = [event for event in log.of_index(origin) if event.at >= since]
     documents = list(index.documents(scope_of(settings.selection)))
     names = {document.doc_id: index.handle(document) for document in documents}
-    nearest = partial(nearest_names, index)
+    nearest = partial(names_by_vectors, index)
     report = UsageReport.of(events, names, nearest, origin, index.model.dimensions)
     size = log.file.stat().st_size if log.file.is_file() else 0
     if as_json:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
@@ -138,17 +138,15 @@ class WarmIndexes:
         return None
 
 
-@dataclass(kw_only=True)
 class Answers:
     """Answers questions about skills, one at a time, from any thread."""
 
-    busy_seconds: float = BUSY_SECONDS
-    version: str = __version__
-    _answered: int = field(default=0, init=False)
-    _started: float = field(default_factory=time.monotonic, init=False)
-    _turn: threading.Lock = field(default_factory=threading.Lock, init=False)
-    _warm: WarmIndexes = field(default_factory=WarmIndexes, init=False)
-    _described: list[Json] = field(default_factory=list, init=False)
+    def __init__(self, *, busy_seconds: float = BUSY_SECONDS, version: str = __version__) -> None:
+        """Take how long a question waits for earlier ones, and the version of those answered."""
+        self.busy_seconds, self.version = busy_seconds, version
+        self._answered, self._started = 0, time.monotonic()
+        self._turn, self._warm = threading.Lock(), WarmIndexes()
+        self._described: list[Json] = []
 
     def search(self, arguments: Mapping[str, Json]) -> JsonObject:
         """Answer a `SearchQuestion` with the ``result``, and ``notes`` for the user.

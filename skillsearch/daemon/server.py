@@ -48,15 +48,10 @@ _SHORTAGES = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 logger = logging.getLogger("skillsearch.daemon")
 
 
-@dataclass(eq=False)
-class Daemon:
-    """Serves a listening socket until there is a reason to end."""
+@dataclass(frozen=True, slots=True)
+class DaemonLimits:
+    """How much of a daemon its clients may hold, and how long."""
 
-    listener: socket.socket
-    path: Path
-    idle: float  # seconds without a question after which it ends
-    answers: Answers
-    package: Path = PACKAGE
     connections: int = MAX_CONNECTIONS  # served side by side; more clients are turned away
     read_seconds: float = 2.0
     write_seconds: float = 5.0
@@ -64,9 +59,27 @@ class Daemon:
     tick_seconds: float = 1.0  # how often to look for a reason to end
     end_seconds: float = 5.0  # how long questions still being answered may delay the end
 
-    def __post_init__(self) -> None:
-        self._identities = _identity(self.path), _identity(self.package)
-        self._free = threading.BoundedSemaphore(self.connections)
+
+LIMITS = DaemonLimits()
+
+
+class Daemon:
+    """Serves a listening socket until there is a reason to end."""
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        path: Path,
+        idle: float,
+        answers: Answers,
+        package: Path = PACKAGE,
+        limits: DaemonLimits = LIMITS,
+    ) -> None:
+        """Take a socket and its path, and after how many seconds without a question to end."""
+        self.listener, self.path, self.idle, self.answers = listener, path, idle, answers
+        self.package, self.limits = package, limits
+        self._identities = _identity(path), _identity(package)
+        self._free = threading.BoundedSemaphore(limits.connections)
         self._last_used = time.monotonic()
         self._woken, self._waker = socket.socketpair()
         self._asked_to_end = ""
@@ -86,15 +99,15 @@ class Daemon:
         reason = ""
         while not reason:
             seconds_left = self._last_used + self.idle - time.monotonic()
-            wait = min(self.tick_seconds, max(0.0, seconds_left))
+            wait = min(self.limits.tick_seconds, max(0.0, seconds_left))
             if self.listener.fileno() in _readable([self.listener, self._woken], wait):
                 self._accept()
             reason = self._reason_to_end()
         self.listener.close()
         if _identity(self.path) == self._identities[0]:
             self.path.unlink()
-        deadline = time.monotonic() + self.end_seconds
-        for _ in range(self.connections):  # until every connection is done
+        deadline = time.monotonic() + self.limits.end_seconds
+        for _ in range(self.limits.connections):  # until every connection is done
             self._free.acquire(timeout=max(0.0, deadline - time.monotonic()))
         return reason
 
@@ -106,7 +119,7 @@ class Daemon:
             # The client is gone already; or files or memory are short, and it goes on waiting.
             if exc.errno in _SHORTAGES:
                 logger.warning("no client can be served for now: %s", exc)
-                _readable([self._woken], self.tick_seconds)
+                _readable([self._woken], self.limits.tick_seconds)
             return
         if not self._free.acquire(blocking=False):
             connection.close()
@@ -134,7 +147,7 @@ class Daemon:
             with connection:
                 client.peer_of(connection)
                 response = self._response(connection)
-                connection.settimeout(self.write_seconds)
+                connection.settimeout(self.limits.write_seconds)
                 connection.sendall(response)
         except (OSError, DaemonError) as exc:
             logger.info("a client was dropped: %s", exc)
@@ -142,15 +155,14 @@ class Daemon:
             self._free.release()
 
     def _response(self, connection: socket.socket) -> bytes:
-        deadline = time.monotonic() + self.read_seconds
+        deadline = time.monotonic() + self.limits.read_seconds
 
         def answer() -> bytes:
             request = client.receive(connection, client.MAX_REQUEST_BYTES, deadline)
             response = client.message({"result": self._result(request)})
-            if len(response) > self.response_bytes:
-                raise DaemonError(
-                    f"The answer is longer than {self.response_bytes:,} bytes; ask for fewer hits."
-                )
+            most = self.limits.response_bytes
+            if len(response) > most:
+                raise DaemonError(f"The answer is longer than {most:,} bytes; ask for fewer hits.")
             return response
 
         return answered(answer, _failure)

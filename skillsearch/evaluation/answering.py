@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import chain, count
 from pathlib import Path
 from statistics import median
@@ -151,15 +151,19 @@ def _evenly_spaced(queries: Sequence[JudgedQuery], n: int) -> Iterator[JudgedQue
     return (queries[number * len(queries) // chosen] for number in range(chosen))
 
 
-@dataclass(slots=True)
 class _Asker:
     """Asks one system; `refused` are ids of queries with the reason."""
 
-    spec: SystemSpec
-    index: JudgedIndex
-    calibration: Calibration
-    advance: Callable[[], None]
-    refused: dict[str, str] = field(default_factory=dict)
+    def __init__(
+        self,
+        spec: SystemSpec,
+        index: JudgedIndex,
+        calibration: Calibration,
+        advance: Callable[[], None],
+    ) -> None:
+        self.spec, self.index = spec, index
+        self.calibration, self.advance = calibration, advance
+        self.refused: dict[str, str] = {}
 
     def answer(
         self, collection: Collection, foreign: Sequence[JudgedQuery], *, drop_relevant: bool

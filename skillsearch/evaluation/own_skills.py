@@ -24,7 +24,7 @@ from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.names import find_shadowed
-from skillsearch.index.indexing.reading import read_file as read_skill
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import discover
@@ -64,7 +64,7 @@ def read_skills(paths: Sequence[Path], problems: list[Diagnostic]) -> list[Skill
     """
     roots, _ = resolve_roots(paths)
     skills: dict[str, Skill] = {}
-    for result in map(read_skill, discover(roots).files):
+    for result in map(read_for_index, discover(roots).files):
         if result.skill:
             skills[result.skill.doc_id] = result.skill
         else:

@@ -36,7 +36,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         host_folders: Sequence[Path] = (),
         skill_folder: Callable[[str], Path] | None = None,
         policy: CommandPolicy | None = None,
-        limits: types.Limits | None = None,
+        limits: types.RunLimits | None = None,
     ) -> None:
         """Choose who runs commands, and what these may use.
 
@@ -54,7 +54,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         settings = load_only("allowed_commands", "denied_commands")
         lists = (settings.allowed_commands, settings.denied_commands)
         self._policy = policy or CommandPolicy(*lists)
-        self._limits = limits or types.Limits()
+        self._limits = limits or types.RunLimits()
         self._folders: dict[str, Path] = {}
         self._stager = InputStager(artifacts, tuple(host_folders), skill_folder or self._folder)
         self._is_closed = False

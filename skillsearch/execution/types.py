@@ -194,7 +194,7 @@ class RunResult(Record):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RunLimits:
     """Resources that one run may use: sizes in bytes, times in seconds."""
 
     timeout: float = DEFAULT_TIMEOUT
@@ -217,7 +217,7 @@ class Program:
     workspace: Path
     env: Mapping[str, str]
     stdin: bytes = b""
-    limits: Limits = field(default_factory=Limits)
+    limits: RunLimits = field(default_factory=RunLimits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +236,7 @@ class Finished:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities(Record):
-    """The reach of a program that an executor runs, and the names of the enforced `Limits`."""
+    """The reach of a program that an executor runs, and the names of the enforced `RunLimits`."""
 
     isolation: Isolation
     network: bool = False  # any network, this machine's loopback included
@@ -244,7 +244,7 @@ class Capabilities(Record):
     writes_outside: bool = False
     sees_processes: bool = False  # other processes, and may signal them
     not_isolated: tuple[str, ...] = ()  # exposures that a user must know, one sentence each
-    limits: tuple[str, ...] = tuple(limit.name for limit in fields(Limits))
+    limits: tuple[str, ...] = tuple(limit.name for limit in fields(RunLimits))
 
 
 class Executor(Protocol):

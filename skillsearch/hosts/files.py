@@ -95,7 +95,7 @@ def switched_off(host: str, file: Path | None = None) -> set[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FileChange:
     """A change of a file that is still to be made; its text is None while there is no file.
 
     One that `undoes` another leaves no file that only held our entries, and no copy of it.
@@ -109,7 +109,7 @@ class Change:
     undoes: bool
 
     @classmethod
-    def plan(cls, path: Path, entries: Sequence[Entry], within: Path | None = None) -> Change:
+    def plan(cls, path: Path, entries: Sequence[Entry], within: Path | None = None) -> FileChange:
         """Work out what entries do to a file, which must lie in a folder if one is given.
 
         A file that cannot be changed without risk raises `ConfigError`, one that cannot be read

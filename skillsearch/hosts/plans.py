@@ -10,7 +10,7 @@ from pathlib import Path
 
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import HOSTS, Entry, hook_entry, server_entry
-from skillsearch.hosts.files import Change, distrust, host_file, our_command, our_plugin
+from skillsearch.hosts.files import FileChange, distrust, host_file, our_command, our_plugin
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class HostPlan:
 
     row: Mapping[str, str]
     entries: Sequence[Entry]
-    change: Change | None = None
+    change: FileChange | None = None
     note: str = ""
 
     @classmethod
@@ -37,7 +37,7 @@ class HostPlan:
         if plugin:
             entries = [entry._replace(value=None) for entry in entries]
         try:
-            change = Change.plan(file, entries)
+            change = FileChange.plan(file, entries)
         except (ConfigError, OSError) as exc:
             return cls(row | {"state": "refused", "reason": str(exc)}, entries)
         if not change.is_needed:

@@ -12,7 +12,6 @@ from time import monotonic, thread_time
 from typing import TYPE_CHECKING
 
 from skillsearch.errors import LockTimeoutError, SkillSearchError
-from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.next_steps import index_option
 from skillsearch.settings.config import Settings, user_index_dir
 from skillsearch.text.safe_text import listed
@@ -47,12 +46,13 @@ def _stamp(folder: Path) -> tuple[int, ...]:
     return IndexFolder(folder).stamp()
 
 
-@dataclass
 class LookTimer:
     """Decides when the disk must be looked at again; shared by all answers."""
 
-    seconds: float = 0.0  # what the last look cost, in time of the processor
-    _looked: float = -math.inf
+    def __init__(self) -> None:
+        """Begin without a look."""
+        self.seconds = 0.0  # what the last look cost, in time of the processor
+        self._looked = -math.inf
 
     def is_due(self, max_age: float) -> bool:
         """Return whether the last look is `max_age` seconds ago, and restart the clock if so.

@@ -146,7 +146,7 @@ class SkillIndex:
         from skillsearch.index.indexing.builder import Builder
 
         folder = IndexFolder(index_dir)
-        builder = Builder(folder, change, options or IndexOptions())
+        builder = Builder(folder, change, options)
         for root in builder.request.roots:
             note_index(root, str(index_dir.absolute()))
         report = builder.run()

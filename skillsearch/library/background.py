@@ -6,9 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.skill_index import SkillIndex
@@ -70,8 +69,7 @@ class Indexer:
         if self.executor is None or (at_once and self._job is None):
             self.last = (state, make(None))
         elif self._job is None:
-            self._job = _Job(state, make, None if self.last else count_words)
-            self._job.future = self.executor.submit(self._job.run)
+            self._job = _Job(state, make, None if self.last else count_words, self.executor)
         index = self.last[1] if self.last else self.words
         if index is None:
             raise IndexingError(self.progress or IndexProgress())
@@ -85,18 +83,21 @@ class Indexer:
             self.last = (job.state, job.future.result())
 
 
-@dataclass(slots=True)
 class _Job:
     """An index that is being made for a state."""
 
-    state: object
-    make: Callable[[Progress | None], SkillIndex]
-    count_words: Callable[[], WordIndex] | None
-    words: WordIndex | None = None
-    future: Future[SkillIndex] = field(init=False)
-    _read: tuple[int, int] = (0, 0)
-    _embedded: tuple[int, int] = (0, 0)
-    _embedding_since: float = 0.0
+    def __init__(
+        self,
+        state: object,
+        make: Callable[[Progress | None], SkillIndex],
+        count_words: Callable[[], WordIndex] | None,
+        executor: Executor,
+    ) -> None:
+        self.state, self.make, self.count_words = state, make, count_words
+        self.words: WordIndex | None = None
+        self._read = self._embedded = (0, 0)
+        self._embedding_since = 0.0
+        self.future = executor.submit(self.run)
 
     def progress(self) -> IndexProgress:
         embedded, texts = self._embedded

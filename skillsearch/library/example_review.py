@@ -89,7 +89,7 @@ class ExampleEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SkillToEnrich:
     """A skill that examples are to be written for; `body` is the head of it."""
 
     handle: str
@@ -99,13 +99,13 @@ class Wanted:
     body: str
 
     @classmethod
-    def of(cls, document: Document, index: SkillIndex) -> Wanted:
+    def of(cls, document: Document, index: SkillIndex) -> SkillToEnrich:
         """Read a skill; a ParseError if its file can no longer be read as one."""
         body = index.read(document).body[:_BODY_CHARS]
         return cls(index.handle(document), key_of(document), *_about(document), body)
 
 
-def ask_for(wanted: Iterable[Wanted]) -> str:
+def ask_for(wanted: Iterable[SkillToEnrich]) -> str:
     """Return the request to a writer: skills as JSON, in which no text can pass for ours."""
     keys = ("name", "description", "body")
     records = (

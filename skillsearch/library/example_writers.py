@@ -16,7 +16,7 @@ from skillsearch.library.example_review import (
     ExampleEntry,
     Refusal,
     Review,
-    Wanted,
+    SkillToEnrich,
     ask_for,
     read_answers,
     without_examples,
@@ -57,12 +57,12 @@ class Pending(NamedTuple):
 
 def read_wanted(
     index: SkillIndex, documents: Iterable[Document]
-) -> tuple[list[Wanted], list[tuple[Document, ParseError]]]:
+) -> tuple[list[SkillToEnrich], list[tuple[Document, ParseError]]]:
     """Read skills that examples are to be written for; also return those that cannot be read."""
     wanted, broken = [], []
     for document in documents:
         try:
-            wanted.append(Wanted.of(document, index))
+            wanted.append(SkillToEnrich.of(document, index))
         except ParseError as exc:
             broken.append((document, exc))
     return wanted, broken
@@ -98,7 +98,7 @@ class Writer:
         return cls(argv, is_host=False)
 
     def write(
-        self, batches: Iterable[Sequence[Wanted]], review: Review, seconds: float
+        self, batches: Iterable[Sequence[SkillToEnrich]], review: Review, seconds: float
     ) -> Iterator[tuple[list[ExampleEntry], list[Refusal]]]:
         """Yield the accepted and the refused examples of each answer before asking the next.
 
@@ -117,7 +117,7 @@ class Writer:
             yield good, [*refused, *more]
 
 
-def batches_of(wanted: Sequence[Wanted]) -> list[Sequence[Wanted]]:
+def batches_of(wanted: Sequence[SkillToEnrich]) -> list[Sequence[SkillToEnrich]]:
     """Divide skills into those that are asked about at once."""
     return [wanted[begin : begin + BATCH] for begin in range(0, len(wanted), BATCH)]
 

@@ -58,10 +58,11 @@ def watch(
     times = (debounce_ms, tick_ms, poll_ms)
     watcher = _Watch(require_watchfiles(), paths, on_change, stop, left_out, *times)
     before: list[_Present] | None = None
+    polls = False
     while not stop.is_set():
         present = _present(watcher.paths)
         if present:
-            watcher.follow(present)
+            polls = watcher.follow(present, polls=polls)
         else:
             if present != before:
                 watcher.tell(None)
@@ -69,9 +70,9 @@ def watch(
         before = present
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Watch:
-    """A watch in progress."""
+    """What to watch, and how."""
 
     watchfiles: ModuleType
     paths: Sequence[Path]
@@ -81,45 +82,45 @@ class _Watch:
     debounce_ms: int
     tick_ms: int
     poll_ms: int
-    polls: bool = False
 
-    def follow(self, roots: list[_Present]) -> None:
-        """Report changes until a root comes or goes."""
+    def follow(self, roots: list[_Present], *, polls: bool) -> bool:
+        """Report changes until a root comes or goes; return whether to poll from then on."""
         places = {path for path, _, _ in roots}
         sieve = _Sieve([Path(path) for path in places], self.leave_out)
         is_new = True
-        for changed in self._batches(places):
-            if changed & places or _present(self.paths) != roots:
-                return
-            # Every path goes through the sieve, which keeps track of the folders.
-            matter = frozenset(path for path in map(Path, changed) if sieve.matters(path))
-            if matter or is_new:
-                self.tell(None if is_new else matter)
-            is_new = False
-
-    def _batches(self, places: Iterable[str]) -> Iterator[set[str]]:
-        """Yield the paths that changed together; at each tick without a change, none."""
         try:
-            for changes in self.watchfiles.watch(
-                *places,
-                watch_filter=None,
-                debounce=max(_MAX_WAIT_MS, self.debounce_ms),
-                step=self.debounce_ms,
-                stop_event=self.stop,
-                rust_timeout=self.tick_ms,
-                yield_on_timeout=True,
-                force_polling=self.polls or None,
-                poll_delay_ms=self.poll_ms,
-                ignore_permission_denied=True,
-            ):
-                yield {path for _, path in changes}
+            for changed in self._batches(places, polls=polls):
+                if changed & places or _present(self.paths) != roots:
+                    break
+                # Every path goes through the sieve, which keeps track of the folders.
+                matter = frozenset(path for path in map(Path, changed) if sieve.matters(path))
+                if matter or is_new:
+                    self.tell(None if is_new else matter)
+                is_new = False
         except OSError as exc:
             # If it is not found, a root has just gone away.
-            if not isinstance(exc, FileNotFoundError) and not self.polls:
+            if not isinstance(exc, FileNotFoundError) and not polls:
                 message = "The system cannot report changes (%s); looking every %g s instead."
                 logger.warning(message, exc, self.poll_ms / 1000)
-                self.polls = True
+                polls = True
             self.stop.wait(self.tick_ms / 1000)
+        return polls
+
+    def _batches(self, places: Iterable[str], *, polls: bool) -> Iterator[set[str]]:
+        """Yield the paths that changed together; at each tick without a change, none."""
+        for changes in self.watchfiles.watch(
+            *places,
+            watch_filter=None,
+            debounce=max(_MAX_WAIT_MS, self.debounce_ms),
+            step=self.debounce_ms,
+            stop_event=self.stop,
+            rust_timeout=self.tick_ms,
+            yield_on_timeout=True,
+            force_polling=polls or None,
+            poll_delay_ms=self.poll_ms,
+            ignore_permission_denied=True,
+        ):
+            yield {path for _, path in changes}
 
     def tell(self, changed: frozenset[Path] | None) -> None:
         """Call `on_change`, unless the watch has ended."""

@@ -8,7 +8,6 @@ machine, works in no project.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
@@ -34,13 +33,12 @@ _CHANGED = "notifications/roots/list_changed"
 logger = logging.getLogger(__name__)
 
 
-@dataclass(slots=True)
 class _Client:
     """What a client has said of its folders: None if it does not name any."""
 
-    folders: tuple[str, ...] | None = None
-    unanswered: int = 0
-    is_settled: bool = False
+    def __init__(self, folders: tuple[str, ...] | None = None) -> None:
+        self.folders = folders
+        self.unanswered, self.is_settled = 0, False
 
     async def ask(self, ctx: ServerRequestContext[Any, Any]) -> None:
         """Ask for the folders; without an answer in time, the next request asks again."""

@@ -38,7 +38,7 @@ _TOO_MANY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class HttpLimits:
     """How much of a server its clients may hold."""
 
     connections: int = 256  # few enough for the 1,024 files that a process may open
@@ -47,11 +47,11 @@ class Limits:
     seconds: float = 15  # for a request to arrive, and for an answer to be read
 
 
-LIMITS = Limits()
+LIMITS = HttpLimits()
 
 
 async def serve_app(
-    app: ASGIApp, listener: Listener, stop: anyio.Event, limits: Limits = LIMITS
+    app: ASGIApp, listener: Listener, stop: anyio.Event, limits: HttpLimits = LIMITS
 ) -> None:
     """Serve until `stop` is set and requests had some time to end; closes the listener.
 
@@ -60,7 +60,7 @@ async def serve_app(
     """
     config = uvicorn.Config(
         _Guard(app, listener),
-        http=cast("type[asyncio.Protocol]", partial(Connection, limits=limits)),
+        http=cast("type[asyncio.Protocol]", partial(HttpConnection, limits=limits)),
         ws="none",
         backlog=BACKLOG,
         log_config=None,
@@ -88,7 +88,7 @@ class _Server(uvicorn.Server):
         yield
 
 
-class Connection(H11Protocol):
+class HttpConnection(H11Protocol):
     """A connection that is dropped if it keeps the server waiting or others need its place.
 
     Half-open ones give way first, then idle ones, then streams that a client may open again.
@@ -101,7 +101,7 @@ class Connection(H11Protocol):
         app_state: dict[str, Any],
         _loop: asyncio.AbstractEventLoop | None = None,
         *,
-        limits: Limits,
+        limits: HttpLimits,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._limits = limits
@@ -164,7 +164,7 @@ class Connection(H11Protocol):
 
     def _make_room(self) -> None:
         """Drop the least valuable connection if this one is one too many."""
-        others = [other for other in self.connections if isinstance(other, Connection)]
+        others = [other for other in self.connections if isinstance(other, HttpConnection)]
         others.remove(self)
         neighbours = [other for other in others if other._machine == self._machine]
         if self._machine is not None and len(neighbours) >= self._limits.of_machine:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -16,7 +15,7 @@ from mcp.server.transport_security import (
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch.mcp_server.connections import LIMITS, Limits, serve_app
+from skillsearch.mcp_server.connections import LIMITS, HttpLimits, serve_app
 from skillsearch.mcp_server.listening import PATH, Listener
 
 
@@ -24,7 +23,7 @@ async def serve_http(
     server: Server[Any],
     listener: Listener,
     stop: anyio.Event,
-    limits: Limits = LIMITS,
+    limits: HttpLimits = LIMITS,
     beside: ASGIApp | None = None,
 ) -> None:
     """Serve until `stop` is set and requests had some time to end; closes the listener.
@@ -46,12 +45,11 @@ async def serve_http(
     await serve_app(limited, listener, stop, limits)
 
 
-@dataclass(slots=True)
 class _Session:
     """The requests of a session being answered, and whether it was used after it was opened."""
 
-    busy: int = 0
-    is_used: bool = False
+    def __init__(self) -> None:
+        self.busy, self.is_used = 0, False
 
 
 class _Sessions:

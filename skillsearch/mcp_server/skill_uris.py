@@ -14,15 +14,15 @@ MAX_URI_CHARS = 16_384
 _MAX_AUTHORITY_CHARS = 63
 
 
-def make_uri(segments: Iterable[str]) -> str:
+def make_uri(parts: Iterable[str]) -> str:
     """Join an authority and the parts of a path, each percent-encoded, to a URI."""
-    return SCHEME + "/".join(quote(segment, safe="") for segment in segments)
+    return SCHEME + "/".join(quote(part, safe="") for part in parts)
 
 
 def split_uri(uri: str) -> tuple[str, ...]:
-    """Return the authority and path segments of an untrusted URI; none if we cannot have made it.
+    """Return the authority and path of an untrusted URI, in parts; none if we cannot have made it.
 
-    Each segment is decoded once, after the split, so it may hold a ``%`` but no ``/``.
+    Each part is decoded once, after the split, so it may hold a ``%`` but no ``/``.
     """
     if not uri.startswith(SCHEME) or len(uri) > MAX_URI_CHARS or "?" in uri or "#" in uri:
         return ()

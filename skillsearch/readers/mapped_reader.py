@@ -61,7 +61,7 @@ class MappedReader:
         return np.array(list(map_ahead(read_one, texts)), dtype=np.float64)
 
 
-class Pair(NamedTuple):
+class EncodedPair(NamedTuple):
     """The tokens of a request and a skill, with one before, between and behind them, and parts."""
 
     ids: Sequence[int]
@@ -70,10 +70,10 @@ class Pair(NamedTuple):
 
 def encode_pair(
     tokenizer: UnigramTokenizer, request: str, text: str, limit: int = MAX_TOKENS
-) -> Pair:
+) -> EncodedPair:
     """Return the tokens of a pair, each text cut to fit."""
     most = min(REQUEST_TOKENS, limit // 2)
     first, _ = tokenizer.encode(head_of(request, limit)[0], most)
     second, _ = tokenizer.encode(head_of(text, limit)[0], limit - len(first) - 3)
     parts = [NEITHER, *[REQUEST] * len(first), NEITHER, *[SKILL] * len(second), NEITHER]
-    return Pair([BEGIN, *first, END, *second, END], parts)
+    return EncodedPair([BEGIN, *first, END, *second, END], parts)

@@ -23,7 +23,7 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import MilvusServer, Row
-from skillsearch.remote.rows import LEXICAL, Generation
+from skillsearch.remote.rows import LEXICAL, RemoteGeneration
 
 if TYPE_CHECKING:
     from skillsearch.remote.client import CollectionSchema, DataType, IndexParams
@@ -107,7 +107,7 @@ class Head:
 class Opened(NamedTuple):
     """A generation with its head, None if that cannot be read."""
 
-    generation: Generation
+    generation: RemoteGeneration
     head: Head | None
 
 
@@ -116,7 +116,7 @@ def find_current(server: MilvusServer, alias: str) -> Opened | None:
     target = alias if alias in server.collections() else server.target(alias)
     if target is None:
         return None
-    if (generation := Generation.of(target, alias)) is None:
+    if (generation := RemoteGeneration.of(target, alias)) is None:
         raise ConfigError(
             f"The collection {alias!r} at {server.shown} does not belong to skillsearch; choose "
             "another name: --collection NAME."
@@ -136,7 +136,7 @@ def read_head(server: MilvusServer, terms: str) -> Head | None:
 
 def prepare_next(
     server: MilvusServer, alias: str, after: int, settings: IndexSettings
-) -> tuple[Generation, Head]:
+) -> tuple[RemoteGeneration, Head]:
     """Return a generation above `after` that readers do not see yet, with a head of version 0.
 
     Interrupted ones with other settings are dropped; LockTimeoutError if one is being written.
@@ -147,10 +147,10 @@ def prepare_next(
         head = read_head(server, generation.terms)
         if head is not None and head.version == 0 and are_compatible(head.settings, settings):
             return generation, head
-        with suppress(CollectionMissingError), Claim(server, generation):
+        with suppress(CollectionMissingError), WriteClaim(server, generation):
             _drop(server, generation)
         _drop(server, generation)
-    generation = Generation(alias, after + 1)
+    generation = RemoteGeneration(alias, after + 1)
     server.create(generation.documents, *_documents_schema(server.library, settings))
     server.create(generation.terms, *_terms_schema(server.library))
     totals = dict.fromkeys(LEXICAL, FieldTotals(0, 0.0))
@@ -176,20 +176,20 @@ def drop_before(server: MilvusServer, alias: str, number: int) -> None:
             _drop(server, generation)
 
 
-class Claim:
+class WriteClaim:
     """The exclusive right of this process to write a generation; a context manager.
 
     Milvus has no locks, so a writer writes its claim and then looks for others: every read sees all
     earlier writes, so of two writers at least one sees the other's and gives way.
     """
 
-    def __init__(self, server: MilvusServer, generation: Generation) -> None:
+    def __init__(self, server: MilvusServer, generation: RemoteGeneration) -> None:
         self.server = server
         self._terms = generation.terms
         self._id = f"claim-{uuid.uuid4().hex}"
         self._renewed = 0.0
 
-    def __enter__(self) -> Claim:
+    def __enter__(self) -> WriteClaim:
         """Make the claim; raise `LockTimeoutError` if another process has one."""
         self._write()
         rows = self.server.query(self._terms, f"kind == {packed.CLAIM}", ["version"], 1_000)
@@ -232,14 +232,14 @@ class Claim:
         self._renewed = time.monotonic()
 
 
-def _all(server: MilvusServer, alias: str) -> list[Generation]:
+def _all(server: MilvusServer, alias: str) -> list[RemoteGeneration]:
     """Return all generations by number, even half made and half dropped ones."""
     names = {f"{name.removesuffix('_terms')}_terms" for name in server.collections()}
-    generations = [generation for name in names if (generation := Generation.of(name, alias))]
+    generations = [generation for name in names if (generation := RemoteGeneration.of(name, alias))]
     return sorted(generations, key=lambda generation: generation.number)
 
 
-def _drop(server: MilvusServer, generation: Generation) -> None:
+def _drop(server: MilvusServer, generation: RemoteGeneration) -> None:
     for name in {generation.documents, generation.terms}.intersection(server.collections()):
         server.drop(name)
 

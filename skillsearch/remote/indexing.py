@@ -23,21 +23,21 @@ from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     empty_roots,
     hash_beside,
-    in_order,
     parse_file,
-    read_file,
+    read_for_index,
+    sorted_diagnostics,
 )
 from skillsearch.index.roots.request import IndexRequest, resolve_roots
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.remote import generations
 from skillsearch.remote.client import Field, MilvusServer, batches
-from skillsearch.remote.generations import Claim
+from skillsearch.remote.generations import WriteClaim
 from skillsearch.remote.row_writer import RowWriter
 from skillsearch.remote.rows import (
     FOREVER,
     Addition,
-    Generation,
+    RemoteGeneration,
     kept_key,
     key_of,
     name_key,
@@ -109,7 +109,7 @@ class Indexing:
         settings = IndexSettings(self._roots, model, self.request.with_body, ANALYSIS)
         generation, head = current or generations.prepare_next(server, alias, 0, settings)
         oldest = generation.number
-        with Claim(server, generation) as claim:
+        with WriteClaim(server, generation) as claim:
             if generations.find_current(server, alias) != current:
                 raise LockTimeoutError(
                     f"Another process has just written {alias!r}; run the command again."
@@ -147,7 +147,7 @@ class Indexing:
         diagnostics = [*self._diagnostics, *discovery.diagnostics, *self._skipped]
         if not discovery.files:
             diagnostics += empty_roots(self._roots)
-        return in_order(diagnostics)
+        return sorted_diagnostics(diagnostics)
 
     def _compare(
         self, files: Sequence[SkillFile], states: RowStates
@@ -171,7 +171,9 @@ class Indexing:
                 named[name].append(file)
                 read[file.doc_id] = key_and_state
         shared = chain.from_iterable(same for same in named.values() if len(same) > 1)
-        skills = [skill for file in shared if (skill := read_file(file, roots=self._paths).skill)]
+        skills = [
+            skill for file in shared if (skill := read_for_index(file, roots=self._paths).skill)
+        ]
         documents = sorted(map(Document.listed, skills), key=lambda document: document.doc_id)
         pairs = find_shadowed(DocumentStore.build(documents), self._roots)
         shadowed = {pair.document.doc_id for pair in pairs}
@@ -228,7 +230,7 @@ class RowStates:
     """
 
     def __init__(
-        self, server: MilvusServer, generation: Generation, version: int, book: ExampleBook
+        self, server: MilvusServer, generation: RemoteGeneration, version: int, book: ExampleBook
     ) -> None:
         """Read all rows, and remove those that ended before the version before the current one."""
         self._live: dict[bytes, _HeldRow] = {}

@@ -32,7 +32,7 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.loading import Readers
 from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
-from skillsearch.remote.view import View
+from skillsearch.remote.view import RemoteView
 from skillsearch.roots.sources import note_index
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.settings.environ import milvus_token
@@ -53,7 +53,7 @@ Read = TypeVar("Read")
 TRIES = 5  # attempts of a reader that writers overtake
 
 
-class Connection(TypedDict, total=False):
+class ConnectionOptions(TypedDict, total=False):
     """Which index of a server is meant, how it is opened, and the device of the models."""
 
     collection: str
@@ -90,7 +90,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         with_body: bool = True,
         trust: str | Sequence[str] = (),
         progress: Progress | None = None,
-        **connection: Unpack[Connection],
+        **connection: Unpack[ConnectionOptions],
     ) -> RemoteIndex:
         """Index folders of skills in Milvus, or bring their index up to date, and open it.
 
@@ -110,7 +110,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         uri: str,
         *,
         progress: Progress | None = None,
-        **connection: Unpack[Connection],
+        **connection: Unpack[ConnectionOptions],
     ) -> tuple[RemoteIndex, IndexReport]:
         """Do what `from_roots` does for a request, or a change of what is held; return a report."""
         # A search needs neither the parser nor the builder: import them only here.
@@ -127,7 +127,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return index, report
 
     @classmethod
-    def open(cls, uri: str, **connection: Unpack[Connection]) -> RemoteIndex:
+    def open(cls, uri: str, **connection: Unpack[ConnectionOptions]) -> RemoteIndex:
         """Open an index as `from_roots` does; IndexNotFoundError if there is none to search."""
         with cls._connecting(uri, **connection) as index:
             index._view()
@@ -224,7 +224,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         started = time.perf_counter()
         check_query(query)
 
-        def read(view: View) -> SearchResult | None:
+        def read(view: RemoteView) -> SearchResult | None:
             result = self._answer(query, options, view)
             return result if view.still_holds() else None
 
@@ -244,7 +244,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         """Read a skill by its name as it was indexed, whatever its file is now; fails as `find`."""
         from skillsearch.skills.parser import parse_skill
 
-        def read(view: View) -> Skill | None:
+        def read(view: RemoteView) -> Skill | None:
             document = self._find(name, view)
             if (data := view.content(document.doc_id)) is None:
                 return None
@@ -263,7 +263,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
 
         return delete(self._server, self._collection, doc_ids)
 
-    def _read(self, read: Callable[[View], Read | None], query: str = "") -> Read:
+    def _read(self, read: Callable[[RemoteView], Read | None], query: str = "") -> Read:
         """Return what a function reads of the current version, which knows a query's terms.
 
         It is called again, with a newer version, if it returns None or its collection is gone.
@@ -272,7 +272,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         words = terms(query, language_of(query)) if query else ()
         for _ in range(TRIES):
             try:
-                view = View.open(self._server, self._collection, words)
+                view = RemoteView.open(self._server, self._collection, words)
                 with suppress(CollectionMissingError):
                     if view and (answered := read(view)) is not None:
                         self._model = view.head.settings.model
@@ -292,10 +292,10 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             f"--uri {self._server.shown} --collection {self._collection}`"
         )
 
-    def _view(self, query: str = "") -> View:
+    def _view(self, query: str = "") -> RemoteView:
         return self._read(lambda view: view, query)
 
-    def _answer(self, query: str, options: SearchOptions, view: View) -> SearchResult:
+    def _answer(self, query: str, options: SearchOptions, view: RemoteView) -> SearchResult:
         if not view.head.searched:
             return answer([query], options, view.index_of([]), [], self._calibration)[0]
         form = self._analyse(query, view).learned(self.usage)
@@ -309,7 +309,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         hits = self._with_shadowed(result.shown, rows, options, view)
         return replace(result, hits=hits[:count], perhaps=hits[count:])
 
-    def _analyse(self, text: str, view: View) -> QueryForm:
+    def _analyse(self, text: str, view: RemoteView) -> QueryForm:
         """Split a query into terms and embed it."""
         index = view.index_of([])
         try:
@@ -328,7 +328,11 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         return form
 
     def _with_shadowed(
-        self, hits: tuple[Hit, ...], rows: Sequence[Row], options: SearchOptions, view: View
+        self,
+        hits: tuple[Hit, ...],
+        rows: Sequence[Row],
+        options: SearchOptions,
+        view: RemoteView,
     ) -> tuple[Hit, ...]:
         """Add the copies that hits shadow to their families; `rows` are the candidates."""
         if not hits or not view.head.shadowed:
@@ -347,7 +351,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             completed.append(hit.with_family(family))
         return tuple(completed)
 
-    def _find(self, name: str, view: View) -> Document:
+    def _find(self, name: str, view: RemoteView) -> Document:
         names = [name]
         with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])

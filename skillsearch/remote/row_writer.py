@@ -22,8 +22,8 @@ from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import Field, MilvusServer, Row, batches
-from skillsearch.remote.generations import Claim, FieldTotals, Head, find_current, read_head
-from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, Generation
+from skillsearch.remote.generations import FieldTotals, Head, WriteClaim, find_current, read_head
+from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, RemoteGeneration
 
 BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
@@ -47,7 +47,11 @@ class RowWriter:
     """Makes the next version; counts texts `embedded` or `truncated`, and rows `changed`."""
 
     def __init__(
-        self, claim: Claim, generation: Generation, head: Head, embedder: Embedder | None = None
+        self,
+        claim: WriteClaim,
+        generation: RemoteGeneration,
+        head: Head,
+        embedder: Embedder | None = None,
     ) -> None:
         """Prepare to write; the claim may be of the generation that this one takes over from."""
         self._server, self._generation = claim.server, generation
@@ -222,7 +226,7 @@ def delete(server: MilvusServer, alias: str, doc_ids: Collection[str]) -> int:
     if current is None:
         raise missing
     generation = current.generation
-    with Claim(server, generation) as claim:
+    with WriteClaim(server, generation) as claim:
         head = read_head(server, generation.terms)
         if head is None or find_current(server, alias) is None:
             raise missing

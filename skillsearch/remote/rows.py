@@ -63,7 +63,7 @@ _DAMAGE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
 @dataclass(frozen=True, slots=True)
-class Generation:
+class RemoteGeneration:
     """The collections of one generation, numbered from 1, of the index named `alias`."""
 
     alias: str
@@ -80,7 +80,7 @@ class Generation:
         return f"{self.documents}_terms"
 
     @classmethod
-    def of(cls, terms: str, alias: str) -> Generation | None:
+    def of(cls, terms: str, alias: str) -> RemoteGeneration | None:
         """Return the generation of a collection of terms; None for any other name."""
         match = _NUMBERED.fullmatch(terms)
         return cls(alias, int(match[2])) if match and match[1] == alias else None

@@ -24,12 +24,12 @@ from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally, length_norms, saturation
 from skillsearch.index.search.candidates import count_candidates, most_used
 from skillsearch.index.search.query import QueryForm
-from skillsearch.index.storage.cache import Generation as LocalGeneration
+from skillsearch.index.storage.cache import Generation
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote import rows as packed
 from skillsearch.remote.client import Field, MilvusServer, Row
 from skillsearch.remote.generations import Head, read_head
-from skillsearch.remote.rows import HEAD, Generation, frequencies_at, term_id
+from skillsearch.remote.rows import HEAD, RemoteGeneration, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
 
 _MAX_CANDIDATES = 1_000
@@ -43,16 +43,18 @@ Frequencies = Mapping[int, tuple[int, int]]
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class RemoteView:
     """One version of a generation, and the frequencies of a query's terms, 0 for unknown ones."""
 
     server: MilvusServer
-    generation: Generation
+    generation: RemoteGeneration
     head: Head
     frequencies: Frequencies
 
     @classmethod
-    def open(cls, server: MilvusServer, alias: str, query: Collection[str] = ()) -> View | None:
+    def open(
+        cls, server: MilvusServer, alias: str, query: Collection[str] = ()
+    ) -> RemoteView | None:
         """Read the current version; None if it was garbage-collected: retry.
 
         Raises CollectionMissingError without an index of this name, CacheError for an unusable one.
@@ -71,7 +73,7 @@ class View:
             if pair is None:
                 return None
             frequencies[term] = pair
-        return cls(server, Generation(alias, head.number), head, frequencies)
+        return cls(server, RemoteGeneration(alias, head.number), head, frequencies)
 
     @property
     def name(self) -> str:
@@ -112,7 +114,7 @@ class View:
             dense,
             (_chunk_index(documents, rows, model.dimensions),),
         )
-        generation = LocalGeneration(self.generation.documents, Path(), {}, {})
+        generation = Generation(self.generation.documents, Path(), {}, {})
         return OpenedIndex(generation, settings, corpus)
 
     def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[Row]:

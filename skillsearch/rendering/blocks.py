@@ -21,7 +21,7 @@ Value: TypeAlias = "Cell | str | int | float | None"
 Row: TypeAlias = Sequence[Value]
 
 
-class Group(NamedTuple):
+class RowGroup(NamedTuple):
     """Rows of a table below a title; a terminal shows `labels` in front of them instead."""
 
     rows: Sequence[Row]
@@ -45,7 +45,7 @@ class Table:
 
     title: str
     heads: Sequence[str]
-    groups: Sequence[Group]
+    groups: Sequence[RowGroup]
     labels: tuple[str, ...] = ()
     texts: Collection[str] = ()
     with_interval: Collection[str] = ()
@@ -61,7 +61,7 @@ class Table:
         return (row for group in self.groups for row in group.rows)
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line of text whose parts may have a style; it may begin a section of the report."""
 
     parts: Sequence[str | tuple[str, str]]
@@ -69,7 +69,7 @@ class Line(NamedTuple):
     begins: bool = False
 
 
-Block: TypeAlias = Line | Table
+Block: TypeAlias = TextLine | Table
 
 
 def shown(value: Value) -> str:

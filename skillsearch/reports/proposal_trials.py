@@ -24,7 +24,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.readers.loading import Readers
 from skillsearch.readers.remembering import RememberingReaders
-from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
+from skillsearch.reports.proposals import KINDS, Proposal, ProposalMaterial, Rival, language_for
 from skillsearch.skills.description_edit import with_description
 from skillsearch.text.requests import blocks, plain, requests
 from skillsearch.text.safe_text import counted, one_line, visible
@@ -223,7 +223,7 @@ class Improver:
             effects.append(replace(rival, after=after))
         return effects
 
-    def _proposals(self, material: Material, measured: Sequence[str]) -> list[Attempt]:
+    def _proposals(self, material: ProposalMaterial, measured: Sequence[str]) -> list[Attempt]:
         """Try all kinds of proposals; then those of the best, of fewer requests or with "not for".
 
         The exclusion is tried alone too.
@@ -289,7 +289,7 @@ class Improver:
         documents = self.trial.opened.corpus.documents
         return documents[documents.number_of(doc_id) or 0]
 
-    def material(self, made_from: Sequence[str], rivals: Sequence[Effect] = ()) -> Material:
+    def material(self, made_from: Sequence[str], rivals: Sequence[Effect] = ()) -> ProposalMaterial:
         """Return what descriptions are made of; the first rival counts if it takes requests."""
         document, rival = self.document, None
         if rivals and rivals[0].taken:
@@ -297,7 +297,7 @@ class Improver:
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
-        return Material(*texts, rival, language)
+        return ProposalMaterial(*texts, rival, language)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""

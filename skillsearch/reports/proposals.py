@@ -84,7 +84,7 @@ class Proposal:
 
 
 @dataclass(frozen=True)
-class Material:
+class ProposalMaterial:
     """The material of a new description: the skill's texts, requests for it, and a rival."""
 
     name: str
@@ -134,7 +134,7 @@ class Material:
                 sentences.append(self._listed(kind, items))
         return sentences
 
-    def fewer(self) -> Iterator[Material]:
+    def fewer(self) -> Iterator[ProposalMaterial]:
         """Yield the same with all of the first requests but one, then with each of them alone."""
         first = self.requests[:_MOST_REQUESTS]
         for is_left_out in (True, False):

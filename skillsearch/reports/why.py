@@ -25,10 +25,16 @@ from skillsearch.index.documents.names import (
 )
 from skillsearch.index.documents.relatives import family_of
 from skillsearch.index.documents.selecting import selected
-from skillsearch.index.indexing.reading import read_file
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.index.roots.scope import View, folders_of, is_in_scope, scope_of, without_scope
+from skillsearch.index.roots.scope import (
+    Viewpoint,
+    folders_of,
+    is_in_scope,
+    scope_of,
+    without_scope,
+)
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
@@ -221,7 +227,7 @@ def _named_below(folder: str, wanted: int) -> Iterator[str]:
 
 
 def _is_named(file: SkillFile, wanted: int) -> bool:
-    skill = read_file(file).skill
+    skill = read_for_index(file).skill
     return skill is not None and name_hash(skill.name) == wanted
 
 
@@ -260,7 +266,7 @@ def _check_scope(index: SkillIndex, document: Document, root: Root, selection: S
         detail += f", where files fit {listed(document.paths, _MOST_NAMED)}"
     reason = ""
     if _is_left_out(index, document, scope):
-        if is_in_scope(root, map(View.of, folders_of(scope))):
+        if is_in_scope(root, map(Viewpoint.of, folders_of(scope))):
             reason = f"it is for files such as {listed(document.paths, _MOST_NAMED)}: go there"
         elif projects:
             reason = f"it is of the project {projects}: go there, or ask with --all-projects"

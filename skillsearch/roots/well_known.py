@@ -33,7 +33,7 @@ _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 logger = logging.getLogger(__name__)
 
 
-class ListedSkill(NamedTuple):
+class WellKnownSkill(NamedTuple):
     """A skill that a host offers: ``skill-md`` is a file, ``archive`` a packed folder."""
 
     name: str
@@ -67,7 +67,7 @@ def fetch_skills(index: str, folder: Path) -> Downloaded:
     return Downloaded(digest.hexdigest())
 
 
-def read_index(data: bytes, url: str) -> list[ListedSkill]:
+def read_index(data: bytes, url: str) -> list[WellKnownSkill]:
     """Return the usable entries of an index; the rest is logged.
 
     RootError if the index has an unknown version or offers nothing.
@@ -80,7 +80,7 @@ def read_index(data: bytes, url: str) -> list[ListedSkill]:
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         reason = one_line(str(exc), 200)
         raise RootError(f"{shown(url)} is not an index of skills, version 0.2: {reason}.") from exc
-    listed: dict[str, ListedSkill] = {}
+    listed: dict[str, WellKnownSkill] = {}
     for entry in skills[:MAX_SKILLS]:
         skill = _skill_of(entry, url)
         if isinstance(skill, str):
@@ -100,7 +100,7 @@ def read_index(data: bytes, url: str) -> list[ListedSkill]:
     return list(listed.values())
 
 
-def _skill_of(entry: Json, index: str) -> ListedSkill | str:
+def _skill_of(entry: Json, index: str) -> WellKnownSkill | str:
     """Return the skill of an entry, or its problem."""
     values = entry if isinstance(entry, dict) else {}
     name, kind, url, digest = (
@@ -120,7 +120,7 @@ def _skill_of(entry: Json, index: str) -> ListedSkill | str:
         is_usable = False
     if not is_usable or (index.startswith("https:") and not absolute.startswith("https:")):
         return f"{name} has the URL {one_line(url, 80)!r}, which is not to be fetched"
-    return ListedSkill(name, kind, absolute, digest)
+    return WellKnownSkill(name, kind, absolute, digest)
 
 
 def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
@@ -132,7 +132,7 @@ def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
     return buffer.getvalue()
 
 
-def _write(skill: ListedSkill, content: bytes, folder: Path) -> None:
+def _write(skill: WellKnownSkill, content: bytes, folder: Path) -> None:
     skill_folder = folder / skill.name
     if skill.kind == "skill-md":
         if len(content) > MAX_SKILL_MD:

@@ -53,24 +53,24 @@ _COMMENTS_CHARS = 1 << 16
 _QUOTES = frozenset("\"'`“”\u2018\u2019«»「」『』")
 
 
-class Command(NamedTuple):
+class CommandPhrase(NamedTuple):
     """A phrase that commands the agent, in lower case."""
 
     phrase: str
     severity: Severity
 
 
-def find_commands(text: str) -> Iterator[Command]:
+def find_commands(text: str) -> Iterator[CommandPhrase]:
     """Yield a phrase of each severity that occurs.
 
     What only says to use the skill is a note if the sentence says when; so is a quotation, which a
     skill about such phrases needs.
     """
     seen = normalized(visible(text)).lower()
-    first: dict[Severity, Command] = {}
+    first: dict[Severity, CommandPhrase] = {}
     for title, severity in _SEVERITIES.items():
         commands = [
-            Command(phrase[0], "note" if _is_harmless(seen, phrase, title) else severity)
+            CommandPhrase(phrase[0], "note" if _is_harmless(seen, phrase, title) else severity)
             for phrase in _RULES[title].finditer(seen)
         ]
         for command in sorted(commands, key=lambda command: command.severity == "note")[:1]:
@@ -78,7 +78,7 @@ def find_commands(text: str) -> Iterator[Command]:
     yield from first.values()
 
 
-def find_commands_in_comments(body: str) -> Iterator[Command]:
+def find_commands_in_comments(body: str) -> Iterator[CommandPhrase]:
     """Yield the first phrase of each kind in the HTML comments of a Markdown text."""
     lines = markdown.lines(body) if "<!--" in body else ()
     shown = "\n".join("" if line.is_fenced else line.text for line in lines)
@@ -86,7 +86,7 @@ def find_commands_in_comments(body: str) -> Iterator[Command]:
     seen = normalized(visible(comments[:_COMMENTS_CHARS])).lower()
     for title, severity in _IN_COMMENTS.items():
         if phrase := _RULES[title].search(seen):
-            yield Command(phrase[0], severity)
+            yield CommandPhrase(phrase[0], severity)
 
 
 def _is_harmless(text: str, phrase: re.Match[str], title: str) -> bool:

@@ -16,7 +16,7 @@ _CLOSING = lazy_pattern(r" {0,3}(?P<mark>`{3,}+|~{3,}+)[ \t]*\r?\Z")
 _HEADING = lazy_pattern(r"#{1,6}[ \t]+(?=\S)")
 
 
-class Line(NamedTuple):
+class MarkdownLine(NamedTuple):
     """One line of a text, without its line feed, and its offset; fence lines count as fenced."""
 
     text: str
@@ -24,18 +24,18 @@ class Line(NamedTuple):
     is_fenced: bool
 
 
-def lines(text: str) -> Iterator[Line]:
+def lines(text: str) -> Iterator[MarkdownLine]:
     """Yield the lines of a Markdown text, in linear time; an unclosed fence extends to the end."""
     fence, start = "", 0
     for line in text.removesuffix("\n").split("\n"):
         if fence:
             closing = _CLOSING.match(line)
-            yield Line(line, start, True)
+            yield MarkdownLine(line, start, True)
             fence = "" if closing and closing["mark"].startswith(fence) else fence
         else:
             opening = _OPENING.match(line)
             fence = opening["mark"] if opening else ""
-            yield Line(line, start, bool(fence))
+            yield MarkdownLine(line, start, bool(fence))
         start += len(line) + 1
 
 

@@ -46,7 +46,7 @@ _CONTRASTS = 4
 _WINDOW = 20
 
 
-class Group(NamedTuple):
+class RequestGroup(NamedTuple):
     """A request, and texts of skills with the grade of each, an index of `TARGETS`.
 
     Its twins are requests changed so little that the same skills seem to fit, while some do not.
@@ -57,10 +57,10 @@ class Group(NamedTuple):
     texts: tuple[str, ...]
     grades: tuple[int, ...]
     skills: tuple[Hashable, ...] = ()
-    twins: tuple[Group, ...] = ()
+    twins: tuple[RequestGroup, ...] = ()
 
     @property
-    def read_together(self) -> tuple[Group, ...]:
+    def read_together(self) -> tuple[RequestGroup, ...]:
         """The group itself, then its twins."""
         return (self, *self.twins)
 
@@ -189,16 +189,16 @@ class TorchReader:
         return np.asarray(logits, np.float64)
 
 
-def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
+def pairs_of(groups: Sequence[RequestGroup]) -> list[tuple[str, str]]:
     """Return the pairs of groups, and of their twins, in the order of their logits."""
     return [(member.request, text) for member in _members(groups) for text in member.texts]
 
 
-def _members(groups: Sequence[Group]) -> list[Group]:
+def _members(groups: Sequence[RequestGroup]) -> list[RequestGroup]:
     return [member for group in groups for member in group.read_together]
 
 
-def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings) -> Tensor:
+def group_loss(logits: Tensor, groups: Sequence[RequestGroup], settings: ReaderSettings) -> Tensor:
     """Return the loss of the logits of all texts of some groups, in the order of `pairs_of`.
 
     Binary cross-entropy against `TARGETS`, the cross-entropy of each group's softmax against
@@ -223,14 +223,14 @@ def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings
     return loss
 
 
-def _level_loss(groups: Sequence[Group], logits_of: Mapping[int, Tensor]) -> Tensor:
+def _level_loss(groups: Sequence[RequestGroup], logits_of: Mapping[int, Tensor]) -> Tensor:
     """Return the cross-entropy of the skills that fit some request against those that seem to.
 
     Those seem to that are read with a twin and do not fit it. As any is compared with any, logits
     get to mean the same for all requests.
     """
 
-    def graded(members: Iterable[Group], wanted: int) -> list[Tensor]:
+    def graded(members: Iterable[RequestGroup], wanted: int) -> list[Tensor]:
         return [
             logit
             for member in members
@@ -246,7 +246,7 @@ def _level_loss(groups: Sequence[Group], logits_of: Mapping[int, Tensor]) -> Ten
     return min(1.0, len(seem) / _CONTRASTS) * functional.softplus(above).mean()
 
 
-def _contrasts(group: Group, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor]:
+def _contrasts(group: RequestGroup, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor]:
     """Yield by how much the wrong one of a request and its twin is above the other.
 
     One number for each skill that both are read with and that fits one of them better.
@@ -261,7 +261,7 @@ def _contrasts(group: Group, logits_of: Mapping[int, Tensor]) -> Iterator[Tensor
                 yield above if better > 0 else -above
 
 
-def reading_loss(read: Read, groups: Sequence[Group], settings: ReaderSettings) -> float:
+def reading_loss(read: Read, groups: Sequence[RequestGroup], settings: ReaderSettings) -> float:
     """Return the loss of a reader on some groups."""
     logits = torch.from_numpy(read(pairs_of(groups))).float()
     return float(group_loss(logits, groups, settings))
@@ -269,7 +269,7 @@ def reading_loss(read: Read, groups: Sequence[Group], settings: ReaderSettings) 
 
 def train_reader(
     begin: BertWeights,
-    groups: Sequence[Group],
+    groups: Sequence[RequestGroup],
     settings: ReaderSettings,
     *,
     check: Callable[[Read], float] | None = None,
@@ -322,7 +322,7 @@ class _Run(RunState):
         super().__init__(trained, optimizer, learning_rate=rate, patience=patience)
         self._means = self.parts["means"] = _copies(trained)
 
-    def take(self, batch: Sequence[Group]) -> None:
+    def take(self, batch: Sequence[RequestGroup]) -> None:
         """Learn from the next batch."""
         settings, step = self._settings, self.step + 1
         # The rate rises, then falls to zero.
@@ -356,10 +356,12 @@ def _copies(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: tensor.detach().clone() for name, tensor in tensors.items()}
 
 
-def _batches(groups: Sequence[Group], settings: ReaderSettings) -> Iterator[tuple[Group, ...]]:
+def _batches(
+    groups: Sequence[RequestGroup], settings: ReaderSettings
+) -> Iterator[tuple[RequestGroup, ...]]:
     """Yield groups of similar length together, in a random order, epoch after epoch."""
 
-    def length(group: Group) -> int:
+    def length(group: RequestGroup) -> int:
         return len(group.request) + max(map(len, group.texts))
 
     chance = random.Random(settings.seed)

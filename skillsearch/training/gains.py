@@ -22,7 +22,7 @@ DECISIVE_JUDGED = 30  # from this number on judged queries decide, instead of th
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class QualityChange:
     """Means of `MEASURES` by the old and the new model, and a test of `DECISIVE`."""
 
     before: Mapping[str, float]
@@ -46,12 +46,12 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredChanges:
     """Changes of each of `SYSTEMS` on so many queries among so many skills."""
 
     queries: int
     documents: int
-    changes: Mapping[str, Change]
+    changes: Mapping[str, QualityChange]
 
     @property
     def is_better(self) -> bool:
@@ -78,7 +78,7 @@ def measure_both(
     *,
     work: Path,
     progress: Progress | None = None,
-) -> Measured:
+) -> MeasuredChanges:
     """Let the old and the new model, given by their specs, answer the queries of a collection."""
     specs = [
         SystemSpec(f"{system} {time}", system, model)
@@ -86,22 +86,22 @@ def measure_both(
         for time, model in zip(("before", "after"), models, strict=True)
     ]
     answers = answer_all(Job(collection), specs, work=work, progress=progress).systems
-    changes: dict[str, Change] = {}
+    changes: dict[str, QualityChange] = {}
     for number, system in enumerate(SYSTEMS):
         changes[system] = change_of(collection, answers[2 * number : 2 * number + 2])
-    return Measured(len(collection.queries), len(collection.documents), changes)
+    return MeasuredChanges(len(collection.queries), len(collection.documents), changes)
 
 
-def change_of(collection: Collection, answers: Sequence[SystemAnswers]) -> Change:
+def change_of(collection: Collection, answers: Sequence[SystemAnswers]) -> QualityChange:
     """Compare two systems, before and after, by their answers to the queries of a collection."""
     report = assess(collection, answers, examples=0)
     means = map(dict, system_means(report).values())
     old, new = ({name: row[name] for name in MEASURES} for row in means)
     test = next(test for test in report.comparisons if test.measure == DECISIVE)
-    return Change(old, new, test)
+    return QualityChange(old, new, test)
 
 
-def decide(measured: Mapping[str, Measured]) -> bool:
+def decide(measured: Mapping[str, MeasuredChanges]) -> bool:
     """Return whether a model is better on enough ``judged`` queries, or else on ``held_out``."""
     judged = measured.get("judged")
     is_enough = judged is not None and judged.queries >= DECISIVE_JUDGED

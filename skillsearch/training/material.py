@@ -26,12 +26,11 @@ from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.lines import line_error, numbered_lines, shown
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.documents.document import field_texts
-from skillsearch.index.indexing.reading import read_file
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.skills.discovery import discover
-from skillsearch.skills.resources import list_files
-from skillsearch.skills.resources import read_file as read_skill_file
+from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.requests import fold_blanks, fold_words
 from skillsearch.training.plan import QueryRows, distinct_skills, has_texts
 from skillsearch.training.queries import MinedSkill, SkillText, opening, without_name
@@ -62,7 +61,7 @@ _TRIES = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class TrainingMaterial:
     """Texts to learn from and to measure by.
 
     Held-out requests are for `validation` or for the `test`; judged queries are `judged` to learn
@@ -81,7 +80,7 @@ class Material:
         texts: Sequence[SkillText],
         chosen: Sequence[QueryRows],
         seed: int,
-    ) -> Material:
+    ) -> TrainingMaterial:
         """Divide the texts; a TrainingError if there is too little."""
         distinct, rows = distinct_skills(texts)
         count = min(_MOST_HELD, int(_HELD_SHARE * len(distinct)))
@@ -146,7 +145,7 @@ def read_library(paths: Sequence[Path], progress: Progress) -> dict[str, SkillTe
     files = discover(roots).files
     library: dict[str, SkillText] = {}
     for done, file in enumerate(files, start=1):
-        skill = read_file(file).skill
+        skill = read_for_index(file).skill
         if skill is not None:
             # As an index embeds it, with the whole body.
             metadata = field_texts(skill, with_body=False).metadata
@@ -271,6 +270,6 @@ def _scripts_of(folder: Path) -> tuple[str, ...]:
         names = [name for name in list_files(folder)[0] if name.startswith("scripts/")]
         for name in names[:_MOST_SCRIPTS]:
             with contextlib.suppress(SkillError):
-                data = read_skill_file(folder, name, limit=_SCRIPT_BYTES)
+                data = read_file(folder, name, limit=_SCRIPT_BYTES)
                 said.append(opening(data.decode("utf-8", "replace")))
     return tuple(dict.fromkeys(filter(None, said)))

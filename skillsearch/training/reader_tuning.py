@@ -34,15 +34,15 @@ from skillsearch.readers.reader import Reader
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.cross_encoder import (
-    Group,
     Read,
     ReaderSettings,
+    RequestGroup,
     TorchReader,
     TrainedReader,
     reading_loss,
     train_reader,
 )
-from skillsearch.training.gains import Change, Measured, change_of
+from skillsearch.training.gains import MeasuredChanges, QualityChange, change_of
 from skillsearch.training.material import is_measured, read_judged, read_library
 from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.queries import SkillText
@@ -169,7 +169,7 @@ class _Searched:
 
     def groups(
         self, requests: Sequence[Request], chance: random.Random | None = None
-    ) -> list[Group]:
+    ) -> list[RequestGroup]:
         """Return the first hits of requests as a reader sees them.
 
         With a `chance` they are to learn from: right skills stand before the hits, and a random
@@ -186,12 +186,12 @@ class _Searched:
             shown = self._shown(form, hits)
             grades = tuple(2 if doc_id in right else 0 for doc_id in shown)
             if shown:
-                groups.append(Group(request.text, tuple(shown.values()), grades))
+                groups.append(RequestGroup(request.text, tuple(shown.values()), grades))
         return groups
 
     def measure(
-        self, requests: Sequence[Request], groups: Sequence[Group], readers: Sequence[Reader]
-    ) -> Measured:
+        self, requests: Sequence[Request], groups: Sequence[RequestGroup], readers: Sequence[Reader]
+    ) -> MeasuredChanges:
         """Let two readers, the old one and the new one, tell hits apart and reorder them."""
         apart = [(reader.name, {"AUROC": _told_apart(reader, groups)}) for reader in readers]
         (test,) = compare(apart)
@@ -207,8 +207,11 @@ class _Searched:
             tuple(JudgedQuery(request.text, request.text) for request in judged),
             {request.text: dict.fromkeys(request.right, 1) for request in judged},
         )
-        changes = {"reader": Change(before, after, test), "hybrid": change_of(collection, answers)}
-        return Measured(len(judged), len(self._index), changes)
+        changes = {
+            "reader": QualityChange(before, after, test),
+            "hybrid": change_of(collection, answers),
+        }
+        return MeasuredChanges(len(judged), len(self._index), changes)
 
     def _rankings(
         self, requests: Sequence[Request], reader: Reader
@@ -347,7 +350,7 @@ class _ReaderTuning:
         )
 
 
-def _told_apart(reader: Reader, groups: Sequence[Group]) -> dict[str, float]:
+def _told_apart(reader: Reader, groups: Sequence[RequestGroup]) -> dict[str, float]:
     """Return how often the right skills of each request stand above wrong ones of any request."""
     logits = [reader.read(group.request, group.texts) for group in groups]
     grades = [np.array(group.grades) for group in groups]

@@ -23,8 +23,8 @@ from skillsearch.errors import TrainingError, explained, require_installed
 from skillsearch.files.private import make_private
 from skillsearch.readers.reader import Reader
 from skillsearch.training.bert_weights import BertWeights, average
-from skillsearch.training.gains import Measured, decide, measure_both
-from skillsearch.training.material import LOOKED_AT, Material, read_judged, read_library
+from skillsearch.training.gains import MeasuredChanges, decide, measure_both
+from skillsearch.training.material import LOOKED_AT, TrainingMaterial, read_judged, read_library
 from skillsearch.training.model_folders import begin_weights, export, folder_of, texts_beside
 from skillsearch.training.plan import TrainingSettings, make_plan, neighbours
 from skillsearch.types.indexing import Progress
@@ -94,7 +94,7 @@ class Tuned:
     judged: int
     steps: int
     share: float
-    measured: Mapping[str, Measured]
+    measured: Mapping[str, MeasuredChanges]
     seconds: float
     notes: tuple[str, ...] = ()
 
@@ -214,7 +214,7 @@ class _Tuning:
         library = read_library(options.roots, work.progress)
         chosen, self._lost = read_judged(options.queries, library) if options.queries else ([], 0)
         self._embedder = load_embedder(options.model)
-        self._material = Material.gather(list(library.values()), chosen, options.seed)
+        self._material = TrainingMaterial.gather(list(library.values()), chosen, options.seed)
         self._begin = begin_weights(options.model)
         texts = [skill.metadata() for skill in self._material.skills]
         began = time.monotonic()
@@ -228,7 +228,7 @@ class _Tuning:
         options, material, out = self._options, self._material, None
         trained = self._train(self._count_steps())
         share, gains = best_share(self._begin, trained.weights, self._gain)
-        measured: dict[str, Measured] = {}
+        measured: dict[str, MeasuredChanges] = {}
         if gains or options.keep:
             fresh, work = self._folder / "model", self._folder / "measured"
             export_tuned(

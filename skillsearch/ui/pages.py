@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -34,7 +34,7 @@ from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
-from skillsearch.rendering.blocks import Cell, Group, Row, Table
+from skillsearch.rendering.blocks import Cell, Row, RowGroup, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import Check, doctor
 from skillsearch.settings.config import Settings
@@ -105,26 +105,23 @@ class Shown(TypedDict, total=False):
     reports: list[tuple[str, str]]
 
 
-@dataclass(eq=False)
 class Pages:
     """The pages over the index of some settings.
 
     Searches have a thread, and what takes seconds has another, each with the index open for itself.
     """
 
-    settings: Settings
-    reports: Path | None = None
-    searching: LibraryThread = field(default_factory=LibraryThread)
-    aside: LibraryThread = field(default_factory=lambda: LibraryThread(SLOW_SECONDS))
-    _opened: Freshness | None = field(default=None, init=False)
-    _note: str = field(default="", init=False)
-    _made: dict[str, tuple[str, Future[Any]]] = field(default_factory=dict, init=False)
-    _first: tuple[object, tuple[str, ...]] = field(default=(None, ()), init=False)
-    _standing: tuple[SearchResult, Selection] | None = field(default=None, init=False)
-    _recorded: tuple[str, Selection] = field(default=("", ()), init=False)
-    _answered: deque[tuple[str, Selection]] = field(
-        default_factory=lambda: deque(maxlen=MOST_ANSWERED), init=False
-    )
+    def __init__(self, settings: Settings, reports: Path | None = None) -> None:
+        """Take settings, and a folder of reports to show; the index is opened when it is asked."""
+        self.settings, self.reports = settings, reports
+        self.searching, self.aside = LibraryThread(), LibraryThread(SLOW_SECONDS)
+        self._opened: Freshness | None = None
+        self._note = ""
+        self._made: dict[str, tuple[str, Future[Any]]] = {}
+        self._first: tuple[object, tuple[str, ...]] = (None, ())
+        self._standing: tuple[SearchResult, Selection] | None = None
+        self._recorded: tuple[str, Selection] = ("", ())
+        self._answered: deque[tuple[str, Selection]] = deque(maxlen=MOST_ANSWERED)
 
     def index(self, max_age: float = 0, selection: Selection = ()) -> SkillIndex:
         """Return the index as `Freshness.look` keeps it, for the thread that searches."""
@@ -254,7 +251,7 @@ class Pages:
             "root": root,
             "is_stale": skill.content_hash != document.content_hash,
             "warning": body_warning(root.trust, root.origin),
-            "costs": Table("Costs", ("part", "tokens", "characters"), [Group(rows)]),
+            "costs": Table("Costs", ("part", "tokens", "characters"), [RowGroup(rows)]),
             "files": files,
             "is_truncated": is_truncated,
             "rivals": self._rivals(index, document),
@@ -372,7 +369,7 @@ class Pages:
 
 def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> Shown:
     """Show the first rows of a longer table."""
-    table = Table(title, heads, [Group(rows)], texts=heads)
+    table = Table(title, heads, [RowGroup(rows)], texts=heads)
     return {"count": count, "shown": len(rows), "table": table}
 
 

@@ -75,7 +75,7 @@ def record_load(
         log.note_load(origin_of(index, selection), skill)
 
 
-def nearest_names(index: SkillIndex, vectors: NDArray[np.float32]) -> list[str]:
+def names_by_vectors(index: SkillIndex, vectors: NDArray[np.float32]) -> list[str]:
     """Return the name of the skill that is nearest to each vector; empty if there is none."""
     corpus = index.opened.corpus
     with index.opened.guard:

@@ -14,7 +14,7 @@ from skillsearch.evaluation.collection import save_collection
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.training.gains import Change, Measured
+from skillsearch.training.gains import MeasuredChanges, QualityChange
 from skillsearch.training.tuning import Tuned
 
 CONTEXT = click.Context(app)
@@ -185,9 +185,9 @@ def test_an_evaluation_is_valid(cli, tmp_path, collection, more):
 def test_a_tuning_is_valid(has_gain, comparison, tmp_path, cli):
     means = {"nDCG@10": 0.5, "R@5": 1.0}
     changes = dict.fromkeys(
-        ("dense", "hybrid") if has_gain else ("hybrid",), Change(means, means, comparison)
+        ("dense", "hybrid") if has_gain else ("hybrid",), QualityChange(means, means, comparison)
     )
-    measured = {"held_out": Measured(3, 4, changes)} if has_gain else {}
+    measured = {"held_out": MeasuredChanges(3, 4, changes)} if has_gain else {}
     folder = tmp_path if has_gain else None
     tuned = Tuned(has_gain, folder, 3, 0, 5, 0.5, measured, 1.0, ("a note",))
     check("tune", json.dumps(tuned.to_dict()) + "\n")

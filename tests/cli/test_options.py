@@ -24,7 +24,7 @@ def test_a_command_takes_what_its_options_are_called(name):
 @pytest.mark.parametrize("name", COMMANDS)
 def test_an_option_that_overrides_a_setting_has_its_name(name):
     command = app.get_command(click.Context(app), name)
-    settings = {each.name for each in command.params if isinstance(each, options.Setting)}
+    settings = {each.name for each in command.params if isinstance(each, options.SettingOption)}
     assert settings <= options.Flags.__annotations__.keys()
     assert options.Flags.__annotations__.keys() <= set(config.SETTINGS)
 

@@ -13,7 +13,7 @@ from jsonschema import validate
 
 import skillsearch
 from skillsearch.cli.app import app
-from skillsearch.hosts.files import Change, host_file
+from skillsearch.hosts.files import FileChange, host_file
 
 PLUGIN = Path(skillsearch.__file__).parent / "plugin"
 
@@ -260,14 +260,14 @@ def test_on_a_terminal_it_asks(cli, machine, tmp_path):
 
 def test_what_is_refused_only_at_the_end_is_said_too(cli, machine, monkeypatch):
     before = machine / ".codex" / "config.toml"
-    write = Change.write
+    write = FileChange.write
 
     def late(change):
         if change.path == before:
             before.write_text("# theirs\n")
         return write(change)
 
-    monkeypatch.setattr(Change, "write", late)
+    monkeypatch.setattr(FileChange, "write", late)
     result = cli("setup", "--yes")
     assert result.exit_code == 1
     assert f"refused: {before} was changed by another program meanwhile" in result.stderr

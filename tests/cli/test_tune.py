@@ -5,7 +5,7 @@ import json
 import pytest
 
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.gains import Change, Measured
+from skillsearch.training.gains import MeasuredChanges, QualityChange
 from skillsearch.training.tuning import Tuned
 
 KEYS = {"better", "folder", "skills", "judged", "steps", "share", "measured", "seconds", "notes"}
@@ -16,8 +16,8 @@ def tuned():
     """Say what a tuning gave; the tuning itself has tests of its own."""
     test = Comparison("after", "before", "nDCG@10", 0.125, (0.1, 0.2), 0.001, 0.01, 9, 1, 2)
     before = {"nDCG@10": 0.5, "R@5": 0.6, "Success@1": 0.4}
-    change = Change(before, {name: value + 0.125 for name, value in before.items()}, test)
-    measured = {"held_out": Measured(100, 500, {"dense": change, "hybrid": change})}
+    change = QualityChange(before, {name: value + 0.125 for name, value in before.items()}, test)
+    measured = {"held_out": MeasuredChanges(100, 500, {"dense": change, "hybrid": change})}
 
     def make(folder):
         is_better = folder is not None

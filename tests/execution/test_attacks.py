@@ -20,7 +20,7 @@ import skillsearch
 from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import InputSpec, Limits, RunRequest
+from skillsearch.execution.types import InputSpec, RunLimits, RunRequest
 from skillsearch.execution.workspaces.artifacts import FolderArtifacts
 from skillsearch.execution.workspaces.workspace import Workspaces
 
@@ -71,7 +71,7 @@ def make_runner(tmp_path, base, executor):
                 executor,
                 workspaces=Workspaces(base),
                 artifacts=FolderArtifacts(tmp_path / "artifacts"),
-                limits=Limits(**{"timeout": 30.0, **limits}),
+                limits=RunLimits(**{"timeout": 30.0, **limits}),
             )
         )
         return runners[-1]

@@ -26,7 +26,7 @@ from skillsearch.execution.isolation.capture import (
     stream_text,
     whole_characters,
 )
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import Program, RunLimits
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 DAEMON = "setsid setsid sleep 3600 >/dev/null 2>&1 & "
@@ -68,7 +68,7 @@ def run(tmp_path, marker):
 
     def run(*argv, env=(), stdin=b"", cwd=tmp_path, limited=True, **limits):
         variables = {"PATH": PATH, "MARKER": marker, **dict(env)}
-        bounds = Limits(**{"timeout": 20, **limits})
+        bounds = RunLimits(**{"timeout": 20, **limits})
         program = Program(argv, cwd, tmp_path, variables, stdin, bounds)
         return run_supervised(argv, program, limited=limited)
 

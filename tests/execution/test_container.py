@@ -23,7 +23,7 @@ from skillsearch.execution.isolation.container import (
     _info,
 )
 from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.types import Limits, Program, RunRequest
+from skillsearch.execution.types import Program, RunLimits, RunRequest
 from skillsearch.execution.workspaces.workspace import Workspaces
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -91,7 +91,7 @@ def workspace(tmp_path):
 @pytest.fixture
 def program(workspace):
     def make(script="true", *, env=None, stdin=b"", **limits):
-        limits = Limits(**{"timeout": 30.0, **limits})
+        limits = RunLimits(**{"timeout": 30.0, **limits})
         return Program(("sh", "-c", script), workspace, workspace, env or {}, stdin, limits)
 
     return make

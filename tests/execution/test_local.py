@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.execution.isolation.local import LocalExecutor
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import Program, RunLimits
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 
@@ -17,7 +17,7 @@ PATH = "/usr/local/bin:/usr/bin:/bin"
 @pytest.fixture
 def run(tmp_path):
     def run(*argv, stdin=b"", **limits):
-        bounds = Limits(**{"timeout": 20, **limits})
+        bounds = RunLimits(**{"timeout": 20, **limits})
         return LocalExecutor().run(Program(argv, tmp_path, tmp_path, {"PATH": PATH}, stdin, bounds))
 
     return run
@@ -28,7 +28,7 @@ def python(text):
 
 
 def test_it_names_the_limits_that_it_enforces():
-    assert set(LocalExecutor().capabilities().limits) == {field.name for field in fields(Limits)}
+    assert set(LocalExecutor().capabilities().limits) == {field.name for field in fields(RunLimits)}
 
 
 def test_a_process_has_no_more_memory_than_allowed(run):

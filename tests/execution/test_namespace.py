@@ -15,7 +15,7 @@ import skillsearch
 from skillsearch.execution.isolation.container import NOBODY, TMP_BYTES, memory_file
 from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor, enclosed
 from skillsearch.execution.isolation.syscall_filter import syscall_filter
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import Program, RunLimits
 
 PACKAGE = str(Path(skillsearch.__file__).parents[1])
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -53,7 +53,7 @@ def run(executor, workspace):
     def run(*argv, env=None, stdin=b"", **limits):
         argv = argv if len(argv) > 1 else ("sh", "-c", *argv)
         env = {"PATH": PATH, **(env or {})}
-        limits = Limits(**{"timeout": 30.0, **limits})
+        limits = RunLimits(**{"timeout": 30.0, **limits})
         program = Program(argv, workspace, workspace, env, stdin, limits)
         return executor.run(program)
 
@@ -524,9 +524,9 @@ def as_nobody(request, tmp_path_factory, open_package):
         import sys
         from pathlib import Path
         from skillsearch.execution.isolation.namespace import NamespaceExecutor
-        from skillsearch.execution.types import Limits, Program
+        from skillsearch.execution.types import Program, RunLimits
         backend, folder, path, script = sys.argv[1:]
-        folder, limits = Path(folder), Limits(timeout=20.0, processes=64)
+        folder, limits = Path(folder), RunLimits(timeout=20.0, processes=64)
         program = Program(("sh", "-c", script), folder, folder, {"PATH": path}, b"", limits)
         executor = NamespaceExecutor(backend=backend)
         if executor.reason():
@@ -553,6 +553,7 @@ def as_nobody(request, tmp_path_factory, open_package):
         )
         if ran.returncode:
             is_old = "SyntaxError" in ran.stderr or "ImportError" in ran.stderr
+            is_old &= "from 'skillsearch." not in ran.stderr
             assert is_old or "Traceback" not in ran.stderr, ran.stderr
             pytest.skip(ran.stderr)
         return ran.stdout

@@ -15,8 +15,8 @@ from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import OutputFile, OutputSpec
 from skillsearch.execution.workspaces import outputs
 from skillsearch.execution.workspaces.outputs import (
-    Collected,
     CollectedFile,
+    FileCollection,
     collect,
     output_file,
     primary_output,
@@ -40,7 +40,7 @@ def test_files_that_match_are_collected_by_name(workspace):
     (workspace.out / "sub").mkdir()
     (workspace.out / "sub" / "d.csv").write_bytes(b"x,y\n")
     (workspace.work / "e").write_bytes(b"e")
-    assert collect(workspace, OutputSpec(("out/**", "$OUTPUT_DIR/a", "*/b"))) == Collected(
+    assert collect(workspace, OutputSpec(("out/**", "$OUTPUT_DIR/a", "*/b"))) == FileCollection(
         (
             CollectedFile("out/a", b'{"a": 1}', 8, "application/json", False),
             CollectedFile("out/b", b"b\n", 2, "text/plain", False),
@@ -259,7 +259,7 @@ def test_a_file_in_the_place_of_a_folder_has_nothing_below_it(workspace):
     write(workspace, a=b"a")
     (workspace.out / "b").mkdir()
     (workspace.out / "b" / "x").write_bytes(b"x")
-    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == Collected(
+    assert collect(workspace, OutputSpec(("out/*/y", "out/*a/x", "out/b"))) == FileCollection(
         (), (), False
     )
 

@@ -19,8 +19,8 @@ from skillsearch.execution.types import (
     ArtifactRef,
     Finished,
     InputSpec,
-    Limits,
     OutputSpec,
+    RunLimits,
     RunRequest,
 )
 from skillsearch.execution.workspaces.artifacts import FolderArtifacts
@@ -142,7 +142,7 @@ def test_a_command_ends_when_its_time_is_over(run):
 
 
 def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
-    runner = make_runner(limits=Limits(output_bytes=100))
+    runner = make_runner(limits=RunLimits(output_bytes=100))
     command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
     found = runner.run(RunRequest("tea-timer", skill, command))
     assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
@@ -163,7 +163,7 @@ def test_a_timeout_is_that_of_the_limits_or_more_than_nothing_up_to_an_hour(make
     for timeout in (0, float("nan")):
         with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
             make_runner().run(RunRequest("tea-timer", skill, "true", timeout=timeout))
-    runner = make_runner(limits=Limits(timeout=0.5))
+    runner = make_runner(limits=RunLimits(timeout=0.5))
     assert runner.run(RunRequest("tea-timer", skill, "sleep 60")).timed_out
 
 

@@ -10,7 +10,7 @@ import pytest
 from skillsearch.execution.isolation import local, supervise
 from skillsearch.execution.isolation.local import LocalExecutor
 from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import Program, RunLimits
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
 
@@ -150,7 +150,7 @@ def run(request, tmp_path):
 
     def run(text, *words, **limits):
         argv = (sys.executable, "-I", "-S", "-c", text, *words)
-        bounds = Limits(**{"timeout": 120.0, **limits})
+        bounds = RunLimits(**{"timeout": 120.0, **limits})
         return executor.run(Program(argv, tmp_path, tmp_path, {"PATH": os.defpath}, b"", bounds))
 
     yield run

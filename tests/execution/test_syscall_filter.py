@@ -16,7 +16,7 @@ import pytest
 from skillsearch.execution.isolation import syscall_filter as module
 from skillsearch.execution.isolation.namespace import BACKENDS, NamespaceExecutor
 from skillsearch.execution.isolation.syscall_filter import syscall_filter
-from skillsearch.execution.types import Limits, Program
+from skillsearch.execution.types import Program, RunLimits
 from skillsearch.text.tables import read_tables
 
 ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "riscv64": 0xC00000F3}
@@ -268,7 +268,7 @@ def run(request, tmp_path):
     def run(text, *words, code=0):
         argv = (sys.executable, "-I", "-S", "-c", text, *words)
         env = {"PATH": os.defpath}
-        program = Program(argv, tmp_path, tmp_path, env, b"", Limits(timeout=120.0))
+        program = Program(argv, tmp_path, tmp_path, env, b"", RunLimits(timeout=120.0))
         finished = executor.run(program)
         assert finished.exit_code == code, finished
         return finished.stdout.decode()

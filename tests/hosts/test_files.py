@@ -11,7 +11,7 @@ import pytest
 
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, hook_entry, server_entry
-from skillsearch.hosts.files import Change, host_file
+from skillsearch.hosts.files import FileChange, host_file
 
 ENTRY = server_entry("gemini", ["/s", "mcp"])
 OTHER = server_entry("gemini", ["/elsewhere", "mcp"])
@@ -22,9 +22,9 @@ KILL = """
 import os, signal, sys
 from pathlib import Path
 from skillsearch.hosts.entries import server_entry
-from skillsearch.hosts.files import Change
+from skillsearch.hosts.files import FileChange
 
-change = Change.plan(Path(sys.argv[1]), [server_entry("gemini", ["/s", "mcp"])])
+change = FileChange.plan(Path(sys.argv[1]), [server_entry("gemini", ["/s", "mcp"])])
 left = int(sys.argv[2])
 
 def kill(event, arguments):
@@ -116,7 +116,7 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
     path = tmp_path / "a" / "b" / "settings.json"
     before = os.umask(0)
     try:
-        assert Change.plan(path, [ENTRY]).write() is None
+        assert FileChange.plan(path, [ENTRY]).write() is None
     finally:
         os.umask(before)
     assert [stat.S_IMODE(one.stat().st_mode) for one in path.parents[:2]] == [0o700, 0o700]
@@ -127,7 +127,7 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
 
 def test_what_was_there_stays_beside_it_with_its_mode(config):
     config.chmod(0o640)
-    kept = Change.plan(config, [ENTRY]).write()
+    kept = FileChange.plan(config, [ENTRY]).write()
     assert kept.read_bytes() == OLD
     assert [stat.S_IMODE(path.stat().st_mode) for path in (config, kept)] == [0o640, 0o640]
     assert others(config) == ["settings.json.skillsearch.bak"]
@@ -140,8 +140,8 @@ def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
     if before is not None:
         path.write_bytes(before)
     for entry in entries:
-        Change.plan(path, [entry]).write()
-    assert Change.plan(path, [GONE]).write() is None
+        FileChange.plan(path, [entry]).write()
+    assert FileChange.plan(path, [GONE]).write() is None
     left = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     was_bare = before is not None and before.strip() in (b"", b"{}", b"{ }")
     if was_bare and len(entries) > 1:  # the copy is of our first entry, and so tells nothing
@@ -152,25 +152,25 @@ def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
 
 def test_an_entry_of_ours_that_stays_keeps_the_copy(config):
     hook = hook_entry("gemini", ["/s/skillsearch", "hook", "--client", "gemini"])
-    Change.plan(config, [ENTRY, hook]).write()
-    Change.plan(config, [GONE]).write()
+    FileChange.plan(config, [ENTRY, hook]).write()
+    FileChange.plan(config, [GONE]).write()
     assert others(config) == ["settings.json.skillsearch.bak"]
-    Change.plan(config, [hook._replace(value=None)]).write()
+    FileChange.plan(config, [hook._replace(value=None)]).write()
     assert (config.read_bytes(), others(config)) == (OLD, [])
 
 
 def test_several_entries_are_one_change(config):
     other = ENTRY._replace(path=("mcpServers", "other"))
-    Change.plan(config, [ENTRY, other]).write()
+    FileChange.plan(config, [ENTRY, other]).write()
     assert others(config) == ["settings.json.skillsearch.bak"]
-    assert not Change.plan(config, [other, ENTRY]).is_needed
+    assert not FileChange.plan(config, [other, ENTRY]).is_needed
 
 
 def test_a_link_stays_a_link(config, tmp_path):
     """Files of dot files often lie elsewhere; the copy lies beside the file itself."""
     link = tmp_path / "link.json"
     link.symlink_to(config)
-    kept = Change.plan(link, [ENTRY]).write()
+    kept = FileChange.plan(link, [ENTRY]).write()
     assert link.is_symlink()
     assert b'"skillsearch"' in config.read_bytes()
     assert kept.parent == config.parent
@@ -179,7 +179,7 @@ def test_a_link_stays_a_link(config, tmp_path):
 def test_a_link_to_nothing_gets_its_file(tmp_path):
     link, target = tmp_path / "link.json", tmp_path / "dots" / "settings.json"
     link.symlink_to(target)
-    Change.plan(link, [ENTRY]).write()
+    FileChange.plan(link, [ENTRY]).write()
     assert target.read_text() == ENTRY.text
     assert link.is_symlink()
 
@@ -190,15 +190,15 @@ def test_a_projects_file_is_not_written_through_a_link_out_of_it(config, tmp_pat
     project.mkdir()
     (project / ".mcp.json").symlink_to(config)
     with pytest.raises(ConfigError, match="link out of the project"):
-        Change.plan(project / ".mcp.json", [ENTRY], project)
+        FileChange.plan(project / ".mcp.json", [ENTRY], project)
     (project / ".vscode").symlink_to(config.parent)
     with pytest.raises(ConfigError, match="link out of the project"):
-        Change.plan(project / ".vscode" / "mcp.json", [ENTRY], project)
+        FileChange.plan(project / ".vscode" / "mcp.json", [ENTRY], project)
 
 
 def test_a_change_by_another_is_not_overwritten(config):
     """Hosts write to their files at any time."""
-    change = Change.plan(config, [ENTRY])
+    change = FileChange.plan(config, [ENTRY])
     config.write_bytes(b"{}")
     with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
@@ -207,7 +207,7 @@ def test_a_change_by_another_is_not_overwritten(config):
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    change = Change.plan(tmp_path / "new.json", [ENTRY])
+    change = FileChange.plan(tmp_path / "new.json", [ENTRY])
     change.path.write_bytes(OLD)
     with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
@@ -225,15 +225,15 @@ def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
         with path.open("wb") as file:
             file.truncate(1 << 32)
     with pytest.raises(ConfigError, match="not a settings file"):
-        Change.plan(path, [ENTRY])
+        FileChange.plan(path, [ENTRY])
 
 
 def test_a_read_only_file_is_left_alone(config):
     """Somebody meant it; and a file that needs no change is none of our business."""
     config.chmod(0o444)
-    assert not Change.plan(config, [GONE]).is_needed
+    assert not FileChange.plan(config, [GONE]).is_needed
     with pytest.raises(ConfigError, match="read-only"):
-        Change.plan(config, [ENTRY])
+        FileChange.plan(config, [ENTRY])
 
 
 @pytest.mark.parametrize("make", [lambda path: path.symlink_to(path), lambda path: path.mkdir()])
@@ -241,18 +241,18 @@ def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
     path = tmp_path / "settings.json"
     make(path)
     with pytest.raises((OSError, ConfigError)):
-        Change.plan(path, [ENTRY])
+        FileChange.plan(path, [ENTRY])
 
 
 def test_a_broken_file_is_left_alone(config):
     config.write_bytes(b"{")
     with pytest.raises(ConfigError, match=r"settings.json is not valid JSON.*left as it is"):
-        Change.plan(config, [ENTRY])
+        FileChange.plan(config, [ENTRY])
 
 
 def test_the_diff_shows_what_changes_and_hides_nothing(config):
     config.write_text('{\n  "a": "\u202e' + "x" * 1000 + '"\n}\n')
-    lines = Change.plan(config, [ENTRY]).diff().splitlines()
+    lines = FileChange.plan(config, [ENTRY]).diff().splitlines()
     assert '+    "skillsearch": {' in lines
     assert max(map(len, lines)) <= 300
     assert "\u202e" not in "".join(lines)
@@ -265,11 +265,11 @@ def test_a_kill_at_any_step_leaves_the_old_file_or_the_new_one(config):
         for path in config.parent.iterdir():
             path.unlink()
         config.write_bytes(OLD)
-        wanted = Change.plan(config, [ENTRY]).after
+        wanted = FileChange.plan(config, [ENTRY]).after
         command = [sys.executable, "-c", textwrap.dedent(KILL), str(config), str(step)]
         code = subprocess.run(command, check=False).returncode
         assert config.read_bytes() in (OLD, wanted)
-        change = Change.plan(config, [ENTRY])
+        change = FileChange.plan(config, [ENTRY])
         assert not change.is_needed or change.write().read_bytes() == OLD
         assert config.read_bytes() == wanted
         assert set(others(config)) <= {"settings.json.skillsearch.bak"}

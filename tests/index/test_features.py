@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import skillsearch
+from skillsearch.index.search import features
 from skillsearch.index.search.candidates import count_candidates
 from skillsearch.index.search.evidence import EVIDENCE
-from skillsearch.index.search.features import FEATURES, LEXICAL, Measured, features_of
+from skillsearch.index.search.features import FEATURES, LEXICAL, Feature, features_of
 from skillsearch.index.search.query import QueryForm
 
 PACKAGE = Path(skillsearch.__file__).parent
@@ -33,22 +34,24 @@ def test_evidence_without_a_value_of_its_own_is_a_feature_of_the_same_sign():
     assert all(row.sign == FEATURES[row.name].sign for row in shared)
 
 
-def test_a_feature_is_computed_once_and_may_rest_on_others(monkeypatch):
+def test_a_feature_is_computed_once_and_those_against_a_skill_rest_on_those_for_it(monkeypatch):
+    """Each row of the matrix is a candidate, with the features in the order of the table."""
     calls = []
 
     def compute(measured):
         calls.append(1)
         return measured.metadata * 2
 
-    row = FEATURES["bm25_metadata"]
-    monkeypatch.setitem(FEATURES, "bm25_metadata", type(row)("bm25_metadata", 1, "words", compute))
-    monkeypatch.setitem(
-        FEATURES, "name", type(row)("name", 1, "words", lambda m: m["bm25_metadata"] + 1)
-    )
-    half = np.full(3, 0.5)
-    measured = Measured(None, QueryForm("", "", {}, ()), np.arange(3), [], half, half)
-    assert measured["name"].tolist() == [2.0] * 3
-    assert measured["bm25_metadata"].tolist() == [1.0] * 3
+    rows = {
+        "excluded": Feature("excluded", -1, "skill", lambda measured: measured.nearness * 3),
+        "bm25_metadata": Feature("bm25_metadata", 1, "words", compute),
+        "name": Feature("name", 1, "words", lambda measured: measured.metadata + 1.0),
+    }
+    monkeypatch.setattr(features, "FEATURES", rows)
+    half = np.full(2, 0.5)
+    query = QueryForm("", "", {}, ())
+    measured = features.MeasuredCandidates(None, query, np.arange(2), [], half, half)
+    assert measured.matrix().tolist() == [[7.5, 1.0, 1.5]] * 2
     assert len(calls) == 1
 
 

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 import anyio
 import pytest
 
-from skillsearch.mcp_server.connections import Limits, machine_of
+from skillsearch.mcp_server.connections import HttpLimits, machine_of
 from skillsearch.mcp_server.http import serve_http
 from skillsearch.mcp_server.listening import listen
 
@@ -76,7 +76,7 @@ def serve(make_server, drinks):
             portals.append(anyio.lowlevel.current_token())
             begun.set()
             chosen = server or make_server(drinks)
-            await serve_http(chosen, listener, stop, Limits(**limits))
+            await serve_http(chosen, listener, stop, HttpLimits(**limits))
 
         thread = threading.Thread(target=anyio.run, args=(main,))
         thread.start()

@@ -20,11 +20,11 @@ from skillsearch.remote.rows import (
     LEXICAL,
     Addition,
     CountedTerms,
-    Generation,
+    RemoteGeneration,
     pack,
     row_of,
 )
-from skillsearch.remote.view import View
+from skillsearch.remote.view import RemoteView
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import parse_skill
 from skillsearch.text.tokenizer import term_hash, terms
@@ -86,7 +86,7 @@ def frequencies(examples):
 
 @pytest.fixture(scope="module")
 def make_corpus(head, frequencies):
-    view = View(None, Generation("skills", 1), head, frequencies)
+    view = RemoteView(None, RemoteGeneration("skills", 1), head, frequencies)
     return lambda rows: view.index_of(rows).corpus
 
 

@@ -12,8 +12,8 @@ from skillsearch.errors import CacheError, ConfigError, LockTimeoutError, Remote
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.remote import generations
-from skillsearch.remote.generations import Claim, FieldTotals, Head, are_compatible
-from skillsearch.remote.rows import CLAIM, HEAD, Generation, note_row, pack, unpack
+from skillsearch.remote.generations import FieldTotals, Head, WriteClaim, are_compatible
+from skillsearch.remote.rows import CLAIM, HEAD, RemoteGeneration, note_row, pack, unpack
 
 MODEL = ModelSettings("hashing", "identity", "abc", 512)
 SETTINGS = IndexSettings((), MODEL, True, (1, 1))
@@ -32,7 +32,7 @@ COUNTED = Head(3, 1, SETTINGS, 7, 2, 1, TOTALS)
     ],
 )
 def test_collections_of_an_index_are_known_by_their_names(name, number):
-    found = Generation.of(name, "skills")
+    found = RemoteGeneration.of(name, "skills")
     assert (found.number if found else None) == number
     if found:
         assert found.terms == name
@@ -79,7 +79,7 @@ def test_a_head_of_another_form_is_refused(change):
 @pytest.mark.parametrize("note", [[], ["%%%"], pack(b"[]"), pack(b"{"), pack(b"[" * 9_999), None])
 def test_a_damaged_head_is_none(memory, note):
     """It cannot be read, so that a reader is told and a writer replaces it."""
-    generation = Generation("skills", 1)
+    generation = RemoteGeneration("skills", 1)
     memory.create(generation.terms, None, None)
     assert generations.read_head(memory, generation.terms) is None
     memory.upsert(generation.terms, [{**COUNTED.to_row(), "note": note}])
@@ -119,7 +119,7 @@ def test_an_interrupted_generation_is_gone_on_with_and_another_one_dropped(memor
 def test_an_interrupted_generation_that_is_being_written_is_not_dropped(memory):
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     other = replace(SETTINGS, with_body=False)
-    with Claim(memory, generation), pytest.raises(LockTimeoutError):
+    with WriteClaim(memory, generation), pytest.raises(LockTimeoutError):
         generations.prepare_next(memory, "skills", 0, other)
     assert generations.prepare_next(memory, "skills", 0, other)[1].settings == other
 
@@ -135,9 +135,9 @@ def test_only_an_alias_of_ours_is_an_index(memory):
 
 def test_of_two_claims_at_most_one_is_held(memory):
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
-    with Claim(memory, generation) as claim:
+    with WriteClaim(memory, generation) as claim:
         with pytest.raises(LockTimeoutError, match="Another process is writing to skills_g000001"):
-            Claim(memory, generation).__enter__()
+            WriteClaim(memory, generation).__enter__()
         claim.check()
         claim.renew()
         assert len(memory.query(generation.terms, f"kind == {CLAIM}", [], 9)) == 1
@@ -149,17 +149,17 @@ def test_a_claim_of_the_past_is_removed_and_one_of_the_future_is_not(memory):
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
     old = int(time.time()) - generations.EXPIRES_S - 5
     memory.upsert(generation.terms, [note_row("claim-old", CLAIM, old)])
-    with Claim(memory, generation):
+    with WriteClaim(memory, generation):
         assert "claim-old" not in memory.tables[generation.terms]
     memory.upsert(generation.terms, [note_row("claim-new", CLAIM, old + 900)])
     with pytest.raises(LockTimeoutError):
-        Claim(memory, generation).__enter__()
+        WriteClaim(memory, generation).__enter__()
     assert {HEAD, "claim-new"} == memory.tables[generation.terms].keys()
 
 
 def test_a_claim_that_another_process_took_over_is_lost(memory):
     generation, _ = generations.prepare_next(memory, "skills", 0, SETTINGS)
-    with Claim(memory, generation) as claim:
+    with WriteClaim(memory, generation) as claim:
         rows = memory.query(generation.terms, f"kind == {CLAIM}", [], 9)
         memory.delete(generation.terms, [row["id"] for row in rows])
         with pytest.raises(LockTimeoutError, match="silent for too long"):
@@ -173,6 +173,6 @@ def test_a_claim_that_cannot_be_given_up_is_left_to_expire(memory):
     def refuse(*_args):
         raise RemoteError("gone")
 
-    with pytest.raises(ValueError, match="the first"), Claim(memory, generation):  # noqa: PT012
+    with pytest.raises(ValueError, match="the first"), WriteClaim(memory, generation):  # noqa: PT012
         memory.delete = refuse
         raise ValueError("the first")

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.remote.indexing import RowStates
-from skillsearch.remote.rows import FOREVER, Generation, kept_key, key_of, state_of
+from skillsearch.remote.rows import FOREVER, RemoteGeneration, kept_key, key_of, state_of
 from skillsearch.skills.example_requests import ExampleBook, digest_of_skill
 from skillsearch.types.skills import Example
 
 VERSION = 5
-GENERATION = Generation("skills", 1)
+GENERATION = RemoteGeneration("skills", 1)
 STATES = ("first", "second")
 
 

@@ -17,7 +17,7 @@ from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.row_writer import BATCH_SKILLS
 from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at
-from skillsearch.remote.view import View
+from skillsearch.remote.view import RemoteView
 from skillsearch.text.tokenizer import term_hash
 
 pytestmark = pytest.mark.milvus
@@ -136,7 +136,7 @@ def expected_totals(rows):
 def check_statistics(server, collection):
     """Hold all that the index keeps of its terms against its documents."""
     current = find_current(server, collection)
-    view = View(server, current.generation, current.head, {})
+    view = RemoteView(server, current.generation, current.head, {})
     frequencies, means, lengths = expected_totals(list(view.rows(["counts"])))
     kept = {}
     for page in server.iterate(current.generation.terms, "kind == 0", FREQUENCIES, 1_000):
@@ -268,7 +268,7 @@ def test_a_reader_knows_when_its_version_may_have_been_removed(
 ):
     """One version later all of it is there still, two later it is not."""
     build()
-    view = View.open(server, collection)
+    view = RemoteView.open(server, collection)
     assert view.still_holds()
     for number, holds in ((1, True), (2, False)):
         make_skill(root, "steep-tea", f"Steep tea number {number}.")
@@ -282,11 +282,11 @@ def test_a_reader_finds_the_frequencies_of_its_version_while_the_next_is_written
     """A term has a row for both."""
     build()
     make_skill(root, "iron-shirts", "Brew steam.")
-    before = View.open(server, collection, ["brew"]).frequencies
+    before = RemoteView.open(server, collection, ["brew"]).frequencies
     assert not interrupted(is_head)
-    assert View.open(server, collection, ["brew"]).frequencies == before
+    assert RemoteView.open(server, collection, ["brew"]).frequencies == before
     build()
-    metadata, _ = View.open(server, collection, ["brew"]).frequencies[term_hash("brew")]
+    metadata, _ = RemoteView.open(server, collection, ["brew"]).frequencies[term_hash("brew")]
     assert metadata == before[term_hash("brew")][0] + 1
 
 

@@ -12,7 +12,7 @@ from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
 from skillsearch.remote.rows import HEAD, counts_of, term_id, token
-from skillsearch.remote.view import QUERY_TERMS, View
+from skillsearch.remote.view import QUERY_TERMS, RemoteView
 from skillsearch.text.tokenizer import term_hash
 
 WORDS = ("tea", "bread", "wood", "jars", "beans")
@@ -33,7 +33,7 @@ def ahead(memory, by):
 
 def test_frequencies_are_read_with_the_version(index, memory):
     memory.asked.clear()
-    view = View.open(memory, "skills", ["tea", "tea", "zeppelin"])
+    view = RemoteView.open(memory, "skills", ["tea", "tea", "zeppelin"])
     assert memory.asked == ["skills"]
     assert view.frequencies.keys() == {term_hash("tea"), term_hash("zeppelin")}
     assert view.frequencies[term_hash("tea")] == (1, 1)
@@ -43,12 +43,12 @@ def test_frequencies_are_read_with_the_version(index, memory):
 
 def test_frequencies_of_the_version_before_are_known(index, memory):
     ahead(memory, 1)
-    assert View.open(memory, "skills", ["tea"]).frequencies[term_hash("tea")] == (0, 0)
+    assert RemoteView.open(memory, "skills", ["tea"]).frequencies[term_hash("tea")] == (0, 0)
     ahead(memory, 1)
-    assert View.open(memory, "skills", ["tea"]) is None
+    assert RemoteView.open(memory, "skills", ["tea"]) is None
     with pytest.raises(RemoteError, match=f"was rewritten {TRIES} times while it was read"):
         index.search("tea")
-    assert View.open(memory, "skills") is not None
+    assert RemoteView.open(memory, "skills") is not None
 
 
 def test_a_small_index_is_read_whole(index, memory):
@@ -143,14 +143,14 @@ def test_a_head_that_is_gone_is_told(index, memory):
     """The alias still stands for the collection."""
     del memory.tables["skills_g000001_terms"][HEAD]
     with pytest.raises(CacheError, match="has no head"):
-        View.open(memory, "skills")
+        RemoteView.open(memory, "skills")
     with pytest.raises(IndexNotFoundError, match="--collection skills"):
         len(index)
 
 
 def check_statistics(memory):
     current = find_current(memory, "skills")
-    view = View(memory, *current, {})
+    view = RemoteView(memory, *current, {})
     counted = [counts_of(row) for row in view.rows(["counts"])]
     for place, field in enumerate(("metadata", "full")):
         expected = Counter(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from skillsearch.rendering.blocks import Cell, Group, Table, plain, shown
+from skillsearch.rendering.blocks import Cell, RowGroup, Table, plain, shown
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,9 @@ def test_a_value_is_shown_by_its_type(value, for_a_person, for_programs):
 
 
 def test_a_table_without_rows_is_false():
-    assert not Table("Tea", ["kind"], [Group([], "green")])
-    table = Table("Tea", ["kind"], [Group([["sencha"]], "green"), Group([["assam"]], "black")])
+    assert not Table("Tea", ["kind"], [RowGroup([], "green")])
+    table = Table(
+        "Tea", ["kind"], [RowGroup([["sencha"]], "green"), RowGroup([["assam"]], "black")]
+    )
     assert table
     assert list(table.rows) == [["sencha"], ["assam"]]

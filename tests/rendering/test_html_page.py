@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.rendering.blocks import Cell, Group, Table
+from skillsearch.rendering.blocks import Cell, RowGroup, Table
 from skillsearch.rendering.html_page import load_templates, text
 
 TEMPLATES = load_templates(Path(__file__).parent)
@@ -38,7 +38,9 @@ def test_cells_have_dashes_for_hyphens_and_a_second_line():
 
 
 def test_a_table_names_columns_rows_and_groups():
-    html = table(Table("Tea", ["kind", "price"], [Group([("black", "2")]), Group([], "rare")]))
+    html = table(
+        Table("Tea", ["kind", "price"], [RowGroup([("black", "2")]), RowGroup([], "rare")])
+    )
     assert html == (
         '<div class="scroll" role="group" tabindex="0" aria-label="Tea">\n<table>\n'
         '<caption>Tea</caption>\n<thead><tr><th scope="col"><bdi>kind</bdi></th>'
@@ -53,7 +55,7 @@ def test_a_table_names_columns_rows_and_groups():
 
 def test_text_in_a_table_is_escaped_and_rows_can_lead_to_sections():
     rows = [(Cell("<a>", link="#c0"), Cell("<b>", "<i>")), ("more", "<u>")]
-    html = table(Table("Tea", ["<p>", '"<s>'], [Group(rows, "<q>")]))
+    html = table(Table("Tea", ["<p>", '"<s>'], [RowGroup(rows, "<q>")]))
     assert not any(f"<{tag}>" in html for tag in "abipqsu")
     assert html.count("&lt;") == 9
     assert html.count('data-label="&#34;&lt;s&gt;"') == 2

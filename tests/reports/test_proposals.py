@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from skillsearch.reports.proposals import KINDS, Material, Proposal, Rival, language_for
+from skillsearch.reports.proposals import KINDS, Proposal, ProposalMaterial, Rival, language_for
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.exclusions import split_description
 
@@ -17,7 +17,7 @@ def material(**given):
     """Return what a description of a tea skill may be made of; every term weighs the same."""
     texts = {"name": "steep-tea", "description": "Steep green tea.", "body": BODY}
     texts |= {"requests": REQUESTS, "weigh": lambda terms: dict.fromkeys(terms, 1.0)}
-    return Material(**(texts | given))
+    return ProposalMaterial(**(texts | given))
 
 
 def words(text):

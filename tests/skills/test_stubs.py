@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from skillsearch.index.indexing.reading import read_file
+from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.stubs import continuation_in, continuation_of, digest_of
@@ -101,7 +101,7 @@ def test_a_skill_that_explains_itself_is_not_read_on(tmp_path, make_skill):
     write(told.parent, "references/notes.md", LONG)
     make_skill(tmp_path, "stub", "Brews coffee.")
     roots, _ = make_roots([tmp_path])
-    read = {file.doc_id: read_file(file) for file in discover(roots).files}
+    read = {file.doc_id: read_for_index(file) for file in discover(roots).files}
     found = {doc_id.partition(":")[2]: one.skill.continuation for doc_id, one in read.items()}
     assert found == {"brew": None, "stub": ""}
 

@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.errors import TrainingError
 from skillsearch.training.plan import JUDGED, TrainingSettings
-from skillsearch.training.queries import Pair
+from skillsearch.training.queries import TrainingPair
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
@@ -31,7 +31,10 @@ DOCUMENTS = ("boils water", "the a", "for with", "water cup", "green the", "a bo
 def make_plan(steps, size=4):
     """Return batches in which each query has always the same document."""
     rows = [[(step + place) % len(QUERIES) for place in range(size)] for step in range(steps)]
-    return [tuple((row, Pair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one) for one in rows]
+    return [
+        tuple((row, TrainingPair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one)
+        for one in rows
+    ]
 
 
 def softmax_loss(scores):

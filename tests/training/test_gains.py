@@ -6,18 +6,20 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.evaluation.types import Comparison
-from skillsearch.training.gains import Change, Measured, decide, measure_both
-from skillsearch.training.material import Material
+from skillsearch.training.gains import MeasuredChanges, QualityChange, decide, measure_both
+from skillsearch.training.material import TrainingMaterial
 
 
 def make_change(difference, p_value, before=0.5):
     test = Comparison("after", "before", "nDCG@10", difference, (0, 0), p_value, 1.0, 1, 1, 1)
     means = dict.fromkeys(("nDCG@10", "R@5", "Success@1"), before)
-    return Change(means, {name: value + difference for name, value in means.items()}, test)
+    return QualityChange(means, {name: value + difference for name, value in means.items()}, test)
 
 
 def make_measured(dense, hybrid, queries=100):
-    return Measured(queries, 500, {"dense": make_change(*dense), "hybrid": make_change(*hybrid)})
+    return MeasuredChanges(
+        queries, 500, {"dense": make_change(*dense), "hybrid": make_change(*hybrid)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -54,7 +56,7 @@ def test_enough_judged_queries_decide_and_few_do_not():
 
 @pytest.mark.slow
 def test_two_models_are_compared_on_both_ways_to_search(tmp_path, make_texts):
-    collection = Material.gather(make_texts(60), [], 0).collections()["held_out"]
+    collection = TrainingMaterial.gather(make_texts(60), [], 0).collections()["held_out"]
     measured = measure_both(collection, ("hashing", "hashing"), work=tmp_path)
     assert (measured.queries, measured.documents) == (12, 60)
     for change in measured.changes.values():

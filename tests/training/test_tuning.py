@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
-from skillsearch.training.material import Material, read_library
+from skillsearch.training.material import TrainingMaterial, read_library
 from skillsearch.training.plan import QueryRows
 from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
@@ -19,19 +19,19 @@ def silent(*_told):
 @pytest.mark.parametrize("count", [0, 1, 49])
 def test_too_few_skills_are_refused(count, make_texts):
     with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
-        Material.gather(make_texts(count), [], 0)
+        TrainingMaterial.gather(make_texts(count), [], 0)
 
 
 def test_skills_that_say_nothing_of_their_uses_are_refused():
     texts = [SkillText(f"s{one}", f"Depot {one}, shelves and belts of it", "") for one in range(80)]
     with pytest.raises(TrainingError, match="say too little"):
-        Material.gather(texts, [], 0)
+        TrainingMaterial.gather(texts, [], 0)
 
 
 def test_nothing_that_is_measured_is_trained(make_texts):
     texts = make_texts(60)
     chosen = [QueryRows(f"query {number}", (number,)) for number in range(60)]
-    material = Material.gather(texts, chosen, 0)
+    material = TrainingMaterial.gather(texts, chosen, 0)
     trained = {pair.query for pair in material.judged}
     kept_back = {query for query, _ in material.judged_test}
     assert trained.isdisjoint(kept_back)
@@ -45,7 +45,7 @@ def test_nothing_that_is_measured_is_trained(make_texts):
 def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     texts = [*make_texts(60), make_texts(1)[0]]
     chosen = [QueryRows(f"query {number}", (0, 60)) for number in range(9)]
-    material = Material.gather(texts, chosen, 0)
+    material = TrainingMaterial.gather(texts, chosen, 0)
     held, judged = material.collections().values()
     assert len(held.documents) == len(judged.documents) == 60
     for query, asked in zip(held.queries, material.test, strict=True):

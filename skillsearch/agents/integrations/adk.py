@@ -32,9 +32,9 @@ _BLANKS = re.compile(r"[\s_]+")
 logger = logging.getLogger(__name__)
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class SkillSearchRegistry(SkillRegistry):
-    """A library as a registry for ADK's ``SkillToolset``: `n` skills an answer, by a threshold.
+    """A library as a registry for ADK's ``SkillToolset``: `n` hits an answer, by a threshold.
 
     ADK accepts only names of lower-case letters, digits and single hyphens. A name that differs
     from that form in case, blanks or underscores is shown in it; a skill that no such name finds is

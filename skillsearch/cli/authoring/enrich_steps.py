@@ -22,7 +22,7 @@ from skillsearch.library.example_review import (
     ExampleEntry,
     Refusal,
     Review,
-    Wanted,
+    SkillToEnrich,
     ask_for,
     read_answers,
 )
@@ -173,7 +173,7 @@ class Enriching:
             say(f"note: {count}; vouch for a root with `{vouch}`, or add --include-unvetted")
         return pending
 
-    def _read(self, documents: Iterable[Document]) -> list[Wanted]:
+    def _read(self, documents: Iterable[Document]) -> list[SkillToEnrich]:
         wanted, broken = read_wanted(self.index, documents)
         for document, error in broken:
             say(f"left out: {document.name}: {error}")
@@ -215,7 +215,7 @@ class Enriching:
         return 0 if done and (good or not refused) else 1
 
 
-def _price(batches: Sequence[Sequence[Wanted]]) -> str:
+def _price(batches: Sequence[Sequence[SkillToEnrich]]) -> str:
     from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 
     count = TokenCounter.load()

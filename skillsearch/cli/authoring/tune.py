@@ -12,7 +12,7 @@ import click
 from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.index import request_for
-from skillsearch.cli.options import NamedRoot, Setting, read_flags, read_settings
+from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_settings
 from skillsearch.text.safe_text import counted
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ _NAMES = {
 )
 @click.option(
     "--model",
-    cls=Setting,
+    cls=SettingOption,
     metavar="M",
     help="The model to begin with: onnx (default), or the folder of a tuned model. "
     "With --reader: packaged (default), or the folder of a tuned reader.",

@@ -17,7 +17,7 @@ from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
-from skillsearch.hosts.files import Change, host_file, switched_off, switches
+from skillsearch.hosts.files import FileChange, host_file, switched_off, switches
 from skillsearch.hosts.library_moves import (
     Journal,
     Move,
@@ -178,7 +178,7 @@ def _to_switch_off(
         else:
             say(f"{name}: {folder}, listed no more by {_titles([host])}")
             names.append(name)
-    change = Change.plan(file, [switch_entry(host, name, is_off=True) for name in names])
+    change = FileChange.plan(file, [switch_entry(host, name, is_off=True) for name in names])
     click.echo(change.diff(), err=True, nl=change.is_needed)
     return (
         [partial(_switch_off, journal, host, list(dict.fromkeys(names)), change)] if names else []
@@ -270,7 +270,7 @@ def _show_counts(before: dict[str, int], index: SkillIndex) -> None:
             say(f"{change}; all {len(index)} are found")
 
 
-def _switch_off(journal: Journal, host: str, names: Iterable[str], change: Change) -> None:
+def _switch_off(journal: Journal, host: str, names: Iterable[str], change: FileChange) -> None:
     values, away = switches(host), {(move.switch, move.name): move for move in journal.away()}
     moves = []
     for name in names:
@@ -294,7 +294,7 @@ def _switch_on(journal: Journal, move: Move) -> None:
     if move.name in switched_off(move.switch, file):  # else its user has said otherwise since
         entry = switch_entry(move.switch, move.name, is_off=False)
         value = json.loads(move.before) if move.before else None
-        change = Change.plan(file, [entry._replace(value=value)])
+        change = FileChange.plan(file, [entry._replace(value=value)])
         click.echo(change.diff(), err=True)
         change.write()
     journal.note(replace(move, state="restored"))

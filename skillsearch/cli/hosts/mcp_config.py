@@ -25,7 +25,7 @@ from skillsearch.hosts.entries import (
     hook_entry,
     server_entry,
 )
-from skillsearch.hosts.files import Change, host_file, our_command
+from skillsearch.hosts.files import FileChange, host_file, our_command
 from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.next_steps import no_index
 from skillsearch.mcp_server.session_tools import TOOLSETS
@@ -264,7 +264,7 @@ def _change(entry: Entry, file: Path, *, project: bool) -> None:
     """Put an entry into a host's file or take it out; if that fails, print the text to paste."""
     writes = entry.value is not None
     try:
-        change = Change.plan(file, [entry], Path.cwd() if project else None)
+        change = FileChange.plan(file, [entry], Path.cwd() if project else None)
         if not change.is_needed:
             say(f"Nothing to change: {file} {'has' if writes else 'does not have'} it.")
             return
@@ -276,7 +276,7 @@ def _change(entry: Entry, file: Path, *, project: bool) -> None:
         raise
 
 
-def make_change(change: Change, entries: Sequence[Entry]) -> None:
+def make_change(change: FileChange, entries: Sequence[Entry]) -> None:
     """Make a change of a host's file, and say how to see that it works."""
     backup = change.write()
     say(f"Changed {change.path}" + (f"; what was there is in {backup}" if backup else ""))

@@ -72,7 +72,7 @@ def _switch(name: str, settings: Settings) -> None:
     """Write which environment is in use, unless a setting that comes first names another one."""
     from skillsearch.agents.toolsets.server_environment import ACTIVE, CONFIG_FILE
     from skillsearch.hosts.entries import Entry
-    from skillsearch.hosts.files import Change
+    from skillsearch.hosts.files import FileChange
 
     source = settings.sources.get("environment")
     if source and settings.environment != name:
@@ -82,6 +82,6 @@ def _switch(name: str, settings: Settings) -> None:
             f"switch; set it to {name!r} there, or unset it."
         )
     file = settings.environments.parent / CONFIG_FILE
-    change = Change.plan(file, [Entry("json", (ACTIVE,), name)])
+    change = FileChange.plan(file, [Entry("json", (ACTIVE,), name)])
     if change.is_needed:
         change.write()

@@ -16,13 +16,13 @@ from skillsearch.evaluation.types import (
     States,
     StateShares,
 )
-from skillsearch.rendering.blocks import Block, Cell, Group, Line, Row, Table
+from skillsearch.rendering.blocks import Block, Cell, Row, RowGroup, Table, TextLine
 from skillsearch.text.safe_text import counted, one_line
 
 if TYPE_CHECKING:
     from skillsearch.evaluation.confusables import Confusion
     from skillsearch.evaluation.reporting.report import Outcome
-    from skillsearch.training.gains import Measured
+    from skillsearch.training.gains import MeasuredChanges
 
 Blocks: TypeAlias = Iterator[Block]
 FIGURES = ("collection", "system", "measure", "value", "low", "high")
@@ -62,16 +62,16 @@ def report_blocks(report: Report) -> Blocks:
     nothing = f"; unanswerable: {', '.join(sources)}" if sources else ""
     skills, queries = counted(report.documents, "skill"), counted(report.queries, "judged query")
     title = (one_line(report.collection), "bold")
-    yield Line((title, one_line(f": {skills}, {queries}{nothing}")), begins=True)
+    yield TextLine((title, one_line(f": {skills}, {queries}{nothing}")), begins=True)
     if headline := words.headline(report):
-        yield Line((one_line(headline),))
-    yield means(report)
+        yield TextLine((one_line(headline),))
+    yield mean_scores(report)
     yield differences(report, _MAIN)
     yield states(report)
     yield abstention(report)
     yield from _worst_queries(report)
     for number, note in enumerate(report.notes):
-        yield Line((f"note: {one_line(note)}",), begins=not number)
+        yield TextLine((f"note: {one_line(note)}",), begins=not number)
 
 
 def summary(reports: Sequence[Report], *, mean: str = "") -> Table:
@@ -87,10 +87,10 @@ def summary(reports: Sequence[Report], *, mean: str = "") -> Table:
         link = f"#c{number}" if number < len(reports) else ""
         first = Cell(head, link=link)
         rows.append([first, *(Cell(percent(value), "", name in best) for name, value in values)])
-    return Table(f"{MAIN_MEASURE} in percent", ["collection", *names], [Group(rows)])
+    return Table(f"{MAIN_MEASURE} in percent", ["collection", *names], [RowGroup(rows)])
 
 
-def means(report: Report) -> Table:
+def mean_scores(report: Report) -> Table:
     """Return the means of all measures, and the time of a query if it is known."""
     names = words.measure_names(report)
     rows = _mean_rows(report, names)
@@ -100,7 +100,7 @@ def means(report: Report) -> Table:
         for row, system in zip(rows, report.systems, strict=True):
             row.append(words.milliseconds(system.milliseconds))
     title = "Means in percent with their 95 % intervals"
-    return Table(title, heads, [Group(rows)], with_interval=[MAIN_MEASURE])
+    return Table(title, heads, [RowGroup(rows)], with_interval=[MAIN_MEASURE])
 
 
 def _mean_rows(report: Report, measures: Sequence[str]) -> list[list[str | Cell]]:
@@ -126,7 +126,7 @@ def differences(report: Report, measures: Sequence[str] = ()) -> Table:
     return Table(
         "Differences in points",
         [report.unit, f"from {report.systems[0].name}", *_DIFFERENCE],
-        [Group(rows, measure) for measure, rows in groups.items()],
+        [RowGroup(rows, measure) for measure, rows in groups.items()],
         labels=("measure",),
         texts=["verdict"],
         wide=["p"],
@@ -161,7 +161,7 @@ def parts_table(
             for row, system in zip(rows, part.systems, strict=True):
                 row.append(words.against_baseline(part, system.name))
         queries = counted(part.queries, "query")
-        groups.append(Group(rows, f"{name}, {queries}", (name, f"{part.queries:,}")))
+        groups.append(RowGroup(rows, f"{name}, {queries}", (name, f"{part.queries:,}")))
     heads, labels = ["system", *measures, *against], (head, "queries")
     return Table(title, heads, groups, labels, texts=against, with_interval=[MAIN_MEASURE])
 
@@ -169,7 +169,7 @@ def parts_table(
 def states(report: Report) -> Table:
     """Return what the answers of each system with a threshold say."""
     measured = ((system.name, system.abstention.default) for system in report.systems)
-    groups = [Group(_state_rows(states), name) for name, states in measured if states]
+    groups = [RowGroup(_state_rows(states), name) for name, states in measured if states]
     title = "What answers say at the default threshold, in percent of the requests"
     heads = ("requests", "recall", "false", "perhaps", "none", "shown")
     return Table(title, heads, groups, labels=("system",))
@@ -217,7 +217,7 @@ def abstention(report: Report) -> Table:
     return Table(
         "When nothing fits: shares in percent",
         ["figure", *(system.name for system in systems)],
-        [Group(rows, group) for group, rows in groups.items()],
+        [RowGroup(rows, group) for group, rows in groups.items()],
         labels=("",),
     )
 
@@ -265,7 +265,7 @@ def _point_figures(
         yield _Figure(group, head, label.format(measure), share)
 
 
-def gains(measured: Measured) -> Table:
+def gains(measured: MeasuredChanges) -> Table:
     """Return the means of each system before and after a tuning."""
     groups = []
     for system, change in measured.changes.items():
@@ -275,17 +275,17 @@ def gains(measured: Measured) -> Table:
             chance = "" if number else words.probability(change.test.p_value)
             figures = percent(before), percent(after), words.points(after - before), chance
             rows.append((measure, *figures))
-        groups.append(Group(rows, system))
+        groups.append(RowGroup(rows, system))
     return Table("", ["measure", "before", "after", "points", "p"], groups, labels=("",))
 
 
 def _worst_queries(report: Report) -> Blocks:
     if systems := [system for system in report.systems if system.worst]:
         best = max(systems, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
-        yield Line(((f"Worst queries of {_name(best.name)}", "bold"),), begins=True)
+        yield TextLine(((f"Worst queries of {_name(best.name)}", "bold"),), begins=True)
         for example in best.worst[:_WORST]:
-            yield Line((one_line(example.text, _QUERY_CHARS),))
-            yield Line(((_describe(example), "dim"),), indent=2)
+            yield TextLine((one_line(example.text, _QUERY_CHARS),))
+            yield TextLine(((_describe(example), "dim"),), indent=2)
 
 
 def _describe(example: QueryExample) -> str:
@@ -311,13 +311,13 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
     """Yield which skills steal queries from which, how often, and by which words."""
     if not confusions:
         sentence = f"Under {_name(system)} no skill steals several queries from another one."
-        yield Line((sentence,), begins=True)
+        yield TextLine((sentence,), begins=True)
         return
     title = f"Skills that lose queries to others under {_name(system)}"
-    yield Line(((title, "bold"),), begins=True)
+    yield TextLine(((title, "bold"),), begins=True)
     for pair in confusions[:_MAX_PAIRS]:
         loser, winner = _name(pair.loser_name), _name(pair.winner_name)
-        yield Line(((loser, "bold"), " loses to ", (winner, "bold"), f": {_losses(pair)}"))
+        yield TextLine(((loser, "bold"), " loses to ", (winner, "bold"), f": {_losses(pair)}"))
         reasons = {
             "won by": [word.text for word in pair.words],
             "only in its body": [word.text for word in pair.missing if word.in_loser == "body"],
@@ -326,10 +326,10 @@ def confusion_blocks(confusions: Sequence[Confusion], system: str) -> Blocks:
         }
         for label, texts in reasons.items():
             if texts:
-                yield Line(((f"{label}: ", "dim"), one_line(", ".join(texts))), indent=2)
+                yield TextLine(((f"{label}: ", "dim"), one_line(", ".join(texts))), indent=2)
     if len(confusions) > _MAX_PAIRS:
         more = counted(len(confusions) - _MAX_PAIRS, "more pair")
-        yield Line((f"and {more} (--json lists all)",))
+        yield TextLine((f"and {more} (--json lists all)",))
 
 
 def _losses(pair: Confusion) -> str:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from skillsearch.errors import ExecutorError
 from skillsearch.execution.isolation.capture import run_supervised, unsupervised_reason
 from skillsearch.execution.isolation.supervise import THREADS, threads_of_all
-from skillsearch.execution.types import Capabilities, Finished, Limits, Program
+from skillsearch.execution.types import Capabilities, Finished, Program, RunLimits
 from skillsearch.settings.environ import engine_variables, skills_root
 from skillsearch.text.safe_text import one_line
 
@@ -95,7 +95,9 @@ class ContainerExecutor:
                 *((unbounded,) if lacking else ()),
             ),
             limits=tuple(
-                limit.name for limit in fields(Limits) if unlimited.get(limit.name) not in lacking
+                limit.name
+                for limit in fields(RunLimits)
+                if unlimited.get(limit.name) not in lacking
             ),
         )
 
@@ -171,7 +173,7 @@ class ContainerExecutor:
         )
 
 
-def _confinement(limits: Limits, info: _Engine) -> Iterator[str]:
+def _confinement(limits: RunLimits, info: _Engine) -> Iterator[str]:
     """Yield the options that confine a program, run as the workspace's owner and never as root."""
     if not info.is_rootless:
         yield from ("--user", f"{os.getuid() or NOBODY}:{os.getgid() or NOBODY}")

@@ -6,7 +6,7 @@ import functools
 
 from skillsearch.execution.isolation.capture import run_supervised, unsupervised_reason
 from skillsearch.execution.isolation.supervise import make_groups, memory_events, remove_groups
-from skillsearch.execution.types import Capabilities, Finished, Limits, Program
+from skillsearch.execution.types import Capabilities, Finished, Program, RunLimits
 
 
 class LocalExecutor:
@@ -43,7 +43,7 @@ class LocalExecutor:
 @functools.cache
 def size_limits() -> str:
     """Return which sizes this machine can limit for a whole run, found out by trying."""
-    groups = make_groups(Limits().memory_bytes, Limits().processes)
+    groups = make_groups(RunLimits().memory_bytes, RunLimits().processes)
     memory = "for all processes together" if memory_events(groups) else "process by process"
     remove_groups(groups)
     return f"Memory is limited {memory}, file size by file, CPU time and disk space not at all."

@@ -12,7 +12,6 @@ import secrets
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -58,14 +57,14 @@ COPY_LIMITS = CopyLimits()
 explained = partial(errors.explained, WorkspaceError)
 
 
-@dataclass(slots=True)
 class Budget:
     """Counts of what was copied, too much of which raises a `WorkspaceError`, and notes."""
 
-    limits: CopyLimits = COPY_LIMITS
-    entries: int = 0
-    total_bytes: int = 0
-    notes: list[str] = field(default_factory=list)  # on what was left out
+    def __init__(self, limits: CopyLimits = COPY_LIMITS) -> None:
+        """Begin with nothing copied."""
+        self.limits = limits
+        self.entries = self.total_bytes = 0
+        self.notes: list[str] = []  # on what was left out
 
     def taken(self, file: int | bytes, path: str) -> Iterator[bytes]:
         """Yield the contents of a file, given or open, as far as they may be copied."""

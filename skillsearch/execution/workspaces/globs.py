@@ -37,14 +37,14 @@ _TOO_MUCH = (
     f" {MAX_EXPANDED_CHARS} characters are allowed; use '*' instead"
 )
 
-_Segment = str | re.Pattern[str] | None  # a plain name, an expression for names, or ``**``
+_NamePattern = str | re.Pattern[str] | None  # a plain name, an expression for names, or ``**``
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Part:
     """A part of a pattern, and the one after it; the end of the pattern is None."""
 
-    segment: _Segment
+    name: _NamePattern
     after: _Part | None
 
 
@@ -68,19 +68,19 @@ class Matcher:
     @property
     def next_names(self) -> frozenset[str] | None:
         """The names that may come next, or None if some are not plain."""
-        segments = {part.segment for part in self.parts if part}
-        plain = frozenset(segment for segment in segments if isinstance(segment, str))
-        return plain if len(plain) == len(segments) else None
+        patterns = {part.name for part in self.parts if part}
+        plain = frozenset(pattern for pattern in patterns if isinstance(pattern, str))
+        return plain if len(plain) == len(patterns) else None
 
     def below(self, name: str) -> Matcher:
         """Return the matcher one name further down."""
         reached: set[_Part | None] = set()
         for part in filter(None, self.parts):
-            segment = part.segment
-            if segment is None:
+            pattern = part.name
+            if pattern is None:
                 is_hidden = name.startswith(".") and not self.hidden
                 reached |= set() if is_hidden else _arrive(part)
-            elif segment == name if isinstance(segment, str) else segment.match(name):
+            elif pattern == name if isinstance(pattern, str) else pattern.match(name):
                 reached |= _arrive(part.after)
         return Matcher(frozenset(reached), self.hidden)
 
@@ -220,13 +220,13 @@ def _expand(plain: str, pattern: str) -> list[str]:
 def _compile(parts: Sequence[str], pattern: str, *, hidden: bool) -> _Part | None:
     after: _Part | None = None
     for part in reversed(parts):
-        segment = _segment(part, pattern, hidden=hidden)
-        if segment or not after or after.segment:  # several ``**`` in a row are one
-            after = _Part(segment, after)
+        name = _name_pattern(part, pattern, hidden=hidden)
+        if name or not after or after.name:  # several ``**`` in a row are one
+            after = _Part(name, after)
     return after
 
 
-def _segment(part: str, pattern: str, *, hidden: bool) -> _Segment:
+def _name_pattern(part: str, pattern: str, *, hidden: bool) -> _NamePattern:
     """Compile one part; `fnmatch` tries nothing twice, however many stars there are."""
     if part == "**":
         return None
@@ -253,7 +253,7 @@ def _check_classes(part: str, pattern: str) -> None:
 
 def _arrive(part: _Part | None) -> set[_Part | None]:
     """Return the parts for a path that comes to one: ``**`` may also match no folder."""
-    return {part, part.after} if part and part.segment is None else {part}
+    return {part, part.after} if part and part.name is None else {part}
 
 
 def _refused(pattern: str, reason: str) -> WorkspaceError:

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -58,7 +58,7 @@ class CollectedFile:
 _Files = Sequence[CollectedFile]
 
 
-class Collected(NamedTuple):
+class FileCollection(NamedTuple):
     """The files of a collection by name, bounded warnings, and whether a limit cut it short."""
 
     files: _Files
@@ -66,19 +66,28 @@ class Collected(NamedTuple):
     limits_hit: bool
 
 
-@dataclass(slots=True)
 class Gathering:
     """The outputs of a run so far; a problem is but a warning, as the result is worth having."""
 
-    workspace: Workspace
-    variables: Mapping[str, str]  # with which patterns may begin; they name folders
-    since_ns: int  # when the run began by the clock of the workspace's disk
-    store: ArtifactStore | None
-    inputs: tuple[types.StagedInput, ...]
-    warnings: list[str]
-    files: dict[str, types.OutputFile] = field(default_factory=dict)
-    texts: list[types.OutputFile] = field(default_factory=list)  # one is the primary output
-    artifacts: list[types.ArtifactRef] = field(default_factory=list)
+    def __init__(
+        self,
+        workspace: Workspace,
+        variables: Mapping[str, str],
+        since_ns: int,
+        store: ArtifactStore | None,
+        inputs: tuple[types.StagedInput, ...],
+        warnings: list[str],
+    ) -> None:
+        """Take what is known before the run, and the warnings so far.
+
+        Patterns may begin with `variables`, which name folders; the run began `since_ns` by the
+        clock of the workspace's disk.
+        """
+        self.workspace, self.variables, self.since_ns = workspace, variables, since_ns
+        self.store, self.inputs, self.warnings = store, inputs, warnings
+        self.files: dict[str, types.OutputFile] = {}
+        self.texts: list[types.OutputFile] = []  # one is the primary output
+        self.artifacts: list[types.ArtifactRef] = []
 
     def gather(self, request: types.RunRequest, *, failed: bool) -> None:
         """Collect the outputs of the run, and keep those that are to be kept."""
@@ -185,7 +194,7 @@ def collect(
     spec: types.OutputSpec,
     variables: Mapping[str, str] = FOLDERS,
     since_ns: int = 0,
-) -> Collected:
+) -> FileCollection:
     """Read the matching files of a workspace, each once, or raise a `WorkspaceError`."""
     patterns = matcher(spec.globs, variables, hidden=spec.hidden)
     for name, ceiling in types.CEILINGS.items():
@@ -198,22 +207,20 @@ def collect(
         collection.add_folder(top, (), patterns)
         collection.read(top)
     warnings = bounded([*collection.limits, *collection.warnings])
-    return Collected(tuple(collection.files), warnings, collection.limits_hit)
+    return FileCollection(tuple(collection.files), warnings, collection.limits_hit)
 
 
-@dataclass(slots=True)
 class _Collection:
-    spec: types.OutputSpec
-    since_ns: int
-    started: float = field(default_factory=time.monotonic)
-    entries: int = 0
-    matching: list[types.Parts] = field(default_factory=list)
-    inodes: dict[tuple[int, int], str] = field(default_factory=dict)
-    files: list[CollectedFile] = field(default_factory=list)
-    limits: list[str] = field(default_factory=list)
-    warnings: list[str] = field(default_factory=list)
-    limits_hit: bool = False
-    is_stopped: bool = False
+    def __init__(self, spec: types.OutputSpec, since_ns: int) -> None:
+        self.spec, self.since_ns = spec, since_ns
+        self.started = time.monotonic()
+        self.entries = 0
+        self.matching: list[types.Parts] = []
+        self.inodes: dict[tuple[int, int], str] = {}
+        self.files: list[CollectedFile] = []
+        self.limits: list[str] = []
+        self.warnings: list[str] = []
+        self.limits_hit = self.is_stopped = False
 
     def add_folder(self, fd: int, above: types.Parts, patterns: Matcher) -> None:
         """Find the matching files below an open folder."""

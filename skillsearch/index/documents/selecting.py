@@ -22,7 +22,13 @@ from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.names import shadowed_without
 from skillsearch.index.roots.request import key_of
-from skillsearch.index.roots.scope import View, folders_of, is_bounded, is_in_scope, without_scope
+from skillsearch.index.roots.scope import (
+    Viewpoint,
+    folders_of,
+    is_bounded,
+    is_in_scope,
+    without_scope,
+)
 from skillsearch.index.storage.document_store import DocumentStore, Label
 from skillsearch.index.storage.numbering import Numbers, find_sorted, union, without
 from skillsearch.text.safe_text import listed, one_line, visible
@@ -71,7 +77,7 @@ def _in_scope(
     numbers = without(np.arange(store.size), store.deleted)
     if not is_bounded(selection):
         return numbers, []
-    views = list(map(View.of, folders_of(selection)))
+    views = list(map(Viewpoint.of, folders_of(selection)))
     hidden = [root for root in roots if not is_in_scope(root, views)]
     unseen = store.of_roots(root.alias for root in hidden)
     bounded = without(np.flatnonzero(store.bounded), union(unseen, store.deleted))

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -30,7 +30,7 @@ from skillsearch.index.documents.document import ANALYSIS
 from skillsearch.index.indexing.changes import ChangeDetector, FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import count_skipped, empty_roots, in_order
+from skillsearch.index.indexing.reading import count_skipped, empty_roots, sorted_diagnostics
 from skillsearch.index.indexing.writers import DeltaWriter, Update, Written, write_full
 from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
@@ -51,7 +51,6 @@ from skillsearch.types.skills import Diagnostic, Root
 logger = logging.getLogger(__name__)
 
 
-@dataclass
 class Builder:
     """One run of indexing, as `SkillIndex.refresh` explains.
 
@@ -67,18 +66,19 @@ class Builder:
         opened: The index as the run left it; None if it was damaged right after it was written.
     """
 
-    folder: IndexFolder
-    change: IndexRequest | RootChange
-    options: IndexOptions = field(default_factory=IndexOptions)
-    embedder: Embedder | None = field(default=None, init=False)
-    request: IndexRequest = field(init=False)
-    opened: OpenedIndex | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
+    def __init__(
+        self,
+        folder: IndexFolder,
+        change: IndexRequest | RootChange,
+        options: IndexOptions | None = None,
+    ) -> None:
+        """Take the folder of an index, and how it is to be made."""
         self._started = time.monotonic()
+        self.folder, self.change, self.options = folder, change, options or IndexOptions()
         self._decide(last_request(self.folder))
-        if not self.options.verify:
-            self.embedder = self.options.embedders.get(self.request.model)
+        loaded = {} if self.options.verify else self.options.embedders
+        self.embedder: Embedder | None = loaded.get(self.request.model)
+        self.opened: OpenedIndex | None = None
         self._book = self.options.examples or ExampleBook()
         self._progress = self.options.progress or (lambda stage, done, total: None)
         self._damaged: tuple[str, ...] = ()
@@ -292,7 +292,7 @@ class Builder:
         if changes.scopes is None:
             diagnostics += self._root_diagnostics
             diagnostics += () if changes.files else empty_roots(self._roots)
-        return in_order(diagnostics)
+        return sorted_diagnostics(diagnostics)
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         pending = index.settings.pending if index and not self.options.metadata_first else ()

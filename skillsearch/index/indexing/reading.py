@@ -73,7 +73,7 @@ class ReadFile(NamedTuple):
     files: Sequence[tuple[str, FileStat]] = ()
 
 
-def read_file(
+def read_for_index(
     file: SkillFile, book: ExampleBook = NO_EXAMPLES, roots: Iterable[Path] = ()
 ) -> ReadFile:
     """Read a SKILL.md, a stub with its continuation, and the examples that a book has for it.
@@ -164,7 +164,7 @@ class FileReader:
         path = str(file.path)
         read = self.files.get(path)
         if read is None or (read.skill is None and read.seen.is_indexed):
-            read = read_file(file, self._book, self.roots)
+            read = read_for_index(file, self._book, self.roots)
             is_kept = len(self.files) < _MOST_KEPT
             self.files[path] = read if is_kept else read._replace(skill=None)
             self.continued[path] = read.files
@@ -180,7 +180,7 @@ class FileReader:
         return _hash_of(more, evals) == seen.beside_hash
 
 
-def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
+def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
     return tuple(
         sorted(

@@ -82,7 +82,7 @@ def _elsewhere(held: IndexRequest, looked_at: Collection[str]) -> Iterator[HostF
                     yield HostFolder(Path(key), (), Path(project), is_enabled=is_enabled)
 
 
-def in_order(host_folders: Mapping[str, Followed]) -> list[Followed]:
+def followed_in_order(host_folders: Mapping[str, Followed]) -> list[Followed]:
     """Return folders, by the keys of their roots, in the order of their skills of one name.
 
     The user's come first, as they are given. Those of projects follow, whatever came before: the

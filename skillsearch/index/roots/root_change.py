@@ -17,7 +17,7 @@ from skillsearch.index import next_steps
 from skillsearch.index.roots.host_roots import (
     Followed,
     followed_folders,
-    in_order,
+    followed_in_order,
     labels,
     project_around,
     usual_folders,
@@ -219,7 +219,7 @@ class RootChange:
             return self._without([*own, *last])
         own = [root for root in own if key_of(root) not in before.followed]
         first, usual = self._of_settings(held, is_empty=not (self.roots or places or own))
-        taken_up = [folder.path for folder in in_order(places)]
+        taken_up = [folder.path for folder in followed_in_order(places)]
         named = join_roots(first, own, usual, self.roots, taken_up, last)
         if not named and (before is _NOTHING or follows not in ("projects", "hosts")):
             raise ConfigError(

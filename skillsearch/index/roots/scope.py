@@ -16,7 +16,7 @@ from skillsearch.types.answers import EVERYWHERE, SCOPE, Selection
 from skillsearch.types.skills import Root
 
 
-class View(NamedTuple):
+class Viewpoint(NamedTuple):
     """A folder that a question comes from, and how far up it looks: to the top of its project.
 
     Both are real paths; the top ends with a slash, and is ``/`` without a project.
@@ -26,7 +26,7 @@ class View(NamedTuple):
     top: str
 
     @classmethod
-    def of(cls, folder: str | Path) -> View:
+    def of(cls, folder: str | Path) -> Viewpoint:
         """Find the project around a folder, if there is one."""
         real = os.path.realpath(folder)
         project = project_of(Path(real))
@@ -49,7 +49,7 @@ class View(NamedTuple):
         return [part for part in below.split("/") if part]
 
 
-_NOWHERE = View("", "/")
+_NOWHERE = Viewpoint("", "/")
 """Where a question comes from that names no folder; no project is there."""
 
 
@@ -81,7 +81,7 @@ def without_scope(selection: Selection) -> Selection:
     return tuple(test for test in selection if test[0] != SCOPE)
 
 
-def is_in_scope(root: Root, views: Iterable[View]) -> bool:
+def is_in_scope(root: Root, views: Iterable[Viewpoint]) -> bool:
     """Return whether the skills of a root are seen by one of some views, or from everywhere."""
     return any(
         (not root.projects or any(map(view.is_in, root.projects)))

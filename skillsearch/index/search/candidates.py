@@ -10,7 +10,7 @@ import numpy as np
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
-from skillsearch.index.search.features import FEATURES, Measured
+from skillsearch.index.search.features import FEATURES, MeasuredCandidates
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import (
@@ -164,6 +164,6 @@ def _candidates(
     ]
     # If only metadata is indexed, the one field stands for both.
     metadata, full = shares[0], shares[-1]
-    measured = Measured(corpus, query, documents, named, metadata, full)
-    lexical = np.stack([metadata, full, measured["name"]], 1).astype(np.float64)
+    measured = MeasuredCandidates(corpus, query, documents, named, metadata, full)
+    lexical = np.stack([metadata, full, measured.supporting["name"]], 1).astype(np.float64)
     return Candidates(documents, measured.matrix(), lexical, pools=pools)

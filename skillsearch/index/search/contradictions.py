@@ -77,7 +77,7 @@ def speaks_of(text: str, request: Claims) -> bool:
     return any(word in text or _opposites()[word] in text for word in request.opposites)
 
 
-def without(claimed: Claims, excluded: Claims) -> Claims:
+def unexcluded(claimed: Claims, excluded: Claims) -> Claims:
     """Return the claims of a text, without the versions that it says not to use it for."""
     versions = {
         name: numbers - excluded.versions.get(name, frozenset())

@@ -8,7 +8,7 @@ import numpy as np
 
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.documents.document import Document
-from skillsearch.index.search.contradictions import claims, contradiction, speaks_of, without
+from skillsearch.index.search.contradictions import claims, contradiction, speaks_of, unexcluded
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.numbering import Numbers, Values
 from skillsearch.text.exclusions import split_request
@@ -54,7 +54,7 @@ def contradiction_shares(
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]
         if speaks_of(text := f"{document.name}. {document.description}", request):
-            claimed = without(claims(text), claims(document.excluded))
+            claimed = unexcluded(claims(text), claims(document.excluded))
             shares[row] = contradiction(request, claimed)
     return shares
 

@@ -7,7 +7,6 @@ Its fitted weight stands in ``calibration.json``. Ranker, explanation, checks of
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -35,7 +34,7 @@ Channel = Literal["words", "dense", "skill"]
 
 
 @dataclass(frozen=True)
-class Measured:
+class MeasuredCandidates:
     """Candidates of a query, and what all features are computed from.
 
     `metadata` and `full` are the BM25 scores of the metadata, and of metadata and body together, as
@@ -48,13 +47,6 @@ class Measured:
     named: Numbers
     metadata: NDArray[np.floating]
     full: NDArray[np.floating]
-    _values: dict[str, Values] = field(default_factory=dict)
-
-    def __getitem__(self, name: str) -> Values:
-        """Return a feature of all candidates."""
-        if name not in self._values:
-            self._values[name] = FEATURES[name].compute(self)
-        return self._values[name]
 
     @cached_property
     def cosines(self) -> tuple[Values, Values]:
@@ -69,16 +61,22 @@ class Measured:
         metadata, *examples = (np.maximum(field.astype(np.float64), 0.0) for field in fields)
         return metadata, examples[0] if examples else nothing
 
-    @property
+    @cached_property
+    def supporting(self) -> dict[str, Values]:
+        """The features that speak for a candidate, by name."""
+        return {name: row.compute(self) for name, row in FEATURES.items() if row.sign > 0}
+
+    @cached_property
     def nearness(self) -> Values:
-        """The sum of all features that speak for a candidate."""
-        supporting = [self[name] for name, row in FEATURES.items() if row.sign > 0]
-        total: Values = np.sum(supporting, axis=0)
+        """The sum of all features that speak for a candidate; those against it rest on it."""
+        total: Values = np.sum(list(self.supporting.values()), axis=0)
         return total
 
     def matrix(self) -> Values:
         """Return a row of all features for each candidate, columns as in `FEATURES`."""
-        return np.stack([self[name] for name in FEATURES], 1)
+        against = {name: row.compute(self) for name, row in FEATURES.items() if row.sign < 0}
+        values = self.supporting | against
+        return np.stack([values[name] for name in FEATURES], 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,12 +95,12 @@ class Feature:
     name: str
     sign: Sign
     channel: Channel
-    compute: Callable[[Measured], Values]
+    compute: Callable[[MeasuredCandidates], Values]
     start: float = 5.0
     is_excess: bool = False
 
 
-def _name_match(measured: Measured) -> Values:
+def _name_match(measured: MeasuredCandidates) -> Values:
     """Return 1 for skills whose name the query is, less for a near spelling of it."""
     query, store = measured.query, measured.corpus.documents
     match = np.isin(measured.documents, measured.named).astype(np.float64)
@@ -120,35 +118,40 @@ def _triples(name: str) -> set[str]:
     return {padded[i : i + 3] for i in range(len(padded) - 2)}
 
 
-def _example_excess(measured: Measured) -> Values:
+def _example_excess(measured: MeasuredCandidates) -> Values:
     """Return by how much the examples are nearer than the metadata, and `LEAST_OF_EXAMPLES`.
 
     The cosine is that to the mean of a skill's example requests, whose words count in BM25 too.
     """
-    least = np.maximum(measured["cosine_metadata"], LEAST_OF_EXAMPLES)
+    least = np.maximum(measured.cosines[0], LEAST_OF_EXAMPLES)
     more = np.maximum(measured.cosines[1] - least, 0.0)
     excess: Values = more * _store(measured).exampled[measured.documents]
     return excess
 
 
-def _exclusion(measured: Measured) -> Values:
+def _exclusion(measured: MeasuredCandidates) -> Values:
     """Return the share of the words by which query and skill exclude each other."""
     corpus, query, documents = measured.corpus, measured.query, measured.documents
     return exclusion_shares(corpus, query, documents, measured.nearness)
 
 
-def _contradiction(measured: Measured) -> Values:
+def _contradiction(measured: MeasuredCandidates) -> Values:
     """Return how much of what the query says of versions and directions a skill contradicts."""
     corpus, query, documents = measured.corpus, measured.query, measured.documents
     return contradiction_shares(corpus, query, documents, measured.nearness)
 
 
-def _beside_vectors(measured: Measured, shares: NDArray[np.floating]) -> Values:
+def _beside_vectors(measured: MeasuredCandidates, shares: NDArray[np.floating]) -> Values:
     """Return shares of words as float64, or 0 if the query has no vector."""
     return shares.astype(np.float64) * measured.query.has_vector
 
 
-def _store(measured: Measured) -> DocumentStore:
+def _alone(measured: MeasuredCandidates, shares: NDArray[np.floating]) -> Values:
+    """Return shares of words as float64, or 0 if the query has a vector."""
+    return shares.astype(np.float64) * (not measured.query.has_vector)
+
+
+def _store(measured: MeasuredCandidates) -> DocumentStore:
     return measured.corpus.documents
 
 
@@ -156,7 +159,7 @@ _TABLE = (
     Feature("bm25_metadata", 1, "words", lambda m: _beside_vectors(m, m.metadata), 3.0),
     Feature("bm25_full", 1, "words", lambda m: _beside_vectors(m, m.full), 12.0),
     # All that speaks for a skill until an index has vectors.
-    Feature("bm25_metadata_alone", 1, "words", lambda m: m.metadata - m["bm25_metadata"], 45.0),
+    Feature("bm25_metadata_alone", 1, "words", lambda m: _alone(m, m.metadata), 45.0),
     Feature("name", 1, "words", _name_match, 4.0),
     Feature("cosine_metadata", 1, "dense", lambda m: m.cosines[0], 10.0),
     Feature("cosine_examples", 1, "dense", _example_excess, 10.0, is_excess=True),

@@ -80,7 +80,7 @@ class QueryForm:
         return bool(counts) and bool((self.weights[-1].repeats[: len(counts)] < counts).all())
 
 
-class Wanted(NamedTuple):
+class SplitQuery(NamedTuple):
     """What a query asks for, without what it excludes, and the terms of both.
 
     The `instruction` is what it says about a text that is pasted into it, empty without one.
@@ -92,7 +92,7 @@ class Wanted(NamedTuple):
     excluded: Counter[str]
 
 
-def split_terms(text: str, instruction: str, language: str) -> Wanted:
+def split_terms(text: str, instruction: str, language: str) -> SplitQuery:
     """Split a query into what it asks for and what it excludes; its `instruction` may be empty.
 
     What is pasted excludes nothing.
@@ -101,13 +101,13 @@ def split_terms(text: str, instruction: str, language: str) -> Wanted:
     wanted, leading = (text, asked) if instruction else (asked, "")
     counts = Counter(terms("\n".join([leading] * INSTRUCTION_REPEATS + [wanted]), language))
     if not counts:
-        return Wanted(text, "", Counter(terms(text, language)), Counter())
+        return SplitQuery(text, "", Counter(terms(text, language)), Counter())
     excluded = Counter(terms(unwanted, language) if unwanted else ())
     if leading:
         own = set(terms(leading, language))
         counts = Counter({t: n for t, n in counts.items() if t in own or t not in excluded})
     excluded = Counter({t: n for t, n in excluded.items() if t not in counts})
-    return Wanted(wanted, leading, counts, excluded)
+    return SplitQuery(wanted, leading, counts, excluded)
 
 
 def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights, ...]:
