@@ -127,8 +127,10 @@ def ask_for_usage(settings: Settings) -> None:
     path = Path(os.path.realpath(user_file()))
     with explained(ConfigError, f"{path} cannot be written: %s. {_turn_on()}"):
         make_private(path.parent)
-        before = read_regular(path, MAX_FILE_BYTES)[0] if path.exists() else None
-        after = f'usage = "{choice}"\n'.encode() + (before or b"").removeprefix(BOM_UTF8)
+        line = f'usage = "{choice}"\n'.encode()
+        room = MAX_FILE_BYTES - len(line)
+        before = read_regular(path, room)[0] if path.exists() else None
+        after = line + (before or b"").removeprefix(BOM_UTF8)
         if not replace_unchanged(path, before, after):
             raise ConfigError(f"{path} was changed by another program meanwhile. {_turn_on()}.")
     say(f'{visible(str(path))}: usage = "{choice}"; see skillsearch usage')

@@ -125,6 +125,8 @@ class Change:
             edited = _edited(before or b"", entries)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
+        if len(edited) > _MAX_BYTES:
+            raise ConfigError(f"{path} would have more than {_MAX_BYTES:,} bytes; shorten it.")
         if edited == (before or b""):
             return cls(path, target, before, before, mode, undoes=False)
         if before is None:
