@@ -18,7 +18,7 @@ from skillsearch.errors import RootError, SkillError
 from skillsearch.index.documents.document import Document
 from skillsearch.roots.downloads import check_url
 from skillsearch.roots.sources import WELL_KNOWN, shown
-from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS, SCHEMA
+from skillsearch.roots.well_known import MAX_BYTES, MAX_INDEX_BYTES, MAX_SKILLS, SCHEMA
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import Json, JsonObject
@@ -94,8 +94,9 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
         entries.append(_entry(skill, made, publisher_of(host)))
         about = one_line(skill.description)
         rows.append({**made._asdict(), "description": about})
-    _check_size(files)
-    files[WELL_KNOWN] = _written({"$schema": SCHEMA, "skills": rows})
+    index = _written({"$schema": SCHEMA, "skills": rows})
+    _check_size(files, index)
+    files[WELL_KNOWN] = index
     catalog: JsonObject = {"specVersion": SPEC_VERSION, "host": {"displayName": host}}
     for path in CATALOGS:
         files[path] = _written({**catalog, "entries": entries})
@@ -137,13 +138,13 @@ def _packed(skill: SkillFiles) -> bytes:
     return buffer.getvalue()
 
 
-def _check_size(files: Mapping[str, bytes]) -> None:
+def _check_size(files: Mapping[str, bytes], index: bytes) -> None:
     total = sum(map(len, files.values()))
-    if len(files) > MAX_SKILLS or total > MAX_BYTES:
+    if len(files) > MAX_SKILLS or total > MAX_BYTES or len(index) > MAX_INDEX_BYTES:
         raise SkillError(
-            f"The {len(files):,} skills have {total:,} bytes; readers of a website take "
-            f"{MAX_SKILLS:,} skills and {MAX_BYTES:,} bytes. Choose some with --include, --exclude "
-            "or --root."
+            f"The {len(files):,} skills have {total:,} bytes, their index {len(index):,}; readers "
+            f"of a website take {MAX_SKILLS:,} skills, {MAX_BYTES:,} bytes and "
+            f"{MAX_INDEX_BYTES:,}. Choose some with --include, --exclude or --root."
         )
     if not files:
         raise SkillError(

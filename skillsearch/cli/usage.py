@@ -18,12 +18,13 @@ from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import ConfigError, SkillError, explained
-from skillsearch.files.atomic_files import write_atomically
+from skillsearch.files.atomic_files import replace_unchanged
+from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
 from skillsearch.index.opening import open_fresh
 from skillsearch.index.roots.scope import scope_of
 from skillsearch.index.search.options import check_query
-from skillsearch.settings.config import Settings
+from skillsearch.settings.config import MAX_FILE_BYTES, Settings
 from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
 
@@ -116,15 +117,22 @@ def usage_command(
 
 
 def ask_for_usage(settings: Settings) -> None:
-    """Ask on a terminal, once, whether to keep usage; the answer goes into the user's settings."""
+    """Ask on a terminal, once, whether to keep usage; the answer goes into the user's settings.
+
+    A ConfigError if these cannot be written, or are changed meanwhile.
+    """
     if "usage" in settings.sources or not options.is_interactive():
         return
     choice = "hashes" if click.confirm(_QUESTION, default=False, err=True) else "off"
     path = Path(os.path.realpath(user_file()))
     with explained(ConfigError, f"{path} cannot be written: %s. {_turn_on()}"):
         make_private(path.parent)
-        before = path.read_bytes() if path.is_file() else b""
-        write_atomically(path, f'usage = "{choice}"\n'.encode() + before.removeprefix(BOM_UTF8))
+        line = f'usage = "{choice}"\n'.encode()
+        room = MAX_FILE_BYTES - len(line)
+        before = read_regular(path, room)[0] if path.exists() else None
+        after = line + (before or b"").removeprefix(BOM_UTF8)
+        if not replace_unchanged(path, before, after):
+            raise ConfigError(f"{path} was changed by another program meanwhile. {_turn_on()}.")
     say(f'{visible(str(path))}: usage = "{choice}"; see skillsearch usage')
 
 

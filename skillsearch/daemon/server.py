@@ -126,10 +126,9 @@ class Daemon:
             return
         try:
             threading.Thread(target=self._serve, args=[connection], daemon=True).start()
-        except RuntimeError as exc:  # The system has no more threads.
-            logger.warning("a client was turned away: %s", exc)
-            connection.close()
-            self._free.release()
+        except RuntimeError as exc:  # There are no more threads, or no memory for one.
+            logger.warning("the others wait for this answer: %s", exc)
+            self._serve(connection)
 
     def _reason_to_end(self) -> str:
         socket_file, package = self._identities
@@ -258,8 +257,11 @@ def main() -> None:
 def _give_up(error: Exception) -> NoReturn:
     """End, and say why nothing can be answered."""
     Path(client.socket_path()).unlink(missing_ok=True)
-    logger.critical("the daemon cannot start", exc_info=error)
-    sys.exit(one_line(machine_problem(error) or f"{type(error).__name__}: {error}"))
+    reason = machine_problem(error) or f"{type(error).__name__}: {error}"
+    with suppress(MemoryError):  # even for this it may be too short
+        logger.critical("the daemon cannot start", exc_info=error)
+        reason = one_line(reason)
+    sys.exit(reason)
 
 
 def _prepare(listener: socket.socket, folder: Path) -> Daemon:

@@ -6,9 +6,11 @@ import codecs
 import os
 import re
 import reprlib
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -54,14 +56,22 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
 def replace_file(path: Path, parts: Iterable[str]) -> None:
     """Write a text file, given in pieces, in one step.
 
-    An EvaluationError if it cannot be written; the old one is then left.
+    It keeps its mode, and is written to where a link leads; what is no file, such as a pipe, gets
+    the text as it comes. An EvaluationError if it cannot be written; the old one is then left.
     """
     try:
-        with tempfile.TemporaryDirectory(prefix=".new-", dir=path.parent) as folder:
-            temporary = Path(folder) / path.name
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="\n") as file:
+                file.writelines(parts)
+            return
+        target = Path(os.path.realpath(path))
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=target.parent) as folder:
+            temporary = Path(folder) / target.name
             with temporary.open("w", encoding="utf-8", newline="\n") as file:
                 file.writelines(parts)
-            temporary.replace(path)
+            with suppress(FileNotFoundError):
+                shutil.copymode(target, temporary)
+            temporary.replace(target)
     except (OSError, ValueError) as exc:
         problem = f"{path} cannot be written: {reason_of(exc)}"
         raise EvaluationError(f"{problem}; correct that, or name another folder.") from exc

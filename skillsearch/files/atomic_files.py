@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import stat
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +16,7 @@ import xxhash
 
 from skillsearch.errors import CacheError, UnreadableError, is_missing
 from skillsearch.files.locks import try_lock
-from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.files.openat import READ_FLAGS, read_regular, using
 from skillsearch.types.json_values import Json
 
 _UNFINISHED = ".skillsearch-new"
@@ -76,6 +78,51 @@ def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:
         temporary.replace(path)
     if sync:
         sync_to_disk(path.parent)
+
+
+def replace_unchanged(path: Path, before: bytes | None, after: bytes, mode: int = 0o600) -> bool:
+    """Replace a file that is not ours in one step; it keeps its mode and its owner.
+
+    `path` is no link; without a file, `before` is None, and a new one gets the `mode`. False if
+    another program has changed it meanwhile, an `OSError` if it cannot be written, or is not meant
+    to be; then it is as it was.
+    """
+    with written_beside(path, after) as temporary:
+        temporary.chmod(mode)
+        if before is not None:
+            with suppress(FileNotFoundError):
+                _give_status(temporary, path)
+        if not _holds(path, before):
+            return False
+        temporary.replace(path)
+        sync_to_disk(path.parent)
+    return True
+
+
+def _give_status(file: Path, model: Path) -> None:
+    """Give a file the mode and the owner of another; PermissionError if that one is read-only."""
+    status = model.stat()
+    if not may_change(model, status.st_mode):
+        raise PermissionError(errno.EACCES, "it is read-only", str(model))
+    with suppress(OSError):  # only root may give a file away
+        os.chown(file, status.st_uid, status.st_gid)
+    file.chmod(stat.S_IMODE(status.st_mode))
+
+
+def may_change(path: Path, mode: int) -> bool:
+    """Return whether somebody meant a file with this mode to be changed, and by us."""
+    return bool(mode & 0o222) and os.access(path, os.W_OK)
+
+
+def _holds(path: Path, data: bytes | None) -> bool:
+    try:
+        return read_regular(path, len(data or b""))[0] == data
+    except OSError as exc:
+        if data is None and exc.errno == errno.ENOENT:
+            return True
+        if exc.errno in (errno.EFBIG, errno.EINVAL, errno.ENOENT):
+            return False
+        raise
 
 
 def write_record(path: Path, record: Json, *, sync: bool = True) -> None:

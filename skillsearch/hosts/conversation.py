@@ -64,12 +64,14 @@ class Conversation:
 
     def remember(self, keys: Iterable[str]) -> None:
         """Keep the skills offered now, too, and how far the transcript was read."""
-        state = {"size": 0, "offered": [*self.offered, *keys][-MAX_OFFERED:]}
+        size, offered = 0, [*self.offered, *keys][-MAX_OFFERED:]
         with suppress(*_DAMAGE):
-            state["size"] = _read(self._transcript, 0, 0)[1]
+            size = _read(self._transcript, 0, 0)[1]
+        while len(text := json.dumps({"size": size, "offered": offered})) > MAX_STATE_BYTES:
+            offered = offered[len(offered) // 2 + 1 :]
         with suppress(*_DAMAGE):
-            if self._file and state["offered"]:
-                _write(self._file, json.dumps(state))
+            if self._file and offered:
+                _write(self._file, text)
 
     def last_turns(self) -> str:
         """Return the prompts before a follow-up, back to one that can be understood alone."""

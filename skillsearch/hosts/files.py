@@ -9,12 +9,16 @@ import shutil
 import stat
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.errors import ConfigError, EditError
-from skillsearch.files.atomic_files import sync_to_disk, write_atomically, written_beside
+from skillsearch.files.atomic_files import (
+    may_change,
+    replace_unchanged,
+    sync_to_disk,
+    write_atomically,
+)
 from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
 from skillsearch.hosts.edit import edit
@@ -121,11 +125,13 @@ class FileChange:
             edited = _edited(before or b"", entries)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
+        if len(edited) > _MAX_BYTES:
+            raise ConfigError(f"{path} would have more than {_MAX_BYTES:,} bytes; shorten it.")
         if edited == (before or b""):
             return cls(path, target, before, before, mode, undoes=False)
         if before is None:
             mode = 0o644 if within else 0o600
-        elif not (mode & 0o222 and os.access(target, os.W_OK)):
+        elif not may_change(target, mode):
             raise ConfigError(f"{path} is read-only; it was left as it is.")
         undoes = all(entry.value is None for entry in entries)
         is_empty = undoes and _is_bare(edited)
@@ -150,7 +156,7 @@ class FileChange:
         """
         backup = None
         if self.after is None:
-            self._check_unchanged()
+            self._refuse_unless(_read(self.target)[0] == self.before)
             self.target.unlink()
         else:
             backup = self._replace(self.after)
@@ -164,20 +170,14 @@ class FileChange:
             self.target.parent.mkdir(parents=True, exist_ok=True)
         else:
             make_private(self.target.parent)
-        with written_beside(self.target, after) as temporary:
-            temporary.chmod(self.mode)
-            with suppress(OSError):  # only root may give a file away
-                owner = self.target.stat()
-                os.chown(temporary, owner.st_uid, owner.st_gid)
-            backup = None
-            if not self.undoes and self.before is not None:
-                backup = _back_up(self.target, self.before, self.mode)
-            self._check_unchanged()
-            temporary.replace(self.target)
+        backup = None
+        if not self.undoes and self.before is not None:
+            backup = _back_up(self.target, self.before, self.mode)
+        self._refuse_unless(replace_unchanged(self.target, self.before, after, self.mode))
         return backup
 
-    def _check_unchanged(self) -> None:
-        if _read(self.target)[0] != self.before:
+    def _refuse_unless(self, is_unchanged: bool) -> None:
+        if not is_unchanged:
             raise ConfigError(
                 f"{self.path} was changed by another program meanwhile; nothing was written. Run "
                 "the command again."

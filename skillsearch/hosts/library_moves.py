@@ -65,6 +65,7 @@ class Journal:
         whole, mark, torn = data.rpartition(b"\n")
         if torn:  # it was being written when the process ended
             os.truncate(path, len(whole + mark))
+        self._size = len(whole + mark)
         for number, line in enumerate(whole.split(b"\n") if mark else (), start=1):
             try:
                 move = Move(**json.loads(line))
@@ -80,10 +81,13 @@ class Journal:
     def note(self, move: Move) -> None:
         """Write down how far a move is, before anything that relies on it."""
         is_new = not self._path.exists()
+        line = json.dumps(asdict(move)).encode() + b"\n"
         with self._path.open("ab") as file:
-            file.write(json.dumps(asdict(move)).encode() + b"\n")
+            file.truncate(self._size)  # the disk may have had room for a part of the last line
+            file.write(line)
             file.flush()
             os.fsync(file.fileno())
+        self._size += len(line)
         if is_new:
             sync_to_disk(self._path.parent)
         self.moves[move.number] = move

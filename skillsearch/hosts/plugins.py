@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.openat import read_regular
+from skillsearch.files.paths import is_utf8
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.settings.user_folders import home_dir
 from skillsearch.text.jsonc import parse_jsonc
@@ -175,7 +176,8 @@ def _table(value: Json) -> JsonObject:
 
 
 def _text(value: Json) -> str:
-    return value if isinstance(value, str) and "\0" not in value else ""
+    """Return a text that a path can be made of; empty for another value."""
+    return value if isinstance(value, str) and "\0" not in value and is_utf8(value) else ""
 
 
 def _version_order(folder: Path) -> tuple[list[int], str]:

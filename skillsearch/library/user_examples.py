@@ -16,7 +16,7 @@ from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import READ_FLAGS, using
 from skillsearch.library.example_review import ExampleEntry
-from skillsearch.skills.example_requests import read_examples, usable, user_file
+from skillsearch.skills.example_requests import MAX_BYTES, read_examples, usable, user_file
 from skillsearch.types.json_values import list_of
 
 _LOCK_SECONDS = 10.0
@@ -37,7 +37,8 @@ def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = 
     """Add records, which replace those with the same digests, and remove others by digest.
 
     Every other line stays as it is, even one that is not a record. The file is the user's alone to
-    read. A StorageError if it cannot be written; then it is as before.
+    read. A StorageError if it cannot be written, or would grow to more bytes than are read; then it
+    is as before.
     """
     records = {record.digest: asdict(record) for record in add}
     path = Path(user_file().resolve())
@@ -45,10 +46,17 @@ def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = 
     failed = explained(StorageError, f"{path} cannot be written: %s.", _unchanged)
     busy = StorageError(f"Another process writes {path}; nothing was kept, try again.")
     with exclusive(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS, failed, busy):
-        lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
+        before = _lines_of(path)
+        lines = [line for line in before if _digest_of(line) not in gone]
         for record in records.values():
             text = json.dumps(record, ensure_ascii=False)
             lines.append(text.encode("utf-8", "surrogatepass"))
+        size = sum(map(len, lines)) + len(lines)
+        if size > max(MAX_BYTES, sum(map(len, before)) + len(before)):
+            raise StorageError(
+                f"{path} would have {size:,} bytes, and {MAX_BYTES:,} are read, so nothing was "
+                "kept. Remove those of skills that are gone: skillsearch enrich --forget --stale"
+            )
         write_atomically(path, b"".join(line + b"\n" for line in lines))
 
 

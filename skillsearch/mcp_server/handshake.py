@@ -66,6 +66,9 @@ class Handshake:
             return None
         try:
             request = json.loads(line.decode())
+            json.dumps(
+                request, ensure_ascii=False
+            ).encode()  # not half a character, as of "\\ud800"
         except (ValueError, RecursionError):
             return None
         if not _is_usual(request):

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from skillsearch.errors import SkillError, StorageError, explained
-from skillsearch.files.atomic_files import sync_to_disk, written_beside
+from skillsearch.files.atomic_files import replace_unchanged
 from skillsearch.hosts.folders import project_folders, user_folders
 from skillsearch.index.documents.document import Document
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.provenance import vouch_for
 from skillsearch.text.safe_text import visible
 
@@ -51,13 +49,6 @@ def replace_skill_md(path: Path, before: bytes, after: bytes) -> None:
     """
     target = Path(os.path.realpath(path))
     advice = "It is as it was; free some space, or check who may write there."
-    with (
-        explained(StorageError, f"{path} cannot be written: %s. {advice}"),
-        written_beside(target, after) as temporary,
-    ):
-        now, status = read_skill_md(target, [target.parent])
-        if now != before:
+    with explained(StorageError, f"{path} cannot be written: %s. {advice}"):
+        if not replace_unchanged(target, before, after):
             raise SkillError(f"{path} was changed meanwhile; nothing was written. Try again.")
-        temporary.chmod(stat.S_IMODE(status.st_mode))
-        temporary.replace(target)
-        sync_to_disk(target.parent)

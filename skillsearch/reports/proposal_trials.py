@@ -14,8 +14,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
 from skillsearch.errors import EditError, ParseError
 from skillsearch.index.corpus import OpenedIndex
+from skillsearch.index.dense.likeness import near_from
 from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.search.calibration_file import default_calibration
@@ -290,14 +293,24 @@ class Improver:
         return documents[documents.number_of(doc_id) or 0]
 
     def material(self, made_from: Sequence[str], rivals: Sequence[Effect] = ()) -> ProposalMaterial:
-        """Return what descriptions are made of; the first rival counts if it takes requests."""
-        document, rival = self.document, None
-        if rivals and rivals[0].taken:
-            rival = Rival(rivals[0].name, self._document(rivals[0].doc_id).description)
+        """Return what descriptions are made of; the first near rival that takes requests counts."""
+        document = self.document
+        near = (effect for effect in rivals if effect.taken and self._is_near(effect.doc_id))
+        first = next(near, None)
+        rival = Rival(first.name, self._document(first.doc_id).description) if first else None
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
         texts = (document.name, document.description, body, made_from, self._weigh)
         return ProposalMaterial(*texts, rival, language)
+
+    def _is_near(self, doc_id: str) -> bool:
+        """Return whether a skill is of the same subject, so that readers may confuse the two."""
+        corpus = self.trial.opened.corpus
+        if not corpus.dense.segments:  # there are words alone so far
+            return False
+        numbers = [corpus.documents.number_of(each) or 0 for each in (self.document.doc_id, doc_id)]
+        one, other = corpus.dense.vectors_of(np.array(numbers))
+        return float(one @ other) >= near_from(self.trial.opened.settings.model.spec)
 
     def _weigh(self, terms: Collection[str]) -> dict[str, float]:
         """Return the weights of terms in metadata and body; unknown ones weigh as the rarest."""

@@ -53,7 +53,10 @@ def read_lock() -> dict[str, LockedSource]:
     path = lock_file()
     try:
         with path.open("rb") as file:
-            record = json.loads(file.read(_MAX_BYTES))
+            data = file.read(_MAX_BYTES + 1)
+        if len(data) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
+        record = json.loads(data)
         if record["version"] != VERSION:
             raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
         names = [LockedSource.KEYS.get(name, name) for name in LockedSource.__slots__]
@@ -81,7 +84,8 @@ def known_sources() -> Mapping[str, LockedSource]:
 def changed_lock() -> Iterator[dict[str, LockedSource]]:
     """Give the sources to change; what they are on exit is written in one step.
 
-    Raises ConfigError for a broken file, RootError if another process keeps it or the disk is full.
+    Raises ConfigError for a broken file, RootError if another process keeps it, the disk is full,
+    or it would have more bytes than are read; then it is as it was.
     """
     path = lock_file()
     failed = explained(RootError, f"{path} cannot be written: %s. Correct that, and try again.")
@@ -93,6 +97,12 @@ def changed_lock() -> Iterator[dict[str, LockedSource]]:
         if entries != before:
             listed = [entries[source].to_dict() for source in sorted(entries)]
             text = json.dumps({"version": VERSION, "sources": listed}, indent=2)
+            if len(text) >= _MAX_BYTES:  # it is all ASCII, and a line end follows
+                raise RootError(
+                    f"{path} would have {len(text):,} bytes for {len(entries):,} sources, and "
+                    f"{_MAX_BYTES:,} are read. Take out some that you no longer need: skillsearch "
+                    "remove SOURCE"
+                )
             write_atomically(path, f"{text}\n".encode())
 
 

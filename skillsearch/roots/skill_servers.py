@@ -11,15 +11,16 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote
 
 from skillsearch.errors import RootError, UnreachableError, require_installed, translated
 from skillsearch.files.paths import is_plain
 from skillsearch.roots.sources import Downloaded, shown
+from skillsearch.roots.unpacking import reserve_all
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
 from skillsearch.text.safe_text import one_line
-from skillsearch.types.json_values import JsonObject, list_of, objects_of, text_of
+from skillsearch.types.json_values import JsonObject, objects_of, text_of
 from skillsearch.types.skills import SKILL_MD
 
 SECONDS = 120.0
@@ -127,25 +128,31 @@ async def _read_all(url: str, bound: _Bound) -> dict[tuple[str, ...], bytes]:
     connection = streamable_http_client(url, http_client=http, max_sse_event_size=MAX_ANSWER)
     with anyio.fail_after(SECONDS):
         async with http, Client(connection) as client:
-            for skill in await _list_skills(client, url):
-                for resource in objects_of(skill["resources"]):
-                    uri = text_of(resource["uri"])
-                    parts = _parts(uri, text_of(skill["uri"]))
-                    data = _bytes_of(await client.read_resource(uri))
-                    if f"sha256:{hashlib.sha256(data).hexdigest()}" != resource["digest"]:
-                        problem = "has another digest than its server says"
-                        raise RootError(f"{one_line(uri, 200)} {problem}. {_REFUSED}")
-                    files[parts] = data
-                    remaining = remaining - len(data)
-                    if remaining < 0:
-                        raise RootError(
-                            f"{shown(url)} serves more than {MAX_BYTES:,} bytes, the most that is "
-                            "taken. Nothing was added; ask for a source of fewer skills."
-                        )
+            for file in await _list_files(client, url):
+                data = _bytes_of(await client.read_resource(file.uri))
+                if f"sha256:{hashlib.sha256(data).hexdigest()}" != file.digest:
+                    problem = "has another digest than its server says"
+                    raise RootError(f"{one_line(file.uri, 200)} {problem}. {_REFUSED}")
+                files[file.parts] = data
+                remaining = remaining - len(data)
+                if remaining < 0:
+                    raise RootError(
+                        f"{shown(url)} serves more than {MAX_BYTES:,} bytes, the most that is "
+                        "taken. Nothing was added; ask for a source of fewer skills."
+                    )
     return files
 
 
-async def _list_skills(client: Client, url: str) -> list[JsonObject]:
+class _ServedFile(NamedTuple):
+    """A file of a skill, and where it belongs."""
+
+    uri: str
+    parts: tuple[str, ...]
+    digest: str
+
+
+async def _list_files(client: Client, url: str) -> list[_ServedFile]:
+    """Return the files of all skills that can be used; the rest is logged."""
     import mcp_types as mt
     from pydantic import ConfigDict
 
@@ -162,14 +169,15 @@ async def _list_skills(client: Client, url: str) -> list[JsonObject]:
         cursor = page.get("nextCursor") if listed else None
     if len(skills) > MAX_SKILLS or cursor:
         logger.warning("%s serves more than %d skills; the first count", shown(url), MAX_SKILLS)
-    usable = []
+    usable: list[_ServedFile] = []
+    made: dict[str, tuple[str, bool]] = {}
     for skill in skills[:MAX_SKILLS]:
-        if (number := len(list_of(skill["resources"]))) > MAX_FILES:
-            name = one_line(str(skill["uri"]), 200)
-            message = "Left out of %s: %s has %d files, more than %d"
-            logger.warning(message, shown(url), name, number, MAX_FILES)
+        files = _files_of(skill, made)
+        if isinstance(files, str):
+            name = one_line(text_of(skill["uri"]), 200)
+            logger.warning("Left out of %s: %s %s", shown(url), name, files)
         else:
-            usable.append(skill)
+            usable += files
     if not usable:
         raise RootError(
             f"{shown(url)} serves no skills that can be used; see its page for another address."
@@ -188,16 +196,22 @@ def _bytes_of(result: Any) -> bytes:
     return data
 
 
-def _parts(uri: str, skill: str) -> tuple[str, ...]:
-    """Return where a file of a skill belongs, or raise `RootError` if it lies elsewhere."""
-    base = skill.removesuffix(_SKILL_MD)
-    parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
-    is_inside = skill.endswith(_SKILL_MD) and uri.startswith((f"{base}/", skill))
-    if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
-        raise RootError(
-            f"{one_line(uri, 200)} is not a file of the skill {one_line(skill, 200)}. {_REFUSED}"
-        )
-    return parts
+def _files_of(skill: JsonObject, made: dict[str, tuple[str, bool]]) -> list[_ServedFile] | str:
+    """Return the files of a skill, beside those that are made of others, or why it is left out."""
+    files, listed = [], objects_of(skill["resources"])
+    if len(listed) > MAX_FILES:
+        return f"has {len(listed)} files, more than {MAX_FILES}"
+    own = text_of(skill["uri"])
+    base = own.removesuffix(_SKILL_MD)
+    for resource in listed:
+        uri = text_of(resource["uri"])
+        parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
+        is_inside = own.endswith(_SKILL_MD) and uri.startswith((f"{base}/", own))
+        if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
+            return f"names {one_line(uri, 200)}, which is no file of it"
+        files.append(_ServedFile(uri, parts, text_of(resource["digest"])))
+    fault = reserve_all(made, (file.parts for file in files))
+    return f"cannot be written: {fault}" if fault else files
 
 
 def _is_name(part: str) -> bool:

@@ -81,8 +81,7 @@ def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: 
         return "names no file"
     for length in range(1, len(parts) + 1):
         path, is_file = "/".join(parts[:length]), length == len(parts) and not member.is_folder
-        # Equal for paths that some file system takes for the same.
-        key = unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
+        key = _folded(path)
         if key not in made:
             made[key] = path, is_file
             continue
@@ -95,6 +94,32 @@ def _reserve(made: dict[str, tuple[str, bool]], parts: tuple[str, ...], member: 
         }
         refuse_if(member.name, refusals)
     return ""
+
+
+def reserve_all(made: dict[str, tuple[str, bool]], paths: Iterable[tuple[str, ...]]) -> str:
+    """Record the paths of some files; return what hinders that they lie beside the others.
+
+    If anything does, none is recorded.
+    """
+    new: dict[str, tuple[str, bool]] = {}
+    for parts in paths:
+        if fault := name_fault(name := "/".join(parts)):
+            return f"{one_line(name, 200)!r} {fault}"
+        for length in range(1, len(parts) + 1):
+            path, is_file = "/".join(parts[:length]), length == len(parts)
+            key = _folded(path)
+            first, was_file = new.setdefault(key, made.get(key, (path, is_file)))
+            if first != path:
+                return f"{path!r} differs from {first!r} only in case or accents"
+            if was_file != is_file:
+                return f"{path!r} would be both a file and a folder"
+    made.update(new)
+    return ""
+
+
+def _folded(path: str) -> str:
+    """Return what is equal for paths that some file system takes for the same."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())
 
 
 def _write(

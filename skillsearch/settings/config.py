@@ -41,7 +41,7 @@ PROJECT_MODELS = frozenset("onnx multilingual skillsearch-e5 hashing".split())
 MAX_QUERY_CHARS = 65_536
 """Far more than any request to an agent; longer text is a mistake that would cost seconds."""
 
-_MAX_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 _PROFILE = ": profiles."
 _OPTIONS = {"in_roots": "--root", "tags": "--tag"}
 """Options that are not called as their settings."""
@@ -348,9 +348,11 @@ def _table(path: Path) -> Mapping[str, Json]:
         return {}
     try:
         with path.open("rb") as file:
-            data = file.read(_MAX_FILE_BYTES)
+            data = file.read(MAX_FILE_BYTES + 1)
         if path.name == "pyproject.toml" and b"[tool.skillsearch" not in data:
             return {}
+        if len(data) > MAX_FILE_BYTES:
+            raise ConfigError(f"{path} has more than {MAX_FILE_BYTES:,} bytes; shorten it")
         content = _parsed(data)
     except RecursionError as exc:
         raise ConfigError(f"{path} is nested too deeply; settings are plain values.") from exc

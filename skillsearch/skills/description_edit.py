@@ -15,6 +15,7 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.frontmatter import Fields, as_yaml, entries, load_yaml, split_frontmatter
 from skillsearch.skills.metadata import plain_key, regular_metadata
 from skillsearch.skills.parser import read_sections
+from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 
 _LINE = lazy_pattern(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _BOM = "\ufeff"
@@ -42,6 +43,8 @@ def with_description(data: bytes, description: str) -> bytes:
     for value in _spellings(written, description):
         new = "".join(f"{line}{ending}" for line in value)
         edited = "".join((*lines[:first], new, *lines[first + size :]))
+        if len(edited.encode()) > MAX_SKILL_MD_BYTES:
+            raise EditError(f"would have more than {MAX_SKILL_MD_BYTES:,} bytes; shorten it first")
         try:
             if _holds(edited.removeprefix(_BOM), description, before, body):
                 return edited.encode()

@@ -37,7 +37,7 @@ PACKAGED = Path(__file__).with_name("example_requests.jsonl.gz")
 MAX_EXAMPLES = 8
 """Examples of a skill that count, of each source: more would let it match whatever is asked."""
 MAX_CHARS = 300
-_MAX_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 _MAX_EVAL_FILES, _MAX_EVAL_BYTES, _MAX_ENTRIES = 8, 256 << 10, 2_000
 """The limits of a skill: eval files, bytes of all of them together, entries of its folder."""
 
@@ -218,7 +218,7 @@ def _read(path: Path) -> bytes:
     """Read a regular file of ours or of root, to which a link may lead; or OSError."""
     if path != PACKAGED and (owner := other_owner(path)) is not None:
         raise PermissionError(errno.EPERM, f"it belongs to user {owner}")
-    return read_regular(path, _MAX_BYTES)[0]
+    return read_regular(path, MAX_BYTES)[0]
 
 
 @lru_cache(maxsize=4)

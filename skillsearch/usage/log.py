@@ -156,9 +156,19 @@ class UsageLog:
         )
 
     def pin(self, origin: Origin, request: str, vector: NDArray[np.float32], skill: str) -> None:
-        """Have a request always count as one that led to a skill; a StorageError if that fails."""
+        """Have a request always count as one that led to a skill.
+
+        A StorageError if that fails, or if pins would leave no room for other events.
+        """
         with self._explained:
             event = self._request("pin", origin, request, vector)._replace(skill=skill)
+            events = self._events()
+            pins = [each for each in events if each.kind == "pin" and not _is_pin(each, event)]
+            if sum(len(each.line()) for each in (*pins, event)) > MAX_BYTES // 2:
+                raise StorageError(
+                    f"{self.file} has {len(pins):,} pins, and room for no more. Take back some "
+                    "that you no longer need: skillsearch usage --unpin REQUEST NAME"
+                )
             self._rewrite(lambda old: old if not _is_pin(old, event) else None, [event])
 
     def unpin(self, origin: Origin, request: str, skill: str) -> int:

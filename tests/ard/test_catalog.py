@@ -131,7 +131,10 @@ def test_no_skill_is_an_error_that_says_where_to_look():
         website_of(URL, [])
 
 
-@pytest.mark.parametrize(("name", "most"), [("MAX_SKILLS", 1), ("MAX_BYTES", 2 * len(SKILL) - 1)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("MAX_SKILLS", 1), ("MAX_BYTES", 2 * len(SKILL) - 1), ("MAX_INDEX_BYTES", 500)],
+)
 def test_more_than_readers_take_is_refused(skill, monkeypatch, name, most):
     monkeypatch.setattr(catalog, name, most)
     website_of(URL, [skill()])

@@ -141,6 +141,25 @@ def test_a_daemon_that_ends_while_it_loads_says_why(runtime):
     assert "let it have more memory (ulimit -v)" in last
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
+@pytest.mark.parametrize("size", [108, 116, 120])
+def test_a_daemon_with_too_little_memory_for_a_thread_answers_or_says_why(runtime, size):
+    """It came up, closed every connection, and could not be told to stop."""
+    code = (
+        "import resource; from skillsearch.daemon import client\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({size} << 20,) * 2)\n"
+        "client.start(seconds=120)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
+    )
+    if done.returncode:
+        assert re.search(r"cannot be started: .*[Mm]emory", done.stderr)
+        assert client.ask("status", seconds=120) is None
+    else:
+        assert client.ask("status", seconds=120)["pid"] == client.ask("stop", seconds=120)["pid"]
+
+
 def test_nothing_in_the_working_folder_is_imported(runtime, tmp_path, monkeypatch):
     """A checkout cannot put its code into the daemon."""
     (tmp_path / "json.py").write_text("raise SystemExit('taken over')\n", encoding="utf-8")

@@ -114,6 +114,23 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
+def test_what_is_replaced_keeps_its_mode_its_links_and_its_kind(tmp_path):
+    """An administrator who wrote to /dev/null would have replaced it."""
+    path, link, pipe = tmp_path / "file.txt", tmp_path / "link.txt", tmp_path / "pipe"
+    path.write_text("a\n")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    lines.replace_file(link, ["b\n"])
+    assert link.is_symlink()
+    assert (path.read_text(), path.stat().st_mode & 0o777) == ("b\n", 0o600)
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)
+    lines.replace_file(pipe, ["c\n"])
+    assert pipe.is_fifo()
+    assert os.read(reader, 10) == b"c\n"
+    os.close(reader)
+
+
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -2,6 +2,7 @@
 
 import errno
 import os
+import stat
 import subprocess
 import sys
 import threading
@@ -10,7 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from skillsearch.errors import CacheError, UnreadableError, machine_problem
-from skillsearch.files.atomic_files import reading, sweep, write_atomically, written_beside
+from skillsearch.files.atomic_files import (
+    reading,
+    replace_unchanged,
+    sweep,
+    write_atomically,
+    written_beside,
+)
 
 LEAVE = """
 import os, signal, sys
@@ -141,3 +148,22 @@ def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(said, cure)
     problem = machine_problem(ImportError(said, path="/x/lib.cpython-311.so"))
     assert problem.startswith(f"A library cannot be loaded: {said}; ")
     assert cure in problem.rpartition("; ")[2]
+
+
+def test_a_file_of_others_keeps_its_mode_and_is_left_alone_once_it_changed(tmp_path):
+    path = tmp_path / "settings.json"
+    assert replace_unchanged(path, None, b"1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o664)
+    assert replace_unchanged(path, b"1", b"2")
+    for before in (None, b"1", b"22", b""):
+        assert not replace_unchanged(path, before, b"3")
+    path.chmod(0o444)
+    with pytest.raises(PermissionError, match="read-only"):
+        replace_unchanged(path, b"2", b"3")
+    assert (path.read_bytes(), stat.S_IMODE(path.stat().st_mode)) == (b"2", 0o444)
+    path.unlink()
+    assert not replace_unchanged(path, b"2", b"3")
+    path.mkdir()
+    assert not replace_unchanged(path, None, b"3")
+    assert [*tmp_path.iterdir()] == [path]

@@ -304,6 +304,16 @@ def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
         assert elsewhere.read_text() == '{"size": 0, "offered": []}'
 
 
+def test_the_last_of_many_long_names_are_remembered(home):
+    """The state was larger than what is read, so all were offered anew."""
+    event = {"prompt": "tea", "session_id": "long"}
+    keys = [f"{number}:{'茶' * 300}" for number in range(400)]
+    for begin in range(0, 400, 4):
+        Conversation(event).remember(keys[begin : begin + 4])
+        assert keys[begin : begin + 4] == Conversation(event).offered[-4:]
+    assert len(Conversation(event).offered) > 50
+
+
 def remember_often(session, keys):
     """Keep keys one by one, as prompts of one session do."""
     for key in keys:

@@ -10,6 +10,7 @@ import textwrap
 import pytest
 
 from skillsearch.errors import ConfigError
+from skillsearch.hosts import files
 from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, hook_entry, server_entry
 from skillsearch.hosts.files import FileChange, host_file
 
@@ -226,6 +227,12 @@ def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
             file.truncate(1 << 32)
     with pytest.raises(ConfigError, match="not a settings file"):
         FileChange.plan(path, [ENTRY])
+
+
+def test_a_file_is_not_edited_to_be_larger_than_what_is_read(config, monkeypatch):
+    monkeypatch.setattr(files, "_MAX_BYTES", len(OLD) + 20)
+    with pytest.raises(ConfigError, match="would have more than"):
+        Change.plan(config, [ENTRY])
 
 
 def test_a_read_only_file_is_left_alone(config):

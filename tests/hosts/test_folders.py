@@ -282,7 +282,8 @@ def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
 
 
 @given(
-    path=st.text(alphabet="/.\0ab~\udc80", max_size=12), name=st.text(alphabet="/.@\0a", max_size=8)
+    path=st.text(alphabet="/.\0ab~\udc80\ud800", max_size=12),
+    name=st.text(alphabet="/.@\0a\ud800", max_size=8),
 )
 def test_no_path_in_a_registry_can_do_harm(tmp_path_factory, path, name):
     home = tmp_path_factory.mktemp("paths", numbered=True)

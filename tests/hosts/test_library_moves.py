@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -9,6 +10,7 @@ import stat
 import subprocess
 import sys
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -360,6 +362,24 @@ def test_what_was_changed_in_between_stays_in_both_places(home, make_skill):
     assert (folder / "new.md").exists()
     (copy,) = library_folder().iterdir()
     assert (copy / "SKILL.md").exists()
+
+
+def test_a_disk_that_fills_up_in_a_line_tears_no_later_one(home, make_skill):
+    """What is noted next, such as that nothing was moved, was written behind the torn line."""
+    folder = make(home, make_skill)
+    with open_journal() as journal:
+        move = move_away(journal, folder, "tea")
+        size = (library_folder().with_name("journal.jsonl")).stat().st_size
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                journal.note(replace(move, state="restoring"))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        journal.note(replace(move, name="green tea"))
+    with open_journal() as journal:
+        assert [move.name for move in journal.away()] == ["green tea"]
 
 
 def test_a_torn_line_is_no_damage_and_another_is_told(home, make_skill):

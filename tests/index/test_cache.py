@@ -16,6 +16,7 @@ import xxhash
 
 from skillsearch.errors import CacheError, LockTimeoutError, StorageError
 from skillsearch.index.corpus import OpenedIndex, open_current
+from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
 
@@ -290,6 +291,21 @@ def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
         assert caught.value.__cause__ is error
     assert parts(folder.open()) == before
     assert names(folder) == {folder.current()}
+
+
+def test_a_manifest_is_never_larger_than_what_is_read(folder, monkeypatch):
+    """An index of many roots and projects was written, and could not be opened."""
+    before = parts(folder.open())
+    roots = [f"/home/me/skills/{number}" for number in range(50_000)]
+    folder.write(saver(one="1"), {**SETTINGS, "roots": roots})
+    assert folder.open().settings["roots"] == roots
+    folder.write(saver(one="first part", two="second"), SETTINGS)
+    monkeypatch.setattr(cache, "_MANIFEST_LIMIT", 1 << 19)
+    with pytest.raises(
+        StorageError, match=r"take 1,\d+,\d+ bytes .* than the 524,288 that are read"
+    ):
+        folder.write(saver(one="1"), {**SETTINGS, "roots": roots})
+    assert parts(folder.open()) == before
 
 
 def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):

@@ -1,14 +1,17 @@
 """Who writes examples and for which skills, and which of those kept are forgotten."""
 
 import sys
+from dataclasses import replace
 
 import pytest
 
-from skillsearch.errors import ConfigError, ExecutionError, SkillError
+from skillsearch.errors import ConfigError, ExecutionError, SkillError, StorageError
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.library import user_examples
 from skillsearch.library.example_review import BATCH, Review
 from skillsearch.library.example_writers import Pending, Writer, batches_of, read_wanted, to_forget
 from skillsearch.library.user_examples import change_examples
+from skillsearch.skills.example_requests import user_file
 from skillsearch.types.answers import Selection
 
 EXAMPLES = ["fill a kettle and steep", "leaves in a warm pot", "how long do leaves steep"]
@@ -39,6 +42,21 @@ def test_a_skill_is_pending_until_it_has_examples(index, entry):
     change_examples([entry])
     assert "steep-tea" not in {one.name for one in Pending.of(index, Selection()).documents}
     assert Pending.of(index, Selection(), ["steep-tea"]).documents == []
+
+
+def test_no_more_examples_are_kept_than_are_read(index, entry, monkeypatch):
+    change_examples([entry])
+    before = user_file().read_bytes()
+    monkeypatch.setattr(user_examples, "MAX_BYTES", len(before))
+    other = replace(entry, digest="another")
+    with pytest.raises(StorageError, match=r"would have .* bytes, and .* are read.*--stale"):
+        change_examples([other])
+    assert user_file().read_bytes() == before
+    change_examples([entry])
+    change_examples([other], [entry.digest])
+    monkeypatch.setattr(user_examples, "MAX_BYTES", 1)
+    change_examples(forget=["another"])
+    assert user_file().read_bytes() == b""
 
 
 def test_skills_that_nobody_vouches_for_are_counted_and_not_written_for(drinks, index_dir):

@@ -108,6 +108,9 @@ def test_a_greeting_is_what_the_sdk_answers_and_the_session_goes_on(
         line_of(hello(capabilities={"experimental": {"new": {}}})),
         line_of(hello(title="x" * (64 << 10))),
         line_of([]),
+        line_of(hello(), id="\ud800"),
+        line_of(hello(title="\ud800")),
+        line_of(hello("\ud800")),
     ],
     ids=lambda line: line[:60].decode(errors="replace"),
 )

@@ -9,6 +9,7 @@ from skillsearch.index.indexing.trial import Trial
 from skillsearch.reports.proposal_trials import (
     LEAST_REQUESTS,
     MOST_REQUESTS,
+    Effect,
     Figures,
     Improver,
     mined_requests,
@@ -63,6 +64,29 @@ def test_what_would_cost_a_rival_its_request_is_not_proposed(improver):
     assert found.costly > 0
     assert "at the cost of a rival" in found.summary
     assert rival.after == rival.before
+
+
+def test_only_a_rival_of_the_same_subject_is_named_in_a_not_for(
+    drinks, index, make_skill, tmp_path
+):
+    """What is far away stands above by chance, and a reader of "not for" would wonder."""
+    make_skill(drinks, "paint-walls", "Paint a wall of plaster with a roller.")
+    make_skill(drinks, "steep-herbs", "Steep herbs and green tea leaves with mint in a pot.")
+    index.refresh()
+    trial, document = Trial.begin(index.opened, tmp_path / "trial"), index.find("steep-tea")
+    data = Path(document.path).read_bytes()
+    improver = Improver(trial, document, data, lambda _rival: [], "off")
+    none = Figures(0, 0, 0, 0)
+    far, near = (
+        Effect(name, index.find(name).doc_id, taken, none, none)
+        for name, taken in (("paint-walls", 2), ("steep-herbs", 1))
+    )
+    assert improver.material(MADE_FROM, [far]).rival is None
+    assert improver.material(MADE_FROM, [replace(near, taken=0)]).rival is None
+    assert improver.material(MADE_FROM, [far, near]).rival.name == "steep-herbs"
+    made = improver.material(MADE_FROM, [far, near]).made((), with_exclusion=True)
+    assert "Not for mint" in made.description
+    assert "use steep-herbs" in made.description
 
 
 def test_a_request_that_costs_a_rival_is_left_out(improver):

@@ -76,6 +76,23 @@ def test_nothing_is_taken_that_cannot_be_pinned(cli, host, state, command):
     assert is_pinned()
 
 
+def test_a_lock_is_never_larger_than_what_is_read(cli, host, pack, state, monkeypatch):
+    """It could never be read again, and every source in it would be lost."""
+    url = host({"good": "Good."})
+    cli("add", url)
+    before = state()
+    monkeypatch.setattr(lock, "_MAX_BYTES", lock.lock_file().stat().st_size)
+    result = cli("add", str(pack()))
+    assert result.exit_code == 2
+    assert "and 300 are read" in result.stderr.replace(f"{lock._MAX_BYTES}", "300")
+    assert "skillsearch remove SOURCE" in result.stderr
+    assert state() == before
+    assert is_pinned()
+    assert cli("remove", url).exit_code == 0
+    monkeypatch.setattr(lock, "_MAX_BYTES", 20)
+    assert "has more than 20 bytes" in cli("update").stderr
+
+
 def test_what_is_added_again_is_pinned_even_if_it_cannot_be_indexed(cli, host):
     url = host({"good": "Good."})
     cli("add", url)

@@ -202,3 +202,30 @@ def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, capl
     url = served({"b": skills["b"]})
     refused = cli("add", url)
     assert (refused.exit_code, "serves no skills that can be used" in refused.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "fault"),
+    [
+        ("a/b", {"a/b/x/SKILL.md": b""}, None),
+        ("a/b", {}, "'a/b' would be both a file and a folder"),
+        ("x" * 256, {}, "xxx…' has a part of more than 255 bytes"),
+        ("b" + "/b" * 40, {}, "is more than 32 folders deep"),
+        ("A", {}, "'A' differs from 'a' only in case or accents"),
+        ("b:c", {}, "'b:c/SKILL.md' has a colon in its name"),
+        ("b", {"b/x": b"", "b/x/y": b""}, "'b/x' would be both a file and a folder"),
+        ("b", {"c/x": b""}, "names skill://c/x, which is no file of it"),
+        ("b", {"b/../../x": b""}, "names skill://b/../../x, which is no file of it"),
+        ("b", {"b/\u202e": b""}, "which is no file of it"),
+    ],
+)
+def test_a_skill_of_impossible_names_is_left_out_and_the_rest_comes(
+    cli, served, names, caplog, path, more, fault
+):
+    """The disk was blamed, and nothing came."""
+    first = {"a/SKILL.md": skill_md("a")} | ({} if fault is None else {"a/b": b"file"})
+    other = {f"{path}/SKILL.md": skill_md("b"), **more}
+    assert cli("add", served({"a": first, path: other})).exit_code == 0
+    assert names() == (["a"] if fault else ["a", "b"])
+    assert (fault or "") in caplog.text
+    assert ("Left out" in caplog.text) == bool(fault)

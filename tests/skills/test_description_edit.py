@@ -8,6 +8,7 @@ from skillsearch.errors import EditError
 from skillsearch.skills.description_edit import with_description
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, regular_metadata
 from skillsearch.skills.parser import read_sections
+from skillsearch.skills.resources import MAX_SKILL_MD_BYTES
 
 NEW = 'Steeps tea: "green", black #1. Not for coffee — use it\'s rival.'
 BODY = "\n# Tea\n\n---\ndescription: not this one\n"
@@ -35,6 +36,14 @@ def file_of(value, *, bom="", ending="\n", before="name: tea\n", after="license:
     """Return the bytes of a SKILL.md with an entry for the description."""
     text = f"---\n{before}{value}\n{after}---\n{BODY}"
     return (bom + text.replace("\n", ending)).encode()
+
+
+def test_a_file_is_not_edited_to_be_larger_than_what_is_read():
+    data = file_of("description: Steeps tea.")
+    whole = data + b"x" * (MAX_SKILL_MD_BYTES - len(data))
+    assert with_description(whole, "Steeps tee.") != whole
+    with pytest.raises(EditError, match="would have more than 1,048,576 bytes"):
+        with_description(whole, "Steeps teas.")
 
 
 def described(data):

@@ -152,6 +152,19 @@ def test_the_older_half_goes_but_pins_stay(log, origin, answer, vector, monkeypa
     assert 5 < len(events) < 20
 
 
+def test_pins_leave_room_for_requests(log, origin, answer, vector, monkeypatch):
+    """Above the bound all else was dropped at each request, and pins were lost at last."""
+    for number in range(10):
+        log.pin(origin, f"request {number}", vector(number), "tea:steep")
+    monkeypatch.setattr(logs, "MAX_BYTES", 2 * log.file.stat().st_size)
+    log.pin(origin, "request 3", vector(3), "tea:steep")
+    with pytest.raises(StorageError, match=r"10 pins, and room for no more.*--unpin REQUEST NAME"):
+        log.pin(origin, "one more", vector(11), "tea:steep")
+    assert kinds(log) == [("pin", "tea:steep")] * 10
+    log.unpin(origin, "request 3", "tea:steep")
+    log.pin(origin, "one more", vector(11), "tea:steep")
+
+
 @pytest.mark.parametrize("damage", ["folder", "file", "key", "lock"])
 def test_a_log_that_cannot_be_written_fails_nothing(log, origin, answer, vector, damage):
     log.note_request(origin, answer(steep=0.9), vector())

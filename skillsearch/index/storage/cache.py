@@ -50,7 +50,8 @@ LOCK_TIMEOUT = 600.0
 QUIET_SECONDS = 1.0
 """How long to wait for another writer before the user is told."""
 _MANIFEST = "manifest.json"
-_MANIFEST_LIMIT = 1 << 20
+_MANIFEST_LIMIT = 64 << 20
+"""In bytes; it names the roots, and for each the projects that see it or do not."""
 # Files of an index folder that carry their own digest.
 _RECORDS = ("request.json", "snapshot.bin")
 # Files that are replaced atomically.
@@ -190,6 +191,12 @@ class IndexFolder:
                     "parts": described,
                 }
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
+                if len(data) > _MANIFEST_LIMIT:
+                    raise errors.StorageError(
+                        f"The roots of the index take {len(data):,} bytes to name, more than the "
+                        f"{_MANIFEST_LIMIT:,} that are read. The index before is unchanged; take "
+                        "roots out: skillsearch index --remove ROOT"
+                    )
                 (folder / _MANIFEST).write_bytes(data)
                 sync_to_disk(folder / _MANIFEST)
                 generation_parts.trust_parts(
