@@ -69,6 +69,8 @@ NEEDS = {
 WAIT_SECONDS = 120
 NOBODY = {"asked": [], "tries": {}}
 XDG = ("CACHE", "CONFIG", "DATA", "STATE")
+FOLDERS = count()
+"""Numbers of the folders of tests."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -170,8 +172,20 @@ def young_files(monkeypatch):
 
 @pytest.fixture(scope="session")
 def homes(tmp_path_factory):
-    """Make the folder of all homes; `mktemp` lists its own to count on, thousands in the end."""
+    """Make the folder of the homes and folders of all tests."""
     return tmp_path_factory.mktemp("homes")
+
+
+@pytest.fixture
+def tmp_path(request, homes):
+    """Make an empty folder named after the test.
+
+    The one of pytest lists all of its folders to count on, thousands in the end.
+    """
+    name = re.sub(r"\W", "_", request.node.name)[:30]
+    folder = homes / f"{name}{next(FOLDERS)}"
+    folder.mkdir(mode=0o700)
+    return folder
 
 
 @pytest.fixture(autouse=True)

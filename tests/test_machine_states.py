@@ -195,7 +195,7 @@ FAST = [
     *((state, "query") for state in STATES if state not in ALIKE),
     *((state, "index") for state in list(STATES)[::22]),
 ]
-SOME = PAIRS[::31]
+SOME = PAIRS[:: len(COMMANDS) + 1]
 """Each command in a state or two, and all states but one with a command."""
 
 
