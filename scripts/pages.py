@@ -31,6 +31,7 @@ import compare_rows
 import compare_tables
 import end_to_end_counts
 import markdown_tables
+import replay_usage
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.evaluation.assess import means
@@ -179,6 +180,10 @@ def measured(name: Literal["attack"]) -> attack_tables.Report: ...
 
 
 @overload
+def measured(name: Literal["usage"]) -> replay_usage.Report: ...
+
+
+@overload
 def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
 
 
@@ -321,6 +326,19 @@ def answered() -> str:
     report = measured("answers")
     when = f"Measured on {compare_tables.run_of(report['machine'], 'quality')}."
     return "\n".join([*answers.table(report), "", when])
+
+
+def usage() -> str:
+    """Return what ``replay_usage.py`` measured of repeated requests, and of new ones."""
+    report = measured("usage")
+    rows = report["collections"].values()
+    new = [100 * row["changes"]["new Success@1"][0] for each in rows for row in each["loads"]]
+    asked, when = sum(row["requests"] for row in rows), report["machine"]
+    said = (
+        f"New requests change by {min(new):+.1f} to {max(new):+.1f} points. {asked} requests, in "
+        f"brackets intervals of 95 %; measured on {compare_tables.run_of(when, 'quality')}."
+    )
+    return "\n".join([*replay_usage.table(report), "", said])
 
 
 def faces() -> str:
@@ -606,6 +624,7 @@ PARTS = (
     Part(MEASURED, "end to end", end_to_end),
     Part(MEASURED, "ray", ray),
     Part("skillsearch/remote/README.md", "milvus", milvus),
+    Part("skillsearch/usage/README.md", "usage", usage),
     *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),

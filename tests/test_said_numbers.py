@@ -5,12 +5,14 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import skillsearch
 from skillsearch.agents import bounds
 from skillsearch.cli.authoring import enrich, enrich_steps
 from skillsearch.cli.hosts import hook
+from skillsearch.cli.interactive.picker import STANDING_SECONDS
 from skillsearch.daemon import answers, client, offering
 from skillsearch.embedders.embedder import DEFAULT_SPEC
 from skillsearch.execution.types import DEFAULT_TIMEOUT
@@ -23,6 +25,7 @@ from skillsearch.index.documents.relatives import MOST_LISTED
 from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.evidence import MOST_USAGE, of_usage
 from skillsearch.index.storage.generation_parts import REREAD_BYTES
 from skillsearch.library import example_review
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
@@ -35,7 +38,8 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGE
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
-from skillsearch.usage.log import MOST_BACK, WINDOW_SECONDS
+from skillsearch.usage.events import MAX_TEXT_CHARS
+from skillsearch.usage.log import MAX_BYTES, MOST_BACK, WINDOW_SECONDS
 from skillsearch.usage.support import (
     ALIKE,
     ALIKE_ELSEWHERE,
@@ -74,6 +78,10 @@ EMBEDDER, READER = (
 )
 TRAINED, TAUGHT = EMBEDDER["training"], READER["training"]
 SERVED = len(with_key("servers"))
+LOADED_ONCE, LOADED_THRICE, MOST_LOADED = (
+    default_calibration().read["usage"]
+    * of_usage(np.array([1 / (1 + PRIOR), 3 / (3 + PRIOR), MOST_USAGE]))
+).tolist()
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
     "skillsearch/index/README.md": [
@@ -133,7 +141,13 @@ SAID = {
         f"a cosine\nof {score(SAME)})",
         f"as much as {WORDS[PIN_WEIGHT]} loads of today",
         f"and\nof {WORDS[PRIOR]} more that led nowhere",
-        f"from 0 at {score(ALIKE)} ({score(ALIKE_ELSEWHERE)} for models",
+        f"from 0 at {score(ALIKE)} ({score(ALIKE_ELSEWHERE)} for models that are not ours) to 1",
+        f"above {MAX_BYTES >> 20} MiB the older half goes",
+        f"the first {MAX_TEXT_CHARS:,} characters of the request",
+        f"after its answer was shown for {STANDING_SECONDS:g} s",
+        f"The square of the share, up to {score(MOST_USAGE)},",
+        f"one load adds {LOADED_ONCE:.1f} to the log-odds of its skill for the same request, three "
+        f"add {LOADED_THRICE:.1f}, and usage never adds more than {MOST_LOADED:.1f};",
         f"halves every {HALF_LIFE_DAYS:g} days",
     ],
     "skillsearch/models/e5/README.md": [
