@@ -623,6 +623,7 @@ PARTS = (
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(MEASURED, "end to end", end_to_end),
     Part(MEASURED, "ray", ray),
+    Part("skillsearch/models/e5/README.md", "quality", quality_in_short),
     Part("skillsearch/remote/README.md", "milvus", milvus),
     Part("skillsearch/usage/README.md", "usage", usage),
     *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),

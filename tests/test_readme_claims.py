@@ -50,7 +50,7 @@ UNFILED_OF_PAGES = {
     "skillsearch/execution/README.md": 7,
     "skillsearch/index/README.md": 47,
     "skillsearch/mcp_server/README.md": 42,
-    "skillsearch/models/e5/README.md": 166,
+    "skillsearch/models/e5/README.md": 3,
     "skillsearch/readers/README.md": 11,
     "skillsearch/remote/README.md": 53,
     "skillsearch/reports/README.md": 99,

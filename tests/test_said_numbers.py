@@ -15,6 +15,7 @@ from skillsearch.cli.hosts import hook
 from skillsearch.cli.interactive.picker import STANDING_SECONDS
 from skillsearch.daemon import answers, client, offering
 from skillsearch.embedders.embedder import DEFAULT_SPEC
+from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
@@ -76,6 +77,7 @@ MODELS = PACKAGE / "models" / "e5"
 EMBEDDER, READER = (
     json.loads((MODELS / f"{name}.json").read_bytes()) for name in ("model", "reader")
 )
+READER_BYTES = sum(path.stat().st_size for path in MODELS.glob("reader.onnx*"))
 TRAINED, TAUGHT = EMBEDDER["training"], READER["training"]
 SERVED = len(with_key("servers"))
 LOADED_ONCE, LOADED_THRICE, MOST_LOADED = (
@@ -152,6 +154,9 @@ SAID = {
     ],
     "skillsearch/models/e5/README.md": [
         f"{EMBEDDER['dimensions']} dimensions",
+        f"the first {EMBEDDER['max_tokens']} tokens of a text",
+        f"the rows of the words in {(BLOCK_BYTES - 2) * 8 // BLOCK} bits",
+        f"clusters `{TRAINED['left_out']}` and",
         f"some {TRAINED['settings']['batch_size']} queries",
         f"texts of {TRAINED['skills']:,} skills",
         "({written:,}), translations of requests into 20 languages ({translated:,}), what agents "
@@ -164,11 +169,12 @@ SAID = {
         f"{TRAINED['settings']['steps']} steps in",
         f"seed {TRAINED['settings']['seed']}.",
         f"{score(TRAINED['share'])} of the trained weights",
+        f"{READER_BYTES / 1e6:.0f} MB in addition",
         f"batches of {TAUGHT['settings']['groups']} requests",
         f"after {TAUGHT['settings']['warm_up']:.0%}".replace("%", " %"),
         f"of the weights ({score(TAUGHT['settings']['average'])})",
         f"then {TAUGHT['steps']} steps at {TAUGHT['settings']['learning_rate'] * 1e5:g}e-5",
-        f"{TAUGHT['requests']:,} requests, of which",
+        "({requests:,} requests, {twins:,} twins, {pairs:,} pairs)".format_map(TAUGHT),
     ],
     "skillsearch/agents/README.md": [
         f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]",
