@@ -383,7 +383,13 @@ def quality() -> str:
                 cell += f" ± {_share(math.sqrt(squares) / len(group))}"
             cells.append(cell)
         rows.append([head, *cells])
-    return _table(["collection", *COLUMNS], rows)
+    twins = (
+        f"{kind} {row['auroc twin']:.3f} ({row['style twin']:.3f})"
+        for kind, row in report["kinds"].items()
+        if "auroc twin" in row
+    )
+    said = f"AUROC against twins by kind, and of style alone: {', '.join(twins)}."
+    return "\n".join([_table(["collection", *COLUMNS], rows), "", said])
 
 
 def ablation() -> str:

@@ -45,21 +45,24 @@ UNFILED_OF_PAGES = {
     "skillsearch/cli/README.md": 11,
     "skillsearch/daemon/README.md": 32,
     "skillsearch/embedders/README.md": 9,
-    "skillsearch/evaluation/README.md": 79,
-    "skillsearch/evaluation/written/README.md": 47,
+    "skillsearch/evaluation/README.md": 3,
+    "skillsearch/evaluation/written/README.md": 18,
     "skillsearch/execution/README.md": 7,
-    "skillsearch/index/README.md": 47,
+    "skillsearch/index/README.md": 37,
     "skillsearch/mcp_server/README.md": 42,
     "skillsearch/models/e5/README.md": 3,
     "skillsearch/readers/README.md": 11,
     "skillsearch/remote/README.md": 53,
-    "skillsearch/reports/README.md": 99,
+    "skillsearch/reports/README.md": 96,
     "skillsearch/training/README.md": 5,
     "skillsearch/ui/README.md": 30,
 }
 """How many figures of each other page have no file yet. A count may only get smaller."""
 
-
+TABLES_OF_TESTS = {
+    "skillsearch/evaluation/README.md": [r"\n\| system \|.*AUROC negatives.*(?:\n\|.*)+"],
+}
+"""Tables of pages, every cell of which another test compares with a run: `test_docs.py`."""
 EXAMPLED = ", with examples"
 """Ends the name of a collection whose skills have their example requests."""
 
@@ -160,7 +163,8 @@ def in_words(text):
 def unsourced(page, claims):
     """Return the numbers of a page outside blocks, parts that scripts write, code and claims."""
     made = r"<!-- (\w[\w: ]*) -->\n(?:(?!```).)*?<!-- end of \1 -->"
-    page = in_words(re.sub(made, "", page, flags=re.S))
+    page = re.sub(r"^ *\d+\. ", "", re.sub(made, "", page, flags=re.S), flags=re.M)
+    page = in_words(page)
     for claim in sorted(map(in_words, claims), key=len, reverse=True):
         page = page.replace(claim, "")
     return NUMBER.findall(page)
@@ -201,7 +205,11 @@ def test_what_the_page_of_the_scripts_says_of_peers_is_what_was_measured():
 def test_a_page_has_no_more_numbers_without_a_source_than_it_had(name):
     """Numbers in figures, not in words. Lower the page's count in `UNFILED_OF_PAGES` if you can."""
     claims = [*SAID.get(name, ()), *(of_peers() if name == SCRIPTS_PAGE else ())]
-    found = unsourced((CHECKOUT / name).read_text("utf-8"), claims)
+    page = (CHECKOUT / name).read_text("utf-8")
+    for table in TABLES_OF_TESTS.get(name, ()):
+        page, count = re.subn(table, "", page)
+        assert count == 1, table
+    found = unsourced(page, claims)
     figures = [number for number in found if re.search(r"\d", number)]
     assert len(figures) == UNFILED_OF_PAGES.get(name, 0), figures
 
@@ -217,6 +225,7 @@ def test_pages_that_are_gone_have_no_count():
         ("Takes 12 s and .5 MB, in\ntwo steps.", ["12", ".5", "two"]),
         ("Takes 1,000 ms, 5 %\nof all.", ["1,000"]),
         ("BM25, nDCG@10, e5-2, Apache-2.0, `x 3`, [a](b/4 5).\n```sh\nrun 6\n```\n", []),
+        ("1. Bake it.\n2. Wait for 3 hours.", ["3"]),
         ("<!-- speed -->\n| 7 ms |\n<!-- end of speed -->\nand 8.", ["8"]),
         ("<!-- peers: cost -->\n| 7 ms |\n<!-- end of peers: cost -->\nand 8.", ["8"]),
     ],

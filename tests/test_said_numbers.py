@@ -16,6 +16,10 @@ from skillsearch.cli.interactive.picker import STANDING_SECONDS
 from skillsearch.daemon import answers, client, offering
 from skillsearch.embedders.embedder import DEFAULT_SPEC
 from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES
+from skillsearch.evaluation.assess import FEW_FALSE, SHARES
+from skillsearch.evaluation.collection import EXAMPLE
+from skillsearch.evaluation.comparison import _TAILS
+from skillsearch.evaluation.reporting.report import SIGNIFICANT
 from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
@@ -84,8 +88,41 @@ LOADED_ONCE, LOADED_THRICE, MOST_LOADED = (
     default_calibration().read["usage"]
     * of_usage(np.array([1 / (1 + PRIOR), 3 / (3 + PRIOR), MOST_USAGE]))
 ).tolist()
+WRITTEN = [
+    lines_of(PACKAGE / "evaluation" / "written" / f"{name}.jsonl")
+    for name in ("corpus", "queries", "negatives")
+]
+EXAMPLE_SKILLS, EXAMPLE_REQUESTS = (
+    list(map(json.loads, (EXAMPLE / f"{name}.jsonl").read_bytes().splitlines()))
+    for name in ("corpus", "queries")
+)
+LEVEL = f"{100 * (1 - 2 * _TAILS[0]):.0f} %"
+"""Of intervals."""
+PROVENANCE = json.loads((PACKAGE / "index" / "search" / "calibration.json").read_bytes())[
+    "provenance"
+]
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
+    "skillsearch/evaluation/README.md": [
+        f"the {len(EXAMPLE_SKILLS)} example skills, {len(EXAMPLE_REQUESTS)} requests in other "
+        f"words and in {len({one['lang'] for one in EXAMPLE_REQUESTS})} languages, and "
+        f"{lines_of(EXAMPLE / 'negatives.jsonl')} requests that no skill answers",
+        "{} skills, {} requests, and {} similar requests that nothing fits".format(*WRITTEN),
+        f"{LEVEL} bootstrap intervals",
+        f"if that is below {SIGNIFICANT} and",
+        "to keep {:.0f} or {:.0f} % of".format(*(100 * share for share in SHARES)),
+        f"Recall at {100 * FEW_FALSE:.0f} % false answers",
+        f"the bound of lists, {score(BOUNDS['list'])}:",
+        f"for up to {PROVENANCE['queries of a collection']} requests of each",
+        f"up to {PROVENANCE['queries of a collection']} of these requests each",
+        f"the default threshold of {CUT}",
+        f"At the default threshold**, {CUT}",
+    ],
+    "skillsearch/evaluation/written/README.md": [
+        "{} skills, {} requests for them in ten languages, and {} requests".format(*WRITTEN),
+        f"Recall at {100 * FEW_FALSE:.0f} % false",
+        f"the default threshold of {CUT}",
+    ],
     "skillsearch/index/README.md": [
         f"fewer than {_STUB_WORDS} words",
         f"more than {_LEAST_WORDS})",
