@@ -37,6 +37,8 @@ from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.readers.mapped_reader import MAX_TOKENS, REQUEST_TOKENS
 from skillsearch.reports import proposal_trials, proposals
+from skillsearch.reports.audit import MOST_PROBES, SHARED_WORDS
+from skillsearch.reports.audit_text import KEYWORDS
 from skillsearch.reports.cache import KEPT_SECONDS
 from skillsearch.roots.unpacking import LIMITS as ARCHIVES
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
@@ -150,6 +152,9 @@ SAID = {
         f'"threshold": {CUT}',
     ],
     "skillsearch/reports/README.md": [
+        f"{KEYWORDS} more words without function words",
+        f"under {100 * SHARED_WORDS:.0f} % of the words in common",
+        f"at most {MOST_PROBES:,} requests",
         f"up to {WORDS[proposals._MOST_REQUESTS]} requests as they are",
         f"up to {WORDS[proposals._MOST_PHRASES]} phrases of the requests",
         f"up to {WORDS[proposals._MOST_OF_BODY]} phrases that the body repeats",
