@@ -359,7 +359,10 @@ def faces() -> str:
         ]
         cells = map(answers.in_percent, shares)
         rows.append((f"{face}: {USED_BY[face]}", f"{bound:g}", *cells))
-    return _table(heads, rows)
+    said = (
+        f"The first two shares are means of {len(left_out)} collections, each left out of the fit."
+    )
+    return "\n".join([_table(heads, rows), "", said])
 
 
 def quality() -> str:

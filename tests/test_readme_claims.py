@@ -48,7 +48,7 @@ UNFILED_OF_PAGES = {
     "skillsearch/evaluation/README.md": 3,
     "skillsearch/evaluation/written/README.md": 18,
     "skillsearch/execution/README.md": 7,
-    "skillsearch/index/README.md": 37,
+    "skillsearch/index/README.md": 3,
     "skillsearch/mcp_server/README.md": 42,
     "skillsearch/models/e5/README.md": 3,
     "skillsearch/readers/README.md": 11,

@@ -25,12 +25,16 @@ from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
 from skillsearch.index.dense.likeness import copies_from
-from skillsearch.index.documents.families import _OF_BODY_ELSEWHERE
+from skillsearch.index.dense.vectors import FLAT_LIMIT
+from skillsearch.index.documents.families import _NEARLY_ALL, _OF_BODY_ELSEWHERE
 from skillsearch.index.documents.relatives import MOST_LISTED
+from skillsearch.index.indexing.embedding import FLUSHED
+from skillsearch.index.indexing.options import SegmentLimits
 from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import MOST_USAGE, of_usage
+from skillsearch.index.search.features import LEAST_OF_EXAMPLES
 from skillsearch.index.storage.generation_parts import REREAD_BYTES
 from skillsearch.library import example_review
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
@@ -103,6 +107,9 @@ LEVEL = f"{100 * (1 - 2 * _TAILS[0]):.0f} %"
 PROVENANCE = json.loads((PACKAGE / "index" / "search" / "calibration.json").read_bytes())[
     "provenance"
 ]
+REPOSITORIES = len(
+    {json.loads(line)["repository"] for line in gzip.decompress(PACKAGED.read_bytes()).splitlines()}
+)
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
     "skillsearch/evaluation/README.md": [
@@ -128,7 +135,14 @@ SAID = {
     "skillsearch/index/README.md": [
         f"fewer than {_STUB_WORDS} words",
         f"more than {_LEAST_WORDS})",
-        f"{lines_of(PACKAGED):,} skills of",
+        f"{lines_of(PACKAGED):,} skills of {REPOSITORIES} public",
+        f"above {FLAT_LIMIT:,} skills halves",
+        f"more than {SegmentLimits().least_documents:,} skills gets a small",
+        f"until {SegmentLimits().most_changed:,} skills have changed",
+        f"nearly all ({score(_NEARLY_ALL)}) of the other's",
+        f"or {score(LEAST_OF_EXAMPLES)} if that is more",
+        f"comparing takes {100 / freshness.PAUSE:g} % of the time",
+        f"all but the last {FLUSHED} texts",
         f"up to {WORDS[MAX_EXAMPLES]} from each",
         f"Up to {freshness.MAX_REFRESHED_FILES} new and changed files",
         f"Above {freshness.MAX_CHECKED_SKILLS:,} skills it, too",
