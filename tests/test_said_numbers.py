@@ -40,6 +40,8 @@ from skillsearch.library import example_review
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.readers.mapped_reader import MAX_TOKENS, REQUEST_TOKENS
+from skillsearch.remote.row_writer import BATCH_SKILLS
+from skillsearch.remote.view import _MAX_CANDIDATES
 from skillsearch.reports import proposal_trials, proposals
 from skillsearch.reports.audit import MOST_PROBES, SHARED_WORDS
 from skillsearch.reports.audit_text import KEYWORDS
@@ -49,6 +51,7 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGE
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
+from skillsearch.ui.projection import PAIRS
 from skillsearch.usage.events import MAX_TEXT_CHARS
 from skillsearch.usage.log import MAX_BYTES, MOST_BACK, WINDOW_SECONDS
 from skillsearch.usage.support import (
@@ -112,6 +115,11 @@ REPOSITORIES = len(
 )
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
+    "skillsearch/remote/README.md": [
+        f"the batch of {BATCH_SKILLS} skills in progress",
+        f"at most {_MAX_CANDIDATES:,} candidates",
+    ],
+    "skillsearch/ui/README.md": [f"the closest {PAIRS:,} pairs"],
     "skillsearch/evaluation/README.md": [
         f"the {len(EXAMPLE_SKILLS)} example skills, {len(EXAMPLE_REQUESTS)} requests in other "
         f"words and in {len({one['lang'] for one in EXAMPLE_REQUESTS})} languages, and "
