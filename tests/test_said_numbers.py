@@ -10,11 +10,17 @@ import pytest
 
 import skillsearch
 from skillsearch.agents import bounds
+from skillsearch.agents.prompt import CONCISE_CHARS
+from skillsearch.agents.toolsets.context import SUMMARY_CHARS
+from skillsearch.agents.toolsets.environments import DESCRIPTION_CHARS
+from skillsearch.ard.registry import MAX_HITS, SEARCH_PAGE
 from skillsearch.cli.authoring import enrich, enrich_steps
 from skillsearch.cli.hosts import hook
 from skillsearch.cli.interactive.picker import STANDING_SECONDS
+from skillsearch.cli.run import FAILED, NOT_STARTED, TIMED_OUT
 from skillsearch.daemon import answers, client, offering
 from skillsearch.embedders.embedder import DEFAULT_SPEC
+from skillsearch.embedders.embedding_cache import LIMIT as VECTORS
 from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES
 from skillsearch.evaluation.assess import FEW_FALSE, SHARES
 from skillsearch.evaluation.collection import EXAMPLE
@@ -37,6 +43,7 @@ from skillsearch.index.search.evidence import MOST_USAGE, of_usage
 from skillsearch.index.search.features import LEAST_OF_EXAMPLES
 from skillsearch.index.storage.generation_parts import REREAD_BYTES
 from skillsearch.library import example_review
+from skillsearch.library.example_review import _DIGEST_CHARS
 from skillsearch.mcp_server.connections import LIMITS as CONNECTIONS
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.readers.mapped_reader import MAX_TOKENS, REQUEST_TOKENS
@@ -47,6 +54,7 @@ from skillsearch.reports.audit import MOST_PROBES, SHARED_WORDS
 from skillsearch.reports.audit_text import KEYWORDS
 from skillsearch.reports.cache import KEPT_SECONDS
 from skillsearch.roots.unpacking import LIMITS as ARCHIVES
+from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGED
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
@@ -113,8 +121,26 @@ PROVENANCE = json.loads((PACKAGE / "index" / "search" / "calibration.json").read
 REPOSITORIES = len(
     {json.loads(line)["repository"] for line in gzip.decompress(PACKAGED.read_bytes()).splitlines()}
 )
+CHECKLIST = Path(__file__).with_name("documents") / "checklist.tsv"
+DOCUMENTS = sorted({line[:3] for line in CHECKLIST.read_text("utf-8").splitlines()[1:]})
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
+    "skillsearch/agents/toolsets/README.md": [
+        *(text for one in DOCUMENTS for text in (f"| {one} |", f"## {one}: ")),
+        f"to the documents' {BOUNDS['list']}.",
+        f"longer than {DESCRIPTION_CHARS:,} characters is cut and says so",
+        f"at most {CONCISE_CHARS} characters of a description",
+        f"longer than {SUMMARY_CHARS:,} characters is cut and says how many",
+    ],
+    "skillsearch/ard/README.md": [
+        f"at most {MAX_HITS} entries, on pages of {SEARCH_PAGE},",
+    ],
+    "skillsearch/embedders/README.md": [
+        f"rows in {(BLOCK_BYTES - 2) * 8 // BLOCK} bits",
+        f"one table of {(MODELS / 'words.bin').stat().st_size / 1e6:.0f} MB",
+        f"a kill loses the last {FLUSHED} texts",
+        f"up to {VECTORS >> 30} GiB",
+    ],
     "skillsearch/remote/README.md": [
         f"the batch of {BATCH_SKILLS} skills in progress",
         f"at most {_MAX_CANDIDATES:,} candidates",
@@ -163,6 +189,11 @@ SAID = {
         f"re-hashes up to\n   {REREAD_BYTES >> 20} MiB of parts",
     ],
     "skillsearch/cli/README.md": [
+        f"exits with {INTERRUPTED} if you",
+        f"takes up to {proposal_trials.MOST_REQUESTS} requests",
+        f"the first {_DIGEST_CHARS} digits are enough",
+        f"Up to {freshness.MAX_FOUND_SKILLS} skills are indexed before",
+        f"of an interval of {LEVEL}",
         f"up to {freshness.MAX_CHECKED_SKILLS:,} skills",
         f"the first {MOST_LISTED} members",
         f"for {KEPT_SECONDS // 86_400} days",
@@ -245,7 +276,11 @@ SAID = {
         f"at most {bounds.MAX_CHARS:,} characters of a text, and {bounds.MAX_LIST_CHARS:,} of a",
         f"({bounds.MAX_CHARS:,} of a list of skills)",
     ],
-    "skillsearch/execution/README.md": [f"it times out ({DEFAULT_TIMEOUT:g} s)"],
+    "skillsearch/execution/README.md": [
+        f"it times out ({DEFAULT_TIMEOUT:g} s)",
+        f"{TIMED_OUT}: it timed out, {FAILED}: it could not be run or its files not kept, "
+        f"{NOT_STARTED}: its program could",
+    ],
 }
 
 
