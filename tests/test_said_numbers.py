@@ -146,6 +146,11 @@ SAID = {
         f"at most {_MAX_CANDIDATES:,} candidates",
     ],
     "skillsearch/ui/README.md": [f"the closest {PAIRS:,} pairs"],
+    "scripts/README.md": [
+        f"{100 * FEW_FALSE:.0f} % false answers",
+        f"Intervals are of {LEVEL}",
+        f"(p < {score(SIGNIFICANT)}, corrected",
+    ],
     "skillsearch/evaluation/README.md": [
         f"the {len(EXAMPLE_SKILLS)} example skills, {len(EXAMPLE_REQUESTS)} requests in other "
         f"words and in {len({one['lang'] for one in EXAMPLE_REQUESTS})} languages, and "
