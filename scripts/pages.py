@@ -433,6 +433,7 @@ def figures() -> str:
     fitted = measured("quality")["collections"]
     ten = means(fitted[name] for name in (*EVERYDAY, *OF_SKILLS))
     nothing = measured("answers")["collections"]["real-nothing"]["unanswerable"]["nothing"]
+    real, *_ = measured("compare")["sizes"]["real-nothing"]
     report = measured("bench")
     middle = report["sizes"][len(report["sizes"]) // 2]
     cold = middle["cold_query"]["on"]
@@ -453,7 +454,7 @@ def figures() -> str:
             _share(fitted["requests-languages"]["read"]),
         ),
         (
-            f"{nothing['requests']} requests that none of 2,866 real skills fits: those that get"
+            f"{nothing['requests']} requests that none of {real:,} real skills fits: those that get"
             " one all the same; those that get an empty list",
             "; ".join(map(answers.in_percent, (nothing["answered"], nothing["none"]["list"]))),
         ),
