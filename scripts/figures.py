@@ -53,6 +53,17 @@ STEPS = {
         "--examples {material}/eval/examples.jsonl.gz",
         "{example}",
     ),
+    "usage": Step(
+        "replay_usage.py --results {results}/usage.json --work {work}/usage",
+        "{material}/eval/requests-0 {material}/eval/requests-1 {material}/eval/authors --seeds 2",
+        "{example} --seeds 1 --queries 20",
+    ),
+    "improve": Step(
+        "measure_improve.py --results {results}/improve.json",
+        "{material}/eval/nvidia {material}/eval/requests-0 {material}/eval/requests-1 "
+        "{material}/eval/authors --examples {material}/eval/examples.jsonl.gz",
+        "{example} --skills 1 --reader off",
+    ),
     "speed": Step(
         "bench.py --results {results}/bench.json",
         "--skills {material}/corpus/real --sizes 1000,10000,100000 --work {work}/bench",

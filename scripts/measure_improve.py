@@ -1,14 +1,15 @@
 """Measures what ``skillsearch improve`` proposes on judged collections, by requests it never saw.
 
-Usage: python scripts/measure_improve.py FOLDER COLLECTION... [--skills N] [--examples FILE]
+Usage: python scripts/measure_improve.py COLLECTION... [--skills N] [--examples FILE]
+                                         [--results FILE]
 
 Of each collection skills are drawn that have two judged requests or more for which no other skill
 is as right, until N of them have room to improve: they are not the first hit for all that is
 measured. Proposals are made from the skill's example requests in FILE if it has some there, else
 from every second of its judged requests, and measured on the other judged ones and on those of its
 rivals. ``chosen`` is what the command does: the best proposal by the requests that it is measured
-on. ``fixed`` is what one kind of proposal does, without a choice. ``blind`` is the strictest: the
-best is chosen by a part of the requests that it is made from, and the rest has no say.
+on. ``fixed`` is what one kind of proposal does, without a choice. The result file has counts and no
+texts.
 """
 
 from __future__ import annotations
@@ -17,14 +18,16 @@ import argparse
 import gzip
 import hashlib
 import json
-import math
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 import markdown_tables
+from bench_measures import save_report
+from bench_rows import Machine
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.evaluation.collection import load_collection
@@ -34,14 +37,21 @@ from skillsearch.index.documents.document import Document
 from skillsearch.index.indexing.trial import Trial
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.remembering import RememberingReaders
-from skillsearch.reports.proposal_trials import Improvement, Improver, split
-from skillsearch.reports.proposals import Proposal
+from skillsearch.reports.proposal_trials import Improver
 from skillsearch.skills.example_requests import ExampleBook
 
 READERS = RememberingReaders()
 FIXED = ("requests", "words")
+FIGURES = ("first", "five", "any")
 Row = dict[str, object]
-CHANGES = ("proposed", "any", "lowered")
+Counts = dict[str, int]
+
+
+class Report(TypedDict):
+    """The result file; `save_report` adds the machine."""
+
+    machine: NotRequired[Machine]
+    collections: dict[str, Counts]
 
 
 @dataclass(frozen=True)
@@ -115,21 +125,16 @@ class Judged:
         return Improver(self.trial, document, data, requests_of, self.reader, READERS)
 
 
-def measure(judged: Judged, count: int, modes: Container[str]) -> Iterator[dict[str, object]]:
+def measure(judged: Judged, count: int) -> Iterator[Row]:
     """Yield a row for each skill that is drawn, until so many of them had room to improve."""
     for document, made_from, measured in judged.drawn():
         improver = judged.improver(document, measured)
         before, _ = improver.measure(improver.base, document, measured)
-        row: dict[str, object] = {"collection": judged.collection.name, "name": document.name}
-        row |= {"from": len(made_from), "on": len(measured), "before": before.counts}
-        row["room"] = before.first < len(measured)
+        row: Row = {"collection": judged.collection.name, "name": document.name}
+        row |= {"before": before.counts, "room": before.first < len(measured)}
         if row["room"]:
             try:
-                row |= {
-                    mode: how(improver, made_from, measured)
-                    for mode, how in MODES.items()
-                    if mode in modes
-                }
+                row |= {mode: how(improver, made_from, measured) for mode, how in MODES.items()}
             except SkillSearchError as exc:
                 row["refused"] = str(exc)
         yield row
@@ -139,7 +144,8 @@ def measure(judged: Judged, count: int, modes: Container[str]) -> Iterator[dict[
 
 
 def _chosen(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
-    return _row(improver.improve(made_from, measured))
+    improvement = improver.improve(made_from, measured)
+    return {"kinds": improvement.kinds, "after": improvement.own.after.counts}
 
 
 def _fixed(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
@@ -148,61 +154,40 @@ def _fixed(improver: Improver, made_from: Sequence[str], measured: Sequence[str]
     return {"kinds": FIXED, "after": attempts[0].after.counts} if attempts else {"kinds": ()}
 
 
-def _blind(improver: Improver, made_from: Sequence[str], measured: Sequence[str]) -> Row:
-    half, other, is_split = split(made_from)
-    if not is_split:
-        return {"kinds": ()}
-    blind = improver.improve(half, other)
-    (tried,) = improver.attempts([Proposal((), blind.description)], measured)
-    return _row(blind) | {"after": tried.after.counts}
+MODES = {"chosen": _chosen, "fixed": _fixed}
 
 
-MODES = {"chosen": _chosen, "fixed": _fixed, "blind": _blind}
-
-
-def _row(improvement: Improvement) -> Row:
-    costs = [[*of.before.counts, *of.after.counts] for of in improvement.rivals]
-    keys = {
-        "kinds": improvement.kinds,
-        "after": improvement.own.after.counts,
-        "costly": improvement.costly,
-    }
-    return keys | {
-        "tried": improvement.tried,
-        "rivals": costs,
-        "description": improvement.description,
-    }
-
-
-def summary(rows: Sequence[Mapping[str, object]]) -> Iterator[str]:
-    """Yield the table of the rows, a line for each collection and one for all."""
-    figures = ["first", "five", "fits", "any", "95 %", "fixed: raised, lowered"]
-    figures.append("blind: proposed, raised, lowered")
-    yield from markdown_tables.table(["collection", "skills", "with room", *figures])
-    names = list(dict.fromkeys(str(row["collection"]) for row in rows))
+def counts_of(rows: Sequence[Row]) -> dict[str, Counts]:
+    """Count for each collection, and for all, what the modes did to skills with room."""
+    names = dict.fromkeys(str(row["collection"]) for row in rows)
+    counts = {}
     for name in (*names, "all"):
         some = [row for row in rows if name in (row["collection"], "all")]
         room = [row for row in some if row["room"]]
-        counts: Counter[str] = sum((Counter(_changes(row)) for row in room), Counter())
-        shown = [counts[f"chosen {figure}"] for figure in ("first", "five", "fits", "any")]
-        low, high = wilson(counts["chosen any"], len(room))
-        fixed, blind = (
-            ", ".join(str(counts[f"{mode} {what}"]) for what in changes)
-            for mode, changes in (("fixed", CHANGES[1:]), ("blind", CHANGES))
-        )
-        interval = f"{low:.0%} to {high:.0%}"
-        cells = (name, len(some), len(room), *shown, interval, fixed, blind)
-        yield markdown_tables.line(map(str, cells))
+        changes = Counter(change for row in room for change in _changes(row))
+        counts[name] = {"skills": len(some), "with room": len(room), **changes}
+    return counts
 
 
-def _changes(row: Mapping[str, object]) -> Iterator[str]:
+def table(report: Report) -> list[str]:
+    """Return a row for each collection, and one for all: how many skills of those with room."""
+    heads = ["collection", "skills", "with room", "first hit raised", "first or five raised"]
+    heads += ["any raised", "the same kinds for all: raised, lowered"]
+    rows = []
+    for name, count in report["collections"].items():
+        raised = [count.get(f"chosen {figure}", 0) for figure in FIGURES]
+        fixed = ", ".join(str(count.get(f"fixed {what}", 0)) for what in ("any", "lowered"))
+        rows.append([name, *map(str, (count["skills"], count["with room"], *raised)), fixed])
+    return markdown_tables.table(heads, rows)
+
+
+def _changes(row: Row) -> Iterator[str]:
     """Yield what each mode did to a skill."""
     for mode in MODES:
         result = row.get(mode)
         if isinstance(result, dict) and result["kinds"]:
             before, after = row["before"], result["after"]
             pairs = list(zip(before, after, strict=True))  # type: ignore[call-overload]
-            yield f"{mode} proposed"
             for figure, (was, now) in zip(("first", "five", "fits"), pairs, strict=True):
                 if now > was:
                     yield f"{mode} {figure}"
@@ -212,40 +197,27 @@ def _changes(row: Mapping[str, object]) -> Iterator[str]:
                 yield f"{mode} any"
 
 
-def wilson(count: int, of: int) -> tuple[float, float]:
-    """Return the 95 % interval of a share, by Wilson's formula."""
-    if not of:
-        return 0.0, 1.0
-    z = 1.96
-    share, size = count / of, 1 + z * z / of
-    middle = share + z * z / (2 * of)
-    half = z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))
-    return max((middle - half) / size, 0.0), min((middle + half) / size, 1.0)
-
-
-def main() -> None:
-    """Measure, print a line of JSON for each skill, and the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("collections", nargs="+")
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure collections and print the table."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("collections", nargs="+", type=Path)
     parser.add_argument("--skills", type=int, default=10, help="with room, of each collection")
-    parser.add_argument("--examples", type=Path)
-    parser.add_argument("--results", type=Path)
-    parser.add_argument("--modes", nargs="+", choices=MODES, default=[*MODES])
+    parser.add_argument("--examples", type=Path, help="example requests of the collections")
+    parser.add_argument("--results", type=Path, help="write the counts to a file too")
     parser.add_argument("--reader", default="auto", help="auto or off")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     data = gzip.decompress(options.examples.read_bytes()) if options.examples else b""
     records = [json.loads(line) for line in data.splitlines()]
-    rows: list[dict[str, object]] = []
+    rows: list[Row] = []
     with tempfile.TemporaryDirectory() as work:
-        for name in options.collections:
-            mine = {r["_id"]: r["examples"] for r in records if r["collection"] == name}
-            judged = Judged.open(options.folder / name, Path(work), mine, options.reader)
-            for row in measure(judged, options.skills, options.modes):
-                rows.append(row)
-                if options.results:
-                    options.results.write_text("\n".join(map(json.dumps, rows)) + "\n")
-    print("\n".join(summary(rows)))
+        for folder in options.collections:
+            mine = {r["_id"]: r["examples"] for r in records if r["collection"] == folder.name}
+            judged = Judged.open(folder, Path(work), mine, options.reader)
+            rows += measure(judged, options.skills)
+    report: Report = {"collections": counts_of(rows)}
+    print("\n".join(table(report)))
+    if options.results:
+        save_report(report, options.results)
 
 
 if __name__ == "__main__":

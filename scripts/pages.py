@@ -31,6 +31,7 @@ import compare_rows
 import compare_tables
 import end_to_end_counts
 import markdown_tables
+import replay_usage
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.evaluation.assess import means
@@ -179,6 +180,10 @@ def measured(name: Literal["attack"]) -> attack_tables.Report: ...
 
 
 @overload
+def measured(name: Literal["usage"]) -> replay_usage.Report: ...
+
+
+@overload
 def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
 
 
@@ -323,6 +328,19 @@ def answered() -> str:
     return "\n".join([*answers.table(report), "", when])
 
 
+def usage() -> str:
+    """Return what ``replay_usage.py`` measured of repeated requests, and of new ones."""
+    report = measured("usage")
+    rows = report["collections"].values()
+    new = [100 * row["changes"]["new Success@1"][0] for each in rows for row in each["loads"]]
+    asked, when = sum(row["requests"] for row in rows), report["machine"]
+    said = (
+        f"New requests change by {min(new):+.1f} to {max(new):+.1f} points. {asked} requests, in "
+        f"brackets intervals of 95 %; measured on {compare_tables.run_of(when, 'quality')}."
+    )
+    return "\n".join([*replay_usage.table(report), "", said])
+
+
 def faces() -> str:
     """Return a row for each face: its bound, what it shows, and to whom it says "none"."""
     left_out = measured("quality")["collections"].values()
@@ -341,7 +359,10 @@ def faces() -> str:
         ]
         cells = map(answers.in_percent, shares)
         rows.append((f"{face}: {USED_BY[face]}", f"{bound:g}", *cells))
-    return _table(heads, rows)
+    said = (
+        f"The first two shares are means of {len(left_out)} collections, each left out of the fit."
+    )
+    return "\n".join([_table(heads, rows), "", said])
 
 
 def quality() -> str:
@@ -365,7 +386,13 @@ def quality() -> str:
                 cell += f" ± {_share(math.sqrt(squares) / len(group))}"
             cells.append(cell)
         rows.append([head, *cells])
-    return _table(["collection", *COLUMNS], rows)
+    twins = (
+        f"{kind} {row['auroc twin']:.3f} ({row['style twin']:.3f})"
+        for kind, row in report["kinds"].items()
+        if "auroc twin" in row
+    )
+    said = f"AUROC against twins by kind, and of style alone: {', '.join(twins)}."
+    return "\n".join([_table(["collection", *COLUMNS], rows), "", said])
 
 
 def ablation() -> str:
@@ -406,6 +433,7 @@ def figures() -> str:
     fitted = measured("quality")["collections"]
     ten = means(fitted[name] for name in (*EVERYDAY, *OF_SKILLS))
     nothing = measured("answers")["collections"]["real-nothing"]["unanswerable"]["nothing"]
+    real, *_ = measured("compare")["sizes"]["real-nothing"]
     report = measured("bench")
     middle = report["sizes"][len(report["sizes"]) // 2]
     cold = middle["cold_query"]["on"]
@@ -426,7 +454,7 @@ def figures() -> str:
             _share(fitted["requests-languages"]["read"]),
         ),
         (
-            f"{nothing['requests']} requests that none of 2,866 real skills fits: those that get"
+            f"{nothing['requests']} requests that none of {real:,} real skills fits: those that get"
             " one all the same; those that get an empty list",
             "; ".join(map(answers.in_percent, (nothing["answered"], nothing["none"]["list"]))),
         ),
@@ -605,7 +633,9 @@ PARTS = (
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(MEASURED, "end to end", end_to_end),
     Part(MEASURED, "ray", ray),
+    Part("skillsearch/models/e5/README.md", "quality", quality_in_short),
     Part("skillsearch/remote/README.md", "milvus", milvus),
+    Part("skillsearch/usage/README.md", "usage", usage),
     *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),

@@ -1,7 +1,7 @@
 """What searching gains from usage, and what mistakes cost: simulated loads on judged collections.
 
 Usage: python scripts/replay_usage.py COLLECTION... [--work DIR] [--queries N] [--seeds N]
-       [--weight W] [--most SHARE]
+       [--weight W] [--most SHARE] [--results FILE]
 
 Half of the requests of a collection were asked before, some times each, and each time a skill was
 loaded: in so many of 100 cases a right one, else a wrong one among the first five, as an agent
@@ -17,9 +17,12 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 import markdown_tables
 import numpy as np
+from bench_measures import save_report
+from bench_rows import Machine
 from numpy.typing import NDArray
 
 from skillsearch.evaluation.collection import load_collection
@@ -45,6 +48,29 @@ RIGHT = (0.6, 0.8, 1.0)
 TIMES = (1, 3)
 """How often a request was asked before."""
 MEASURES = ("nDCG@10", "Success@1")
+
+
+class Change(TypedDict):
+    """What some loads change: the mean of each part and measure, and the ends of its interval."""
+
+    times: int
+    right: float
+    changes: dict[str, list[float]]
+
+
+class Row(TypedDict):
+    """A collection: how many requests were asked, their measures without usage, and changes."""
+
+    requests: int
+    without: dict[str, float]
+    loads: list[Change]
+
+
+class Report(TypedDict):
+    """The result file; `save_report` adds the machine."""
+
+    machine: NotRequired[Machine]
+    collections: dict[str, Row]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,28 +178,43 @@ def with_weight(calibration: Calibration, weight: float) -> Calibration:
     return replace(calibration, alone=alone, read=read)
 
 
-def report(
-    name: str, samples: Sequence[Sample], seeds: int, calibration: Calibration, most: float
-) -> Iterator[str]:
-    """Yield the rows of a table for a collection, in hundredths, each with its interval."""
+def report(samples: Sequence[Sample], seeds: int, calibration: Calibration, most: float) -> Row:
+    """Return what is measured without usage, and what loads change, each with its interval."""
     plain = [measures(ranking(each, None, calibration, 0.0), each.grades) for each in samples]
-    without = [f"{100 * value:.1f}" for value in np.mean(plain, axis=0)]
-    yield markdown_tables.line([name, "without usage", "", *without, *without])
+    means = np.mean(plain, axis=0).tolist()
+    loaded: list[Change] = []
     for times in TIMES:
         for right in RIGHT:
-            changes = replay(samples, right, times, seeds, calibration, most)
+            changes = {
+                f"{part} {measure}": [float(column.mean()), *interval(column)]
+                for part, rows in replay(samples, right, times, seeds, calibration, most).items()
+                for measure, column in zip(MEASURES, rows.T, strict=True)
+            }
+            loaded.append({"times": times, "right": right, "changes": changes})
+    without = dict(zip(MEASURES, means, strict=True))
+    return {"requests": len(samples), "without": without, "loads": loaded}
+
+
+def table(report: Report) -> list[str]:
+    """Return a row for each collection and number of loads: Success@1 of repeated requests."""
+    heads = ["collection", "Success@1 without usage", "loads of each"]
+    heads += [f"change at {right:.0%} right".replace("%", " %") for right in RIGHT]
+    rows = []
+    for name, row in report["collections"].items():
+        for times in TIMES:
             cells = [
-                "{:+.1f} ({:+.1f}, {:+.1f})".format(
-                    100 * column.mean(), *(100 * end for end in interval(column))
+                "{:+.1f} ({:+.1f} to {:+.1f})".format(
+                    *(100 * value for value in loads["changes"]["repeated Success@1"])
                 )
-                for rows in changes.values()
-                for column in rows.T
+                for loads in row["loads"]
+                if loads["times"] == times
             ]
-            yield markdown_tables.line([name, str(times), f"{right:.0%}", *cells])
+            rows.append([name, f"{100 * row['without']['Success@1']:.1f}", str(times), *cells])
+    return markdown_tables.table(heads, rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the table of some collections."""
+    """Measure collections and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("collections", nargs="+", type=Path, metavar="COLLECTION")
     parser.add_argument("--work", type=Path, default=Path("index_cache/replay"))
@@ -181,17 +222,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--weight", type=float, help="of usage, in log-odds")
     parser.add_argument("--most", type=float, default=MOST_USAGE, help="most that usage says")
+    parser.add_argument("--results", type=Path, help="write the figures to a file too")
     options = parser.parse_args(arguments)
     calibration = default_calibration()
     if options.weight is not None:
         calibration = with_weight(calibration, options.weight)
-    columns = [f"{part} {measure}" for part in ("repeated", "new") for measure in MEASURES]
-    heads = ["collection", "loads of each", "right", *columns]
-    print("\n".join(markdown_tables.table(heads)))
+    measured: Report = {"collections": {}}
     for folder in options.collections:
         samples = samples_of(folder, options.work, options.queries)
-        rows = report(folder.name, samples, options.seeds, calibration, options.most)
-        print("\n".join(rows), flush=True)
+        row = report(samples, options.seeds, calibration, options.most)
+        measured["collections"][folder.name] = row
+    print("\n".join(table(measured)))
+    if options.results:
+        save_report(measured, options.results)
 
 
 if __name__ == "__main__":

@@ -193,11 +193,15 @@ def test_the_benchmark_measures_all_that_its_table_shows(
 @runs("replay_usage")
 @pytest.mark.slow
 def test_usage_is_replayed(import_script, collection, tmp_path, capsys):
-    options = ["--work", str(tmp_path / "work"), "--seeds", "1"]
+    results = tmp_path / "usage.json"
+    options = ["--work", str(tmp_path / "work"), "--seeds", "1", "--results", str(results)]
     import_script("replay_usage").main([str(collection), *options])
+    row = json.loads(results.read_bytes())["collections"]["collection"]
+    assert (row["requests"], len(row["loads"])) == (2, 6)
+    assert row["without"] == {"nDCG@10": 1.0, "Success@1": 1.0}
     rows = capsys.readouterr().out.splitlines()
-    assert len(rows) == 2 + 1 + 6
-    assert rows[2] == "| collection | without usage |  | 100.0 | 100.0 | 100.0 | 100.0 |"
+    assert len(rows) == 2 + 2
+    assert rows[2].startswith("| collection | 100.0 | 1 | +0.0 (+0.0 to +0.0) |")
 
 
 @runs("answers")
