@@ -162,9 +162,8 @@ class Likeness:
         """
         store = self.documents
         left, right = store.sketches[some], store.sketches[others]
-        same = close | share_most(
-            left[:, _OF_DESCRIPTION], right[:, _OF_DESCRIPTION], most=_NEARLY_ALL
-        )
+        descriptions = left[:, _OF_DESCRIPTION], right[:, _OF_DESCRIPTION]
+        same = close | share_most(*descriptions, most=_NEARLY_ALL)
         left, right = left[:, _OF_BODY], right[:, _OF_BODY]
         bodies = store.bodies[some], store.bodies[others]
         is_one_body = (bodies[0] == bodies[1]) & (bodies[0] > 0)
