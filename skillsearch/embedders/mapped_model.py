@@ -49,8 +49,7 @@ class MappedModel:
             feeds = {name: value[None] for name, value in inputs.items()}
             with embedding.errors_of("ONNX Runtime", graph):
                 (result,) = session.run(None, feeds)
-            row: NDArray[Any] = result[0]
-            return row
+            return np.asarray(result[0])
 
         fingerprint = embedding.fingerprint_of(*digests, settings.max_tokens)
         return cls(settings, fingerprint, WordTable.load(words), run)

@@ -133,10 +133,8 @@ def load_output(
         tokens = (encoding.ids, encoding.attention_mask, encoding.type_ids)
         values = dict(zip(KNOWN_INPUTS, np.array(tokens, dtype=np.int64)[:, None], strict=True))
         with embedding.errors_of("ONNX Runtime", path):
-            results: list[NDArray[np.floating]] = session.run(
-                [output], {name: values[name] for name in inputs}
-            )
-        return results[0]
+            results = session.run([output], {name: values[name] for name in inputs})
+        return np.asarray(results[0])
 
     return output, run
 

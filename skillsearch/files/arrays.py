@@ -40,11 +40,9 @@ class ArrayWriter:
     """Writes a ``.npy`` file row by row, before the number of rows is known."""
 
     def __init__(self, path: Path, dtype: DTypeLike, row: tuple[int, ...] = ()) -> None:
-        self._dtype = np.dtype(dtype)
-        self._row = row
-        self._count = 0
+        self._dtype, self._row, self._count = np.dtype(dtype), row, 0
         self._file = path.open("wb")
-        self._write_header()
+        self._file.write(self._header(0))
 
     def append(self, rows: NDArray[Any]) -> None:
         """Append rows of the announced shape and type."""
@@ -58,10 +56,10 @@ class ArrayWriter:
         with self._file:
             # NumPy leaves as much room in a header as the largest count would take.
             self._file.seek(0)
-            self._write_header()
+            self._file.write(self._header(self._count))
 
-    def _write_header(self) -> None:
-        self._file.write(_header(self._dtype, (self._count, *self._row)))
+    def _header(self, count: int) -> bytes:
+        return _header(self._dtype, (count, *self._row))
 
 
 @lru_cache(1_000)

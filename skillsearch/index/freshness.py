@@ -90,11 +90,7 @@ class Freshness:
     """
 
     def __init__(
-        self,
-        index: SkillIndex,
-        executor: Executor | None = None,
-        *,
-        settings: Settings | None = None,
+        self, index: SkillIndex, executor: Executor | None = None, settings: Settings | None = None
     ) -> None:
         """Take an opened index, which is brought up to date in place, and what named it."""
         self.index, self._executor, self._settings = index, executor, settings
@@ -232,12 +228,8 @@ class Freshness:
             self._apply(first, metadata_first=True, limits=limits)
         if later:
             self._take_up_later(change, later)
-        changes = [
-            f"{listed(map(str, roots), 3)} {what}"
-            for roots, what in ((soon, "came"), (gone, "went"))
-            if roots
-        ]
-        return _refreshed(changes)
+        parts = ((soon, "came"), (gone, "went"))
+        return _refreshed([f"{listed(map(str, some), 3)} {what}" for some, what in parts if some])
 
     def _may_write(self, seconds: float = 0) -> bool:
         """Return whether no other process writes the index, or none does within some seconds."""
@@ -247,11 +239,7 @@ class Freshness:
         return False
 
     def _apply(
-        self,
-        change: RootChange,
-        *,
-        metadata_first: bool,
-        limits: SegmentLimits | None = None,
+        self, change: RootChange, *, metadata_first: bool, limits: SegmentLimits | None = None
     ) -> None:
         """Change the index, which keeps the skills of roots that are gone."""
         from skillsearch.index.indexing.options import IndexOptions

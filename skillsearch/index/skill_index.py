@@ -31,7 +31,7 @@ from skillsearch.index.documents.selecting import selected
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
-from skillsearch.index.roots.request import IndexConfig, IndexRequest
+from skillsearch.index.roots.request import IndexConfig, IndexRequest, Missing
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
@@ -229,12 +229,7 @@ class SkillIndex:
             opened, reported = newer, newer.diagnostics()
         with opened.guard:
             names = name_problems(opened.corpus.documents, opened.settings.roots)
-            return tuple(
-                sorted(
-                    (*reported, *names),
-                    key=lambda diagnostic: (diagnostic.path, diagnostic.line or 0),
-                )
-            )
+            return tuple(sorted((*reported, *names), key=lambda item: (item.path, item.line or 0)))
 
     def is_current(self) -> bool:
         """Return whether, by the stat of every folder and file, the disk is what was indexed."""
@@ -278,12 +273,8 @@ class SkillIndex:
         and how many there are. A RootError, EmbedderError or StorageError as of `from_roots`, or an
         IndexNotFoundError if the index is gone, leaves the index as it is.
         """
-        options = IndexOptions(
-            verify=verify,
-            missing="keep" if keep_missing else "refuse",
-            only=only,
-            progress=progress,
-        )
+        missing: Missing = "keep" if keep_missing else "refuse"
+        options = IndexOptions(verify=verify, missing=missing, only=only, progress=progress)
         return self.apply(RootChange.of_caller(self.folder, "keep"), options)
 
     def add_roots(

@@ -65,11 +65,7 @@ class _FolderOptions(LibraryConfig, LibraryOptions, total=False):
 
 def library_config(settings: Settings) -> LibraryConfig:
     """Return what settings say of a library, but for the skills that they select."""
-    return {
-        "model": settings.model,
-        "trust": settings.trust,
-        "reader": settings.reader,
-    }
+    return {"model": settings.model, "trust": settings.trust, "reader": settings.reader}
 
 
 @public({"trust": (), "strict": False})

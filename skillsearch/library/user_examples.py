@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import stat
+import sys
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from dataclasses import asdict
@@ -14,7 +13,7 @@ from pathlib import Path
 from skillsearch.errors import DISK_FULL, StorageError, explained, reason_of
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
-from skillsearch.files.openat import READ_FLAGS, using
+from skillsearch.files.openat import READ_FLAGS, read_opened, using
 from skillsearch.library.example_review import ExampleEntry
 from skillsearch.skills.example_requests import MAX_BYTES, read_examples, usable, user_file
 from skillsearch.types.json_values import list_of
@@ -67,10 +66,7 @@ def _unchanged(error: OSError) -> str:
 
 def _lines_of(path: Path) -> list[bytes]:
     with suppress(FileNotFoundError), using(os.open(path, READ_FLAGS)) as number:
-        if not stat.S_ISREG(os.fstat(number).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file")
-        with open(number, "rb", closefd=False) as file:
-            return file.read().splitlines()
+        return read_opened(number, sys.maxsize)[0].splitlines()
     return []
 
 

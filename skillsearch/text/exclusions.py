@@ -90,11 +90,8 @@ def split_request(text: str) -> tuple[str, str]:
 
 def split_description(text: str) -> tuple[str, str]:
     """Return what a description says that the skill is for, and what not; never the first empty."""
-    spans = [
-        (*match.span(), *match.span())
-        for rule in (_NOT_FOR, _USE_ANOTHER)
-        for match in rule.finditer(text)
-    ]
+    matches = chain(_NOT_FOR.finditer(text), _USE_ANOTHER.finditer(text))
+    spans = [(*match.span(), *match.span()) for match in matches]
     for match in _NOT_FOR_BEHIND.finditer(text):
         first = max(0, match.start() - _SENTENCE_CHARS)
         end = _LAST_END.search(text[first : match.start()])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of
+from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of, text_of
 from skillsearch.types.skills import LAST_SECOND
 
 if TYPE_CHECKING:
@@ -101,9 +101,7 @@ def _value(name: str, value: Json) -> object:
         return base64.b64decode(checked(value, str), validate=True)
     if name == "offered":
         pairs = (list_of(pair) for pair in list_of(value))
-        return tuple(
-            OfferedSkill(checked(skill, str), float(checked(at, float))) for skill, at in pairs
-        )
+        return tuple(OfferedSkill(text_of(skill), checked(at, float)) for skill, at in pairs)
     if name in ("at", "after"):
         number = checked(value, int)
         if not 0 <= number <= LAST_SECOND:

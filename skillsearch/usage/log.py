@@ -287,10 +287,8 @@ class UsageLog:
         all the rest, and made a new one.
         """
         hashing = partial(hashlib.blake2b, key=self._key(), digest_size=_HASH_BYTES)
-        return [
-            hashing(text.encode("utf-8", "surrogatepass")).hexdigest() if text else ""
-            for text in texts
-        ]
+        encoded = (text.encode("utf-8", "surrogatepass") for text in texts)
+        return [hashing(data).hexdigest() if data else "" for data in encoded]
 
     def _key(self) -> bytes:
         if (key := user_key(self.folder / KEY)) is None:

@@ -168,7 +168,7 @@ def test_vectors_that_do_not_fit_the_index_are_a_cache_error(
     writer.add(clustered(20), clustered(20))
     writer.finish()
     rows = change(clustered(20))
-    other = FaissWriter(tmp_path / name, np.float32, rows.shape[1])
+    other = FaissWriter(tmp_path / name, np.float32, rows.shape[1:])
     other.append(rows)
     other.close()
     with pytest.raises(CacheError, match="do not fit"):

@@ -14,7 +14,7 @@ KINDS = {np.float32: faiss.IndexFlatIP, np.float16: faiss.IndexScalarQuantizer}
 def write(tmp_path):
     def write(rows, block=3):
         path = tmp_path / "rows.faiss"
-        writer = FaissWriter(path, rows.dtype, rows.shape[1])
+        writer = FaissWriter(path, rows.dtype, rows.shape[1:])
         for begin in range(0, len(rows), block):
             writer.append(rows[begin : begin + block])
         writer.close()

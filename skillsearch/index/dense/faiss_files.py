@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.files.arrays import ArrayWriter
 from skillsearch.files.atomic_files import reading
 
 if TYPE_CHECKING:
-    from numpy.typing import DTypeLike, NDArray
+    from numpy.typing import NDArray
 
     Rows = NDArray[Any]
 
@@ -29,31 +30,14 @@ _IGNORED = 1 << 20
 _QUANTIZER = struct.Struct("<iifQQQ")
 _HALVES = 4
 _LENGTH = struct.Struct("<Q")
-_KINDS: dict[bytes, np.dtype[Any]] = {
-    b"IxFI": np.dtype(np.float32),
-    b"IxSQ": np.dtype(np.float16),
-}
+_KINDS: dict[bytes, np.dtype[Any]] = {b"IxFI": np.dtype(np.float32), b"IxSQ": np.dtype(np.float16)}
 
 
-class FaissWriter:
+class FaissWriter(ArrayWriter):
     """Writes rows of float32 or float16 as a FAISS index, before their number is known."""
 
-    def __init__(self, path: Path, dtype: DTypeLike, dimensions: int) -> None:
-        self._dtype, self._dimensions, self._count = np.dtype(dtype), dimensions, 0
-        self._file = path.open("wb")
-        self._file.write(_header(self._dtype, 0, dimensions))
-
-    def append(self, rows: Rows) -> None:
-        """Append rows of the announced length and type."""
-        self._count += len(rows)
-        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
-
-    def close(self) -> None:
-        """Write the number of rows and close the file; closing twice does nothing."""
-        if not self._file.closed:
-            with self._file:
-                self._file.seek(0)
-                self._file.write(_header(self._dtype, self._count, self._dimensions))
+    def _header(self, count: int) -> bytes:
+        return _header(self._dtype, count, *self._row)
 
 
 def map_rows(path: Path) -> Rows:

@@ -9,7 +9,7 @@ from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import EmbedderError
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.types.json_values import Json, JsonObject, checked
+from skillsearch.types.json_values import Json, JsonObject, checked, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,9 @@ class ModelSettings:
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> ModelSettings:
         """Read the JSON form; a KeyError, TypeError or ValueError if it has another."""
-        return cls(
-            checked(values["spec"], str),
-            checked(values["identity"], str),
-            checked(values["fingerprint"], str),
-            checked(values["dimensions"], int),
-        )
+        names = ("spec", "identity", "fingerprint")
+        spec, identity, fingerprint = (text_of(values[name]) for name in names)
+        return cls(spec, identity, fingerprint, checked(values["dimensions"], int))
 
 
 class QueryEmbedder:

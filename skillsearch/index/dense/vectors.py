@@ -197,11 +197,11 @@ class DenseWriter:
         metadata, examples, self._path = _files(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
-        self._type = np.float16 if self._has_codes or beside_codes else np.float32
-        types: dict[Path, type[np.floating]] = {metadata: self._type}
+        is_rounded = self._has_codes or beside_codes
+        types = {metadata: np.float16 if is_rounded else np.float32}
         # A mean of examples is no more exact than that.
         types |= {examples: np.float16} if with_examples else {}
-        self._writers = [FaissWriter(path, kind, dimensions) for path, kind in types.items()]
+        self._writers = [FaissWriter(path, kind, (dimensions,)) for path, kind in types.items()]
         self._types = list(types.values())
         self._waiting: list[Floats] = []
         self._codes: Index | None = None

@@ -154,10 +154,8 @@ class Document:
     @property
     def sketched(self) -> NDArray[np.uint32]:
         """The hashes of its `sketch` and its `outline`, each filled up with 0."""
-        sketches = self.sketch, self.outline
-        return np.frombuffer(
-            bytes.fromhex("".join(sketch.ljust(8 * SKETCH_SIZE, "0") for sketch in sketches)), "<u4"
-        )
+        filled = (sketch.ljust(8 * SKETCH_SIZE, "0") for sketch in (self.sketch, self.outline))
+        return np.frombuffer(bytes.fromhex("".join(filled)), "<u4")
 
 
 class ChunkTexts(NamedTuple):
@@ -208,8 +206,10 @@ def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = F
     stated = name_terms + about_terms
     body = body_terms if with_body else []
     examples, own = example_terms(skill, language), example_terms(skill, language, "skill")
-    metadata_terms = stated + examples
-    full_terms = _weighed(stated, about_terms, examples, body)
+
+    def full_terms(examples: list[str]) -> list[str]:
+        return stated + about_terms * (METADATA_WEIGHT - 1) + examples * METADATA_WEIGHT + body
+
     embedded = () if metadata_only else tuple(example.text for example in skill.examples)
     chunks = _chunk_texts(skill.body, language) if with_body else ()
     if metadata_only:
@@ -223,22 +223,16 @@ def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = F
         excluded=excluded_text(skill),
         sketch=_sketch(body_terms),
         outline=_sketch(about_terms),
-        hubness=round(hubness(stated + own, _weighed(stated, about_terms, own, body)), 4),
+        hubness=round(hubness(stated + own, full_terms(own)), 4),
     )
-    return FieldTexts(document, metadata_terms, full_terms, metadata, embedded, chunks)
+    counted = stated + examples, full_terms(examples)
+    return FieldTexts(document, *counted, metadata, embedded, chunks)
 
 
 def body_hash(text: str) -> str:
     """Return `Document.body_hash` of a text, in which white space does not count."""
     plain = " ".join(text.split())
     return digest_of(plain) if len(plain) >= _DISTINCT_BODY_CHARS else ""
-
-
-def _weighed(
-    stated: list[str], about: list[str], examples: list[str], body: list[str]
-) -> list[str]:
-    """Return the terms of the full field: what metadata and examples say, repeated, and a body."""
-    return stated + about * (METADATA_WEIGHT - 1) + examples * METADATA_WEIGHT + body
 
 
 def _sketch(terms: Sequence[str]) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
 from skillsearch.fast_start.dataclasses import dataclass
@@ -19,7 +18,7 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.documents.document import Document, name_hash
 from skillsearch.index.documents.relatives import are_alike, are_kin
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import find_sorted, repeats, union, without
+from skillsearch.index.storage.numbering import Numbers, find_sorted, repeats, union, without
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.near import near
@@ -154,11 +153,8 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
             named.append(document)
     if not plugin or len(named) == 1:
         return named
-    return [
-        document
-        for document in named
-        if name_hash(plugin) in map(name_hash, Path(document.path).parent.parts)
-    ]
+    wanted = name_hash(plugin)
+    return [each for each in named if wanted in map(name_hash, Path(each.path).parent.parts)]
 
 
 def meant_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
@@ -260,13 +256,12 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
     gone = set(shadowed_numbers(documents, roots).tolist())
     for namesakes in _namesakes(documents, documents.living):
         best = preferred(list(namesakes.values()), paths)
+        first = one_line(best[0].doc_id)
         for number, document in namesakes.items():
             around = projects.get(document.root, ()), projects.get(best[0].root, ())
             if number not in gone and around[0] != around[1] and not all(around):
                 name = one_line(document.name, MAX_NAME_CHARS)
-                message = (
-                    f"The name {name!r} means {one_line(best[0].doc_id)}, where both are seen;"
-                )
+                message = f"The name {name!r} means {first}, where both are seen;"
                 more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
                 yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
         same = [each for each in namesakes.values() if each.root == best[0].root]
@@ -280,13 +275,11 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
                 more = "Each is found, and loaded by its id alone; rename all but one."
                 yield Diagnostic("name-ambiguous", "warning", f"{message} {more}", same[1].path)
             else:
-                more = f"They are kin: the name means {one_line(best[0].doc_id)}, the others by id."
+                more = f"They are kin: the name means {first}, the others by id."
                 yield Diagnostic("name-twice", "note", f"{message} {more}", same[1].path)
 
 
-def _namesakes(
-    documents: DocumentStore, numbers: NDArray[np.int64]
-) -> Iterator[dict[int, Document]]:
+def _namesakes(documents: DocumentStore, numbers: Numbers) -> Iterator[dict[int, Document]]:
     """Yield documents that share a name, by number; only these are read."""
     for places in repeats(documents.names[numbers]):
         yield {number: documents[number] for number in numbers[places].tolist()}
@@ -330,12 +323,12 @@ def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequenc
 def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str]) -> Family:
     """Return a family whose members have the handles that they need."""
     members = (
-        replace(member, handle=other_handle(member, documents, roots)) for member in family.members
+        replace(each, handle=other_handle(each, documents, roots)) for each in family.members
     )
     return replace(family, members=tuple(members))
 
 
-def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray[np.int64]:
+def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> Numbers:
     """Return the numbers of what `find_shadowed` finds, int64, ascending.
 
     No more documents are held than share one name.
@@ -343,9 +336,7 @@ def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> NDArray
     return _numbers(_shadowed(_namesakes(documents, documents.living), roots))
 
 
-def shadowed_without(
-    documents: DocumentStore, deleted: NDArray[np.int64], roots: Sequence[Root]
-) -> NDArray[np.int64]:
+def shadowed_without(documents: DocumentStore, deleted: Numbers, roots: Sequence[Root]) -> Numbers:
     """Return `shadowed_numbers` of documents of which more are deleted, given those of all.
 
     Only those are compared again that had a namesake among the documents that were left out.
@@ -358,5 +349,5 @@ def shadowed_without(
     return union(rest, _numbers(_shadowed(_namesakes(documents, again), roots)))
 
 
-def _numbers(shadowed: Iterable[Shadowed]) -> NDArray[np.int64]:
+def _numbers(shadowed: Iterable[Shadowed]) -> Numbers:
     return np.array(sorted(each.number for each in shadowed), np.int64)

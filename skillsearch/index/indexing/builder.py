@@ -98,9 +98,7 @@ class Builder:
         Raises RootError if a root cannot be indexed and is not to be left out.
         """
         usable, problems = make_roots(self.request.roots, self.request.aliases)
-        self._root_diagnostics = tuple(
-            problem for problem in problems if problem.severity != "error"
-        )
+        self._root_diagnostics = [problem for problem in problems if problem.severity != "error"]
         is_missing = len(self._root_diagnostics) < len(problems)
         keeps_missing = self.options.missing == "keep" and is_missing
         before = open_current(self.folder) if keeps_missing else None

@@ -380,19 +380,8 @@ class ChangeDetector:
                 refused.add(position)
             if self.progress:
                 self.progress("read", position + 1, len(files))
-        return FileChanges(
-            index=self.index,
-            discovery=discovery,
-            roots=self.roots,
-            is_kept=is_kept,
-            reader=reader,
-            refused=refused,
-            before=self.snapshot,
-            seen_before=seen_before,
-            seen_at_ns=seen_at_ns,
-            scopes=scopes,
-            examples=self._examples,
-        )
+        compared = reader, refused, self.snapshot, seen_before, seen_at_ns, scopes, self._examples
+        return FileChanges(self.index, discovery, self.roots, is_kept, *compared)
 
     def _is_kept(
         self, file: SkillFile, seen: SeenFile, reader: FileReader, *, is_beside: bool

@@ -182,11 +182,8 @@ class FileReader:
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
-    return tuple(
-        sorted(
-            set(diagnostics), key=lambda item: (item.path, item.line or 0, item.code, item.message)
-        )
-    )
+    ordered = sorted(set(diagnostics), key=lambda d: (d.path, d.line or 0, d.code, d.message))
+    return tuple(ordered)
 
 
 def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:

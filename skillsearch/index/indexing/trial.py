@@ -83,13 +83,8 @@ class Trial:
             cached, limits = CachedEmbedder(self.embedder, cache), SegmentLimits()
             update = Update(changes, settings, cached, _tell_nobody, limits, target.path)
             with target.lock(), before.guard:
-                delta = DeltaWriter(update, before)
-                shared = before.generation
-
-                def save(folder: Path) -> None:
-                    delta.write(folder)
-
-                target.write(save, settings.to_dict(), before=shared, reused=delta.reused)
+                delta, shared = DeltaWriter(update, before), before.generation
+                target.write(delta.write, settings.to_dict(), before=shared, reused=delta.reused)
         if (opened := open_current(target)) is None:
             raise CacheError(f"the index in {target.path} was damaged right after it was written")
         return opened

@@ -147,13 +147,8 @@ class LexicalWriter:
         save_array(self._path("lengths"), lengths)
         save_array(self._path("statistics"), statistics)
         words = sorted(self._words or ())
-        is_there = (
-            find_sorted(
-                map_array(self._path("hashes")),
-                np.fromiter(map(term_hash, words), np.uint64, len(words)),
-            )
-            >= 0
-        )
+        hashes = np.fromiter(map(term_hash, words), np.uint64, len(words))
+        is_there = find_sorted(map_array(self._path("hashes")), hashes) >= 0
         stored = [word.encode() for word in compress(words, is_there.tolist())]
         save_array(self._path("words"), np.frombuffer(b"".join(stored), np.uint8))
         save_array(self._path("word_ends"), np.cumsum([*map(len, stored)], dtype=np.int64))

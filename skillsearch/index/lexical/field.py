@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Mapping
 from functools import cached_property, reduce
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,11 +24,17 @@ from skillsearch.index.lexical.postings import (
     length_norms,
     saturation,
 )
-from skillsearch.index.storage.numbering import NOTHING, Numbers, locate, numbered, within
+from skillsearch.index.storage.numbering import (
+    NOTHING,
+    Floats,
+    Hashes,
+    Numbers,
+    Values,
+    locate,
+    numbered,
+    within,
+)
 from skillsearch.text.tokenizer import is_bigram, term_hash
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # The most that one occurrence's idf can be multiplied by.
 SATURATION_LIMIT = K1 + 1
@@ -59,11 +64,11 @@ class TermWeights:
     """
 
     terms: tuple[str, ...]
-    hashes: NDArray[np.uint64]
-    repeats: NDArray[np.float64]
-    document_frequencies: NDArray[np.int64]
-    idf: NDArray[np.float64]
-    rows: tuple[NDArray[np.int64], ...]
+    hashes: Hashes
+    repeats: Values
+    document_frequencies: Numbers
+    idf: Values
+    rows: tuple[Numbers, ...]
     known_score: float
     unknown_score: float
 
@@ -97,7 +102,7 @@ class LexicalField:
         return cls((segment,), statistics, TermTally.empty())
 
     @cached_property
-    def norms(self) -> tuple[NDArray[np.float32], ...]:
+    def norms(self) -> tuple[Floats, ...]:
         """Length normalisation of each document, one array a segment."""
         mean_length = self.statistics.mean_length
         return tuple(length_norms(segment.lengths, mean_length) for segment in self.segments)
@@ -133,7 +138,7 @@ class LexicalField:
         terms = tuple(query)
         return TermWeights(terms, hashes, repeats, frequencies, weights, rows, known_score, unknown)
 
-    def best(self, query: TermWeights, k: int, excluded: NDArray[np.int64]) -> LexicalMatches:
+    def best(self, query: TermWeights, k: int, excluded: Numbers) -> LexicalMatches:
         """Find the documents with the k highest scores above 0; more only if the last ones tie."""
         parts = tuple(SegmentScores(self, number, query) for number in range(len(self.segments)))
         pools = [
@@ -176,7 +181,7 @@ class LexicalField:
             if (among is None or term in among) and segment.has(row, local)
         }
 
-    def rarest_held(self, query: TermWeights, documents: Numbers) -> NDArray[np.float64]:
+    def rarest_held(self, query: TermWeights, documents: Numbers) -> Values:
         """Return the weight of the rarest query term that each document has, 0 without any."""
         weights = np.zeros(len(documents))
         order = np.argsort(-query.idf, kind="stable")
@@ -196,9 +201,9 @@ class LexicalMatches:
     """The best documents for a query, ascending, and its scorer in each segment."""
 
     segments: tuple[SegmentScores, ...]
-    documents: NDArray[np.int64]
+    documents: Numbers
 
-    def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
+    def scores_of(self, documents: Numbers) -> Floats:
         """Return the scores of any documents, given ascending."""
         return np.concatenate(
             [
@@ -238,7 +243,7 @@ class SegmentScores:
         self._total = np.zeros(self.size, np.float32)
         self._read = 0
 
-    def scores_of(self, documents: NDArray[np.int64]) -> NDArray[np.float32]:
+    def scores_of(self, documents: Numbers) -> Floats:
         """Return the scores of some documents."""
         total = self._total[documents]
         excluded = np.flatnonzero(np.isneginf(total))
@@ -247,9 +252,7 @@ class SegmentScores:
             total[excluded] = self._with(nothing, documents[excluded], slice(self._read))
         return self._with(total, documents, slice(self._read, None))
 
-    def _with(
-        self, total: NDArray[np.float32], documents: NDArray[np.int64], terms: slice
-    ) -> NDArray[np.float32]:
+    def _with(self, total: Floats, documents: Numbers, terms: slice) -> Floats:
         """Return the scores of some documents with some further terms, looked up."""
         segment = self._segment
         for row, weight in zip(self._rows[terms], self._weights[terms], strict=True):
@@ -258,7 +261,7 @@ class SegmentScores:
             total[has] += saturation(frequencies, norms, weight)
         return total
 
-    def best(self, k: int, excluded: NDArray[np.int64]) -> NDArray[np.int64]:
+    def best(self, k: int, excluded: Numbers) -> Numbers:
         """Return the documents with the k highest scores and ties; excluded ones lose theirs."""
         total = self._total
         total[excluded] = -np.inf
@@ -297,7 +300,7 @@ class SegmentScores:
         np.add.at(self._total, documents, saturation(frequencies, norms, weights))
 
 
-def lowest_of_best(scores: NDArray[np.float32], k: int) -> float:
+def lowest_of_best(scores: Floats, k: int) -> float:
     """Return a lower bound of the k-th highest score, and the score itself if there are few."""
     # The k-th highest maximum of a block: a partition of a million scores takes 70 ms, this 1.7 ms.
     block = _LARGE_BLOCK if len(scores) >= _MANY else _SMALL_BLOCK
@@ -310,12 +313,12 @@ def lowest_of_best(scores: NDArray[np.float32], k: int) -> float:
     return max(float(np.partition(scores, -k)[-k]), 0.0)
 
 
-def top_documents(scores: NDArray[np.float32], k: int) -> NDArray[np.int64]:
+def top_documents(scores: Floats, k: int) -> Numbers:
     """Return the documents with the k highest scores above 0, ascending; more only if they tie."""
     bound = lowest_of_best(scores, k)
     documents = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
     if len(documents) <= k:
         return documents
     lowest = np.partition(scores[documents], -k)[-k]
-    best: NDArray[np.int64] = documents[scores[documents] >= lowest]
+    best: Numbers = documents[scores[documents] >= lowest]
     return best

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.storage.array_table import ArrayTable
-from skillsearch.index.storage.numbering import find_sorted
+from skillsearch.index.storage.numbering import Flags, Floats, Hashes, Numbers, find_sorted
 
 # BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -64,17 +64,15 @@ class LexicalSegment(ArrayTable):
         """Number of documents."""
         return len(self.lengths)
 
-    def rows(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def rows(self, hashes: Hashes) -> Numbers:
         """Return the row of each term, -1 if no document has it."""
         return find_sorted(self.hashes, hashes)
 
-    def document_frequencies(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def document_frequencies(self, rows: Numbers) -> Numbers:
         """Return the number of documents of each row, 0 for the row -1."""
         return np.where(rows >= 0, self.starts[rows + 1] - self.starts[rows], 0)
 
-    def find(
-        self, row: int, documents: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    def find(self, row: int, documents: Numbers) -> tuple[Numbers, Flags]:
         """Return where each document would stand among all postings, and whether the row has it."""
         begin, end = self.starts[row : row + 2].tolist()
         postings = self.documents[begin:end]
@@ -125,8 +123,8 @@ class LexicalSegment(ArrayTable):
 class TermTally:
     """A count for each of some terms, whose hashes are ascending."""
 
-    hashes: NDArray[np.uint64]
-    counts: NDArray[np.int64]
+    hashes: Hashes
+    counts: Numbers
 
     @classmethod
     def empty(cls) -> TermTally:
@@ -142,16 +140,14 @@ class TermTally:
         np.add.at(sums, places, np.concatenate([tally.counts for tally in tallies]))
         return cls(distinct[sums != 0], sums[sums != 0])
 
-    def of(self, hashes: NDArray[np.uint64]) -> NDArray[np.int64]:
+    def of(self, hashes: Hashes) -> Numbers:
         """Return the count of each term, 0 if it has none."""
         places = find_sorted(self.hashes, hashes)
         # A count behind all others, for the terms without one.
         return np.append(self.counts, 0)[places]
 
 
-def average_idf(
-    frequencies: NDArray[np.int64], documents: int, terms: NDArray[np.int64] | None = None
-) -> float:
+def average_idf(frequencies: Numbers, documents: int, terms: Numbers | None = None) -> float:
     """Return BM25Okapi's mean idf over the distinct terms of a corpus, 0 without terms.
 
     Each of the document frequencies is one term's, unless `terms` says how many terms have it.
@@ -188,17 +184,15 @@ def idf(document_frequency: int, documents: int, mean: float) -> float:
     return weight if weight >= 0 else EPSILON * mean
 
 
-def length_norms(lengths: NDArray[np.int32], mean_length: float) -> NDArray[np.float32]:
+def length_norms(lengths: NDArray[np.int32], mean_length: float) -> Floats:
     """Return the length normalisation of each document: ``k1 * (1 - b + b * length / mean)``."""
     share = np.float32(K1 * B / max(mean_length, NO_MEAN))
     return lengths.astype(np.float32) * share + np.float32(K1 * (1 - B))
 
 
 def saturation(
-    frequencies: NDArray[np.uint16],
-    norms: NDArray[np.float32],
-    weights: np.float32 | NDArray[np.float32] = _WEIGHT_OF_ONE,
-) -> NDArray[np.float32]:
+    frequencies: NDArray[np.uint16], norms: Floats, weights: np.float32 | Floats = _WEIGHT_OF_ONE
+) -> Floats:
     """Return the share of each posting in its document's score: ``weight * tf / (tf + norm)``.
 
     The weight is the term's idf times its repeats in the query times ``k1 + 1``.

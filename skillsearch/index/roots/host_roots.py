@@ -50,9 +50,7 @@ class Followed(NamedTuple):
 
 
 def _projects_of(host_folders: Sequence[HostFolder]) -> tuple[str, ...]:
-    return tuple(
-        sorted({key_of(location.project) for location in host_folders if location.project})
-    )
+    return tuple(sorted({key_of(each.project) for each in host_folders if each.project}))
 
 
 def followed_folders(

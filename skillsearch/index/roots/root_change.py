@@ -286,9 +286,8 @@ class RootChange:
                 f"Its roots: {_shown(named)}"
             )
         before = held.trust if held else {}
-        levels = {
-            key: before[key] for key in before if not levels.keys() & set(trusting(key))
-        } | levels
+        unsaid = (key for key in before if not levels.keys() & set(trusting(key)))
+        levels = {key: before[key] for key in unsaid} | levels
         # A project whose folders of skills are gone for now, as on another branch, is vouched for.
         keys_in_use |= set(filter(os.path.isdir, before))
         return {key: level for key, level in levels.items() if key in keys_in_use}
@@ -370,19 +369,12 @@ def default_follows(
     has_roots = is_named or settings.roots
     if how == "replace" and has_roots:
         return "named"
-    is_filled = has_roots or _adds_to_roots(how, held)
+    is_filled = has_roots or (how == "add" and held and held.roots)
     if is_filled and settings.sources.get("index_dir") == "flag":
         return None
-    return "projects" if is_named or _has_users_roots(settings) else "hosts"
-
-
-def _adds_to_roots(how: How, held: IndexRequest | None) -> bool:
-    return how == "add" and held is not None and bool(held.roots)
-
-
-def _has_users_roots(settings: Settings) -> bool:
-    """Return whether settings name roots that a project file does not merely add to others."""
-    return bool(settings.roots) and bool(settings.own_roots or not settings.index_roots)
+    # Roots that a project file merely adds to others are not the user's.
+    has_own = settings.roots and (settings.own_roots or not settings.index_roots)
+    return "projects" if is_named or has_own else "hosts"
 
 
 def _project_of(root: Path | str) -> str:

@@ -33,7 +33,8 @@ def analyse_queries(
     model = index.settings.model
     if not model.dimensions:
         return forms
-    distinct = list(dict.fromkeys(part for form in forms for part in form.embedded if part))
+    parts = (part for form in forms for part in (form.wanted, form.instruction))
+    distinct = list(dict.fromkeys(filter(None, parts)))
     rows = embed(embedder.matching(model), distinct, role="query") if distinct else ()
     vectors = dict(zip(distinct, rows, strict=True))
     return [replace(form, vector=_vector(form, vectors)) for form in forms]

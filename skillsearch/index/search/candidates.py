@@ -106,10 +106,36 @@ def find_candidates(
         vectors = np.stack([queries[row].vector for row in rows])
         for row, pool in zip(rows, corpus.dense.nearest_to_each(vectors, k, unseen), strict=True):
             nearest[row] = pool
-    return [
-        _candidates(corpus, query, k, left_out, unseen, pool, also)
-        for query, pool in zip(queries, nearest, strict=True)
-    ]
+
+    def candidates_of(query: QueryForm, near: Numbers) -> Candidates:
+        weighed = list(zip(corpus.lexical, query.weights, strict=True))
+        matches = [field.best(weights, k, unseen) for field, weights in weighed]
+        by_name = np.array(store.named(query.text), np.int64)
+        named = union(by_name, store.numbers_of(query.pinned))
+        pools: dict[Nominator, Numbers] = {
+            "words": union(*(match.documents for match in matches)),
+            "vectors": near,
+            "name": named,
+        }
+        if query.usage:
+            pools["usage"] = store.numbers_of(most_used(query.usage))
+        if store.counted_size <= k:
+            # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
+            pools["all"] = store.counted
+        nominated = union(*pools.values(), also)
+        documents = without(_with_families(store, nominated, left_out), left_out)
+        shares = [
+            # Without any term, scores and shares are 0.
+            match.scores_of(documents) / np.float32(weights.max_score or 1.0)
+            for match, weights in zip(matches, query.weights, strict=True)
+        ]
+        # If only metadata is indexed, the one field stands for both.
+        metadata, full = shares[0], shares[-1]
+        measured = MeasuredCandidates(corpus, query, documents, named, metadata, full)
+        lexical = np.stack([metadata, full, measured.supporting["name"]], 1).astype(np.float64)
+        return Candidates(documents, measured.matrix(), lexical, pools=pools)
+
+    return list(map(candidates_of, queries, nearest))
 
 
 def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) -> Numbers:
@@ -128,42 +154,3 @@ def _with_families(store: DocumentStore, documents: Numbers, left_out: Numbers) 
 def most_used(usage: Mapping[str, float]) -> list[str]:
     """Return the ids of the `MOST_USED` skills that requests like a query led to most."""
     return sorted(usage, key=lambda doc_id: (-usage[doc_id], doc_id))[:MOST_USED]
-
-
-def _candidates(
-    corpus: Corpus,
-    query: QueryForm,
-    k: int,
-    left_out: Numbers,
-    unseen: Numbers,
-    nearest: Numbers,
-    also: Numbers,
-) -> Candidates:
-    """Join the pools of words and vectors; `nearest` is that of vectors."""
-    store = corpus.documents
-    weighed = list(zip(corpus.lexical, query.weights, strict=True))
-    matches = [field.best(weights, k, unseen) for field, weights in weighed]
-    by_name = np.array(store.named(query.text), np.int64)
-    named = union(by_name, store.numbers_of(query.pinned))
-    pools: dict[Nominator, Numbers] = {
-        "words": union(*(match.documents for match in matches)),
-        "vectors": nearest,
-        "name": named,
-    }
-    if query.usage:
-        pools["usage"] = store.numbers_of(most_used(query.usage))
-    if store.counted_size <= k:
-        # BM25Okapi gives a term in half of a corpus the weight 0, and few are soon half.
-        pools["all"] = store.counted
-    nominated = union(*pools.values(), also)
-    documents = without(_with_families(store, nominated, left_out), left_out)
-    shares = [
-        # Without any term, scores and shares are 0.
-        match.scores_of(documents) / np.float32(weights.max_score or 1.0)
-        for match, weights in zip(matches, query.weights, strict=True)
-    ]
-    # If only metadata is indexed, the one field stands for both.
-    metadata, full = shares[0], shares[-1]
-    measured = MeasuredCandidates(corpus, query, documents, named, metadata, full)
-    lexical = np.stack([metadata, full, measured.supporting["name"]], 1).astype(np.float64)
-    return Candidates(documents, measured.matrix(), lexical, pools=pools)

@@ -137,8 +137,5 @@ def _read_directions(text: str) -> Iterator[tuple[_Side, _Side]]:
 @cache
 def _opposites() -> dict[str, str]:
     rows = read_tables(Path(__file__).with_name("opposites.txt"))["opposites"]
-    return {
-        one: other
-        for word, (opposite,) in rows.items()
-        for one, other in ((word, opposite), (opposite, word))
-    }
+    opposites = {word: opposite for word, (opposite,) in rows.items()}
+    return opposites | {opposite: word for word, opposite in opposites.items()}

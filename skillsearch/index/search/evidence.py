@@ -120,17 +120,13 @@ def _words_alone(hits: Hits) -> Values:
     return np.full(len(hits.documents), float(not hits.query.has_vector))
 
 
-def _not_english(hits: Hits) -> Values:
-    """Return 1 for skills in another language than English, 0 if it is not known."""
-    return _is_in_other(hits, "en")
-
-
 def _other_language(hits: Hits) -> Values:
     """Return 1 for skills in another language than the query, 0 if either is not known."""
     return _is_in_other(hits, hits.query.language)
 
 
 def _is_in_other(hits: Hits, language: str) -> Values:
+    """Return 1 for skills in another language than this, 0 if either is not known."""
     known = term_hash(""), term_hash(language)
     languages = hits.corpus.documents.languages[hits.documents]
     return np.where(np.isin(languages, known), 0.0, float(bool(language)))
@@ -158,10 +154,7 @@ def of_usage(shares: Values, most: float = MOST_USAGE) -> Values:
 _TABLE = (
     Evidence("bm25_full", "words in common with metadata and body", 1),
     Evidence(
-        "bm25_metadata_alone",
-        "words in common with metadata, without vectors",
-        1,
-        held=3.277,
+        "bm25_metadata_alone", "words in common with metadata, without vectors", 1, held=3.277
     ),
     Evidence("name", "its name in the request, or a pin of it", 1),
     Evidence("cosine_metadata", "likeness of name and description in meaning", 1),
@@ -191,7 +184,7 @@ _TABLE = (
     Evidence("length", "length of the request", 0, _length),
     # Few words are in common then, and a right skill is less alike.
     Evidence("other_language", "another language than the request", 0, _other_language),
-    Evidence("not_english", "another language than English", 0, _not_english),
+    Evidence("not_english", "another language than English", 0, lambda h: _is_in_other(h, "en")),
     Evidence("words_alone", "a request without a vector", 0, _words_alone, held=4.336),
 )
 EVIDENCE = {evidence.name: evidence for evidence in _TABLE}

@@ -52,11 +52,6 @@ class QueryForm:
     usage: Mapping[str, float] = field(default_factory=dict)
     pinned: tuple[str, ...] = ()
 
-    @property
-    def embedded(self) -> tuple[str, str]:
-        """The texts that its vector is made of, each maybe empty."""
-        return self.wanted, self.instruction
-
     def learned(self, usage: Usage | None) -> QueryForm:
         """Return it with what was learned from use; the same if that is nothing."""
         if not usage:

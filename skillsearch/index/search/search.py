@@ -29,13 +29,11 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import explain, heads, judge, rank
 from skillsearch.index.search.reading import NOT_READ, Reading, body_of, reordered
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import NOTHING
+from skillsearch.index.storage.numbering import NOTHING, Numbers
 from skillsearch.types.answers import Hit, SearchResult, State
 from skillsearch.types.skills import Root
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     Evidence = Mapping[str, float]
 
 # Least hits that are judged. The calibration was fitted on this number, and the score of a hit must
@@ -78,7 +76,7 @@ class Search:
     corpus: Corpus
     calibration: Calibration
     reading: Reading = NOT_READ
-    doubted: NDArray[np.int64] = field(default_factory=lambda: NOTHING)
+    doubted: Numbers = field(default_factory=lambda: NOTHING)
     roots: tuple[Path, ...] = ()
 
     @classmethod
@@ -94,15 +92,17 @@ class Search:
         paths = tuple(root.path for root in roots)
         return cls(options, corpus, calibration, reading, doubted, paths)
 
-    def hits(
-        self, forms: Sequence[QueryForm], left_out: NDArray[np.int64] = NOTHING
-    ) -> list[tuple[Hit, ...]]:
+    def results(
+        self, queries: Sequence[str], forms: Sequence[QueryForm], left_out: Numbers = NOTHING
+    ) -> list[SearchResult]:
         """Return the answer to each query, best first, ties by document id."""
         excluded = np.concatenate([self._excluded(), left_out])
         candidates = find_candidates(self.corpus, forms, self.options.n, excluded)
-        return [self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True)]
+        hits = (self._answer(*pair, excluded) for pair in zip(forms, candidates, strict=True))
+        result, pairs = self.options.result, zip(queries, hits, strict=True)
+        return [result(query, self.calibration, answer) for query, answer in pairs]
 
-    def _excluded(self) -> NDArray[np.int64]:
+    def _excluded(self) -> Numbers:
         documents = self.corpus.documents
         excluded = documents.numbers_of(self.options.exclude)
         if not self.options.include_hidden:
@@ -171,7 +171,7 @@ class Search:
         return parts | {READER: changed}
 
     def _answer(
-        self, form: QueryForm, candidates: Candidates, excluded: NDArray[np.int64]
+        self, form: QueryForm, candidates: Candidates, excluded: Numbers
     ) -> tuple[Hit, ...]:
         """Rank the candidates of a query; a family of near-copies gives one hit."""
         every = self._rank(candidates)
@@ -212,7 +212,7 @@ class Search:
             judged = [hit for hit in judged if begun[hit.row] or hit.score >= cut]
         return judged, options.count_shown([hit.score for hit in judged], calibration, bound)
 
-    def _shown(self, numbers: NDArray[np.int64], excluded: NDArray[np.int64]) -> NDArray[np.int64]:
+    def _shown(self, numbers: Numbers, excluded: Numbers) -> Numbers:
         """Return the leader of each document's family, or the document if that is left out."""
         store = self.corpus.documents
         leaders = store.families.leaders_of(numbers)
@@ -225,11 +225,9 @@ class Search:
 
     def _used_rows(self, ranked: Ranked) -> list[int]:
         """Return the rows of the skills that requests like this one led to, best first."""
-        used = ranked.pools.get("usage", NOTHING)
-        if not len(used):
-            return []
         leaders_of = self.corpus.documents.families.leaders_of
-        are_used = np.isin(leaders_of(ranked.documents[ranked.best]), leaders_of(used))
+        used = leaders_of(ranked.pools.get("usage", NOTHING))
+        are_used = np.isin(leaders_of(ranked.documents[ranked.best]), used)
         rows: list[int] = ranked.best[are_used].tolist()
         return rows
 
@@ -282,7 +280,7 @@ class Search:
             explain=why,
         )
 
-    def _chunks(self, form: QueryForm, numbers: NDArray[np.int64]) -> list[str]:
+    def _chunks(self, form: QueryForm, numbers: Numbers) -> list[str]:
         """Return the id of the chunk of each document that fits the query best, or nothing."""
         corpus = self.corpus
         if len(corpus.lexical) == 1:
@@ -297,10 +295,7 @@ class Search:
 
 
 def vetted_results(
-    search: Search,
-    queries: Sequence[str],
-    forms: Sequence[QueryForm],
-    roots: Sequence[Root],
+    search: Search, queries: Sequence[str], forms: Sequence[QueryForm], roots: Sequence[Root]
 ) -> list[SearchResult]:
     """Search the vetted roots alone, so that no other keeps a skill out; count the hits of others.
 
@@ -311,22 +306,14 @@ def vetted_results(
         store.of_roots([root.alias for root in roots if (root.trust == "vetted") == is_vetted])
         for is_vetted in (True, False)
     )
-    ours = _results(search, queries, search.hits(forms, unvetted))
+    ours = search.results(queries, forms, unvetted)
     if not len(unvetted):
         return ours
-    theirs = _results(search, queries, search.hits(forms, vetted))
+    theirs = search.results(queries, forms, vetted)
     return [
         replace(own, unvetted=_count_new(search, own.hits, other.hits))
         for own, other in zip(ours, theirs, strict=True)
     ]
-
-
-def _results(
-    search: Search, queries: Sequence[str], hits: Sequence[Sequence[Hit]]
-) -> list[SearchResult]:
-    result = search.options.result
-    pairs = zip(queries, hits, strict=True)
-    return [result(query, search.calibration, some) for query, some in pairs]
 
 
 def _count_new(search: Search, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
@@ -369,5 +356,5 @@ def answer(
     if options.vetted_only:
         results = vetted_results(search, queries, forms, roots)
     else:
-        results = _results(search, queries, search.hits(forms))
+        results = search.results(queries, forms)
     return [with_provenance(result, every, roots) for result in results]

@@ -5,13 +5,16 @@ from __future__ import annotations
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
+from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.arrays import map_array, save_array
+
+_ARRAY = lazy_pattern(r"NDArray\[np\.(\w+)\]")
 
 
 class ArrayTable:
@@ -60,22 +63,13 @@ class ArrayTable:
     @classmethod
     @cache
     def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
-        hints = get_type_hints(cls)
-        types = {field.name: _item_type(hints[field.name]) for field in fields(cls)}  # type: ignore[arg-type]
-        return {
-            name: (np.dtype(kind), 1 + (name == cls.MATRIX)) for name, kind in types.items() if kind
-        }
+        # As annotations are written: what they mean has another form from NumPy 2.5 on.
+        hints = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
+        types = {name: _ARRAY.fullmatch(hint) for name, hint in hints.items()}
+        kinds = {name: np.dtype(match[1]) for name, match in types.items() if match}
+        return {name: (kind, 1 + (name == cls.MATRIX)) for name, kind in kinds.items()}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:
         """Return the files of a table."""
         return [folder / f"{name}{cls.KIND}-{array}.npy" for array in cls.forms()]
-
-
-def _item_type(hint: object) -> type | None:
-    """Return the type of the items of ``NDArray[...]``, None if a hint is another."""
-    if get_origin(hint) is NDArray:  # an alias of its own from NumPy 2.5 on
-        return cast("type", get_args(hint)[0])
-    if get_origin(hint) is np.ndarray:
-        return cast("type", get_args(get_args(hint)[1])[0])
-    return None

@@ -8,24 +8,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from skillsearch.errors import CacheError
 from skillsearch.files.atomic_files import read_record, write_record
-from skillsearch.index.storage.numbering import find_sorted
+from skillsearch.index.storage.numbering import Hashes, Numbers, find_sorted
 from skillsearch.types.json_values import object_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ARRIVALS = "arrivals.json"
 
 
-def note_arrivals(
-    folder: Path, ids: NDArray[np.uint64], before: NDArray[np.uint64] | None
-) -> NDArray[np.int64]:
+def note_arrivals(folder: Path, ids: Hashes, before: Hashes | None) -> Numbers:
     """Return a number for each skill that is higher the later it came, and remember it.
 
     `ids` are hashes of document ids, `before` those in the index before. The skills of the first
@@ -45,7 +39,7 @@ def note_arrivals(
     return arrivals
 
 
-def _load(path: Path) -> NDArray[np.uint64]:
+def _load(path: Path) -> Hashes:
     """Return the ids of skills that came later, ascending, each with its number."""
     with suppress(CacheError, KeyError, TypeError, ValueError, OverflowError):
         return np.array(object_of(read_record(path))["arrivals"], np.uint64).reshape(-1, 2)

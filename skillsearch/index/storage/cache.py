@@ -156,7 +156,7 @@ class IndexFolder:
 
     def write(
         self,
-        save: Callable[[Path], None],
+        save: Callable[[Path], object],
         settings: Mapping[str, Json],
         *,
         before: Generation | None = None,

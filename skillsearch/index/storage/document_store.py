@@ -23,6 +23,7 @@ from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
 from skillsearch.index.storage.numbering import (
     NOTHING,
+    Hashes,
     Numbers,
     find_sorted,
     locate,
@@ -102,9 +103,9 @@ class DocumentStore(Iterable[Document]):
     def __init__(
         self,
         segments: Sequence[DocumentSegment],
-        deleted: NDArray[np.int64] = NOTHING,
-        places: NDArray[np.int64] = NOTHING,
-        shadowed: NDArray[np.int64] = NOTHING,
+        deleted: Numbers = NOTHING,
+        places: Numbers = NOTHING,
+        shadowed: Numbers = NOTHING,
         families: FamilyTable | None = None,
         guard: DamageGuard | nullcontext[None] | None = None,
     ) -> None:
@@ -142,7 +143,7 @@ class DocumentStore(Iterable[Document]):
         return self.size - len(self.deleted)
 
     @cached_property
-    def living(self) -> NDArray[np.int64]:
+    def living(self) -> Numbers:
         """Numbers of the documents that are not deleted, in order of their ids, int64."""
         numbers = np.arange(self.segments[0].size)
         if len(self.segments) > 1:
@@ -151,12 +152,12 @@ class DocumentStore(Iterable[Document]):
         return without(numbers, self.deleted)
 
     @cached_property
-    def left_out(self) -> NDArray[np.int64]:
+    def left_out(self) -> Numbers:
         """Numbers of the documents that no search finds, also deleted ones, int64, ascending."""
         return np.sort(np.concatenate([self.deleted, self.shadowed]))
 
     @cached_property
-    def uncounted(self) -> NDArray[np.int64]:
+    def uncounted(self) -> Numbers:
         """Numbers of the documents that count in no statistic, int64, ascending."""
         return union(self.left_out, self.families.members)
 
@@ -168,7 +169,7 @@ class DocumentStore(Iterable[Document]):
         return signs
 
     @cached_property
-    def counted(self) -> NDArray[np.int64]:
+    def counted(self) -> Numbers:
         """Numbers of the documents that count, one a family, in order of their ids, int64."""
         return without(self.living, self.uncounted)
 
@@ -186,7 +187,7 @@ class DocumentStore(Iterable[Document]):
     def __iter__(self) -> Iterator[Document]:
         return (self[number] for number in self.living.tolist())
 
-    def labels(self, numbers: NDArray[np.int64]) -> Iterator[Label]:
+    def labels(self, numbers: Numbers) -> Iterator[Label]:
         """Yield the labels of documents, in ascending order, without reading the rest of each."""
         with self.guard:
             for first, segment in numbered(self.segments):
@@ -195,7 +196,7 @@ class DocumentStore(Iterable[Document]):
                     text = str(records[starts[position] : starts[position + 1]], "ascii")
                     yield Label(*_DECODER.raw_decode(text, 1)[0])
 
-    def in_order(self, numbers: NDArray[np.int64]) -> NDArray[np.int64]:
+    def in_order(self, numbers: Numbers) -> Numbers:
         """Return a key for each number that sorts documents by their ids, int64."""
         if len(self.segments) == 1:
             return numbers
@@ -223,12 +224,12 @@ class DocumentStore(Iterable[Document]):
                     return first + position
         return None
 
-    def numbers_of(self, doc_ids: Iterable[str]) -> NDArray[np.int64]:
+    def numbers_of(self, doc_ids: Iterable[str]) -> Numbers:
         """Return the numbers of the living documents with ids, in the order of the ids."""
         numbers = map(self.number_of, doc_ids)
         return np.array([number for number in numbers if number is not None], np.int64)
 
-    def of_roots(self, aliases: Iterable[str]) -> NDArray[np.int64]:
+    def of_roots(self, aliases: Iterable[str]) -> Numbers:
         """Return the ascending numbers of all documents of roots, deleted ones included."""
         return np.flatnonzero(find_sorted(np.sort(_hashes(aliases)), self.roots) >= 0)
 
@@ -327,7 +328,7 @@ class DocumentSegment(ArrayTable):
         position = self.position_of(doc_id)
         return position if position < self.size and self.read(position).doc_id == doc_id else None
 
-    def named(self, name: str) -> NDArray[np.int64]:
+    def named(self, name: str) -> Numbers:
         """Return the documents with a name, compared by `name_hash`, ascending."""
         wanted, names = name_hash(name), self.columns["names"]
         # NumPy would convert all of `by_name` to search through it.
@@ -368,7 +369,7 @@ class DocumentWriter:
             save_array(self._paths[name], array)
 
 
-def _hashes(aliases: Iterable[str]) -> NDArray[np.uint64]:
+def _hashes(aliases: Iterable[str]) -> Hashes:
     return np.array([term_hash(alias) for alias in aliases], np.uint64)
 
 

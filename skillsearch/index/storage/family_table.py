@@ -53,9 +53,7 @@ class FamilyTable:
     def followers(self, leader: int) -> tuple[Numbers, Flags]:
         """Return the documents that one stands for, ascending, and which of them are its peers."""
         leaders, order = self._by_leader
-        places = order[
-            int(leaders.searchsorted(leader)) : int(leaders.searchsorted(leader, "right"))
-        ]
+        places = order[slice(*leaders.searchsorted((leader, leader + 1)).tolist())]
         return self.members[places], self.peers[places]
 
     def relatives(self, number: int) -> Numbers:

@@ -9,6 +9,7 @@ generation shares its unchanged parts with the one before by hard links.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import shutil
 import time
@@ -16,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import xxhash
 
@@ -27,8 +28,10 @@ from skillsearch.files.openat import is_racy
 from skillsearch.types.json_values import JsonObject, object_of
 from skillsearch.types.skills import FileStat
 
+if TYPE_CHECKING:
+    from io import FileIO
+
 STAT_CACHE = "stat-cache.json"
-_READ_BLOCK = 1 << 20
 # We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
 # before is only trusted once it is hashed again.
 _TICK_NS = 50_000_000
@@ -66,9 +69,8 @@ def describe_parts(folder: Path, digested: Mapping[str, Part]) -> dict[str, Part
         if file.name in digested:
             return digested[file.name]
         with file.open("rb", buffering=0) as opened:
-            part = _read_part(opened)
             sync_handle(opened.fileno())
-        return part
+            return _read_part(opened)
 
     files = sorted(folder.iterdir())
     # A file system writes together what is synced at the same time.
@@ -179,10 +181,7 @@ def _stat_of(path: Path) -> list[int]:
         return []
 
 
-def _read_part(file: BinaryIO) -> Part:
+def _read_part(file: FileIO) -> Part:
     """Digest an open file without mapping it, so that its pages do not count as our memory."""
-    digest, size = xxhash.xxh3_128(), 0
-    while block := file.read(_READ_BLOCK):
-        digest.update(block)
-        size += len(block)
-    return Part(size, digest.hexdigest())
+    digest = hashlib.file_digest(file, xxhash.xxh3_128).hexdigest()
+    return Part(file.tell(), digest)

@@ -15,6 +15,8 @@ Floats = NDArray[np.float32]
 Values = NDArray[np.float64]
 """Features and scores, of a document each."""
 Flags = NDArray[np.bool_]
+Hashes = NDArray[np.uint64]
+"""Of terms, ids or texts."""
 NOTHING: Numbers = np.zeros(0, np.int64)
 
 
@@ -50,9 +52,7 @@ def within(documents: Numbers, first: int, part: Sized) -> slice:
     return slice(*documents.searchsorted((first, first + part.size)).tolist())
 
 
-def find_sorted(
-    values: NDArray[np.uint64] | Numbers, wanted: NDArray[np.uint64] | Numbers
-) -> Numbers:
+def find_sorted(values: Numbers | Hashes, wanted: Numbers | Hashes) -> Numbers:
     """Return the place of each wanted number among ascending ones, -1 if it is not there."""
     if not len(values):
         return np.full(len(wanted), -1, np.int64)
@@ -76,7 +76,7 @@ def union(*parts: Numbers) -> Numbers:
     return numbers[is_first]
 
 
-def repeats(values: NDArray[np.uint64] | Numbers) -> Iterator[Numbers]:
+def repeats(values: Numbers | Hashes) -> Iterator[Numbers]:
     """Yield the places, ascending, of each value that stands in several."""
     order = np.argsort(values, kind="stable")
     ordered = values[order]
