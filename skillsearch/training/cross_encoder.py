@@ -59,11 +59,6 @@ class Group(NamedTuple):
     skills: tuple[Hashable, ...] = ()
     twins: tuple[Group, ...] = ()
 
-    @property
-    def read_together(self) -> tuple[Group, ...]:
-        """The group itself, then its twins."""
-        return (self, *self.twins)
-
 
 @dataclass(frozen=True, slots=True)
 class ReaderSettings:
@@ -195,7 +190,7 @@ def pairs_of(groups: Sequence[Group]) -> list[tuple[str, str]]:
 
 
 def _members(groups: Sequence[Group]) -> list[Group]:
-    return [member for group in groups for member in group.read_together]
+    return [member for group in groups for member in (group, *group.twins)]
 
 
 def group_loss(logits: Tensor, groups: Sequence[Group], settings: ReaderSettings) -> Tensor:

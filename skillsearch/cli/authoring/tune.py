@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,7 @@ from skillsearch.cli.options import NamedRoot, Setting, read_flags, read_setting
 from skillsearch.text.safe_text import counted
 
 if TYPE_CHECKING:
-    from skillsearch.training.reader_tuning import ReaderOptions
-    from skillsearch.training.tuning import Tuned, TuneOptions
+    from skillsearch.training.tuning import Tuned
 
 _NAMES = {
     "held_out": "requests held out of the skills",
@@ -95,38 +93,21 @@ def tune_command(
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
     """
+    from skillsearch.training.tuning import TuneOptions, tune
+
     reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
     request = request_for(roots, read_settings())
-    tuning, make = _tuning(reader, queries, teacher)
-    made = make(
-        roots=request.roots,
-        out=out.absolute(),
-        model=request.model,
-        minutes=minutes,
-        seed=seed,
-        keep=keep,
+    wishes = TuneOptions(
+        request.roots, out.absolute(), request.model, queries, minutes, seed, teacher, keep, reader
     )
     # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or tuning
+    run: Callable[..., Tuned] = click.get_current_context().obj or tune
     with output.progress_bars() as progress:
-        tuned = run(made, progress=progress, tell=output.say)
+        tuned = run(wishes, progress=progress, tell=output.say)
     if as_json:
         output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned, "query --reader" if reader else "index --model")
-
-
-def _tuning(
-    reader: str, queries: Path | None, teacher: str | None
-) -> tuple[Callable[..., Tuned], Callable[..., TuneOptions | ReaderOptions]]:
-    """Return the function that tunes the reader or the embedder, and the maker of its options."""
-    if reader and queries:
-        from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
-
-        return tune_reader, partial(ReaderOptions, queries=queries, reader=reader)
-    from skillsearch.training.tuning import TuneOptions, tune
-
-    return tune, partial(TuneOptions, queries=queries, teacher=teacher)
 
 
 def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
