@@ -144,7 +144,9 @@ def show_command(
     as it is now, or from Milvus as it was indexed. An unknown name exits with 1 and suggests
     similar ones.
     """
-    _check_parts({"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk})
+    parts = {"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk}
+    used = [option for option, value in parts.items() if value not in (None, False)]
+    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
     document, skill, root = _load(name, read_settings())
     # `list` parses no skill: the parser and its YAML are imported only to show one.
     from skillsearch.skills.chunks import parse_chunks
@@ -187,12 +189,6 @@ def _files_of(skill: Skill) -> tuple[tuple[str, ...], bool]:
     """List the files of a skill as `list_files` does; none if its folder is on another machine."""
     folder = skill.path.parent
     return list_files(folder) if folder.exists() else ((), False)
-
-
-def _check_parts(parts: Mapping[str, str | bool | None]) -> None:
-    """Refuse options that each ask for another part of a skill."""
-    used = [option for option, value in parts.items() if value not in (None, False)]
-    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
 
 
 def _record(

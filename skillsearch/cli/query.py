@@ -156,7 +156,11 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
         return None
     try:
         question = client.search_question(
-            query, settings.index_dir, how, refresh=settings.refresh, usage=_described(settings)
+            query,
+            settings.index_dir,
+            how,
+            refresh=settings.refresh,
+            usage=str(log_of(settings, "query") or ""),
         )
         answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
         return None if answer is None else client.read_search(answer)
@@ -165,12 +169,6 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
         is_late = isinstance(exc.__cause__, TimeoutError)
         LOGGER.log(WARNING if is_late else INFO, "searching without the daemon: %s", exc)
         return None
-
-
-def _described(settings: Settings) -> str:
-    """Return the log that the settings ask for, as the daemon reads it."""
-    log = log_of(settings, "query")
-    return str(log) if log else ""
 
 
 def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:

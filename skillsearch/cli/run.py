@@ -286,7 +286,11 @@ def _check_usage(
     """Return the name of the skill to run; refuse arguments that cannot be meant."""
     if name is None or misplaced or not words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    _check_words(words)
+    refuse(
+        len(words) == 1 and len(words[0].split()) > 1,
+        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
+        " out the quotes, or let a shell read it: -- bash -c '...'",
+    )
     refuse(
         image is not None and executor not in executor_names(with_image=True),
         f"--image is for --executor {_WITH_IMAGE}.",
@@ -333,14 +337,6 @@ def _show(outcome: _Outcome, *, as_json: bool) -> int:
         return NOT_STARTED
     is_short = written is not None and len(written) < len(result.output_files)
     return FAILED if is_short and not result.exit_code else result.exit_code
-
-
-def _check_words(words: Sequence[str]) -> None:
-    refuse(
-        len(words) == 1 and len(words[0].split()) > 1,
-        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
-        " out the quotes, or let a shell read it: -- bash -c '...'",
-    )
 
 
 @contextmanager
