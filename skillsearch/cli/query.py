@@ -40,11 +40,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @options.n
 @options.threshold
 @options.reader
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Show why each hit has its score.",
-)
+@click.option("--explain", is_flag=True, help="Show why each hit has its score.")
 @options.selecting
 @options.index_dir
 @click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")

@@ -73,11 +73,7 @@ class Measured:
 
 
 def measure_both(
-    collection: Collection,
-    models: tuple[str, str],
-    *,
-    work: Path,
-    progress: Progress | None = None,
+    collection: Collection, models: tuple[str, str], *, work: Path, progress: Progress | None = None
 ) -> Measured:
     """Let the old and the new model, given by their specs, answer the queries of a collection."""
     specs = [

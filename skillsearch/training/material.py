@@ -76,12 +76,7 @@ class Material:
     judged_test: tuple[QueryRows, ...]
 
     @classmethod
-    def gather(
-        cls,
-        texts: Sequence[SkillText],
-        chosen: Sequence[QueryRows],
-        seed: int,
-    ) -> Material:
+    def gather(cls, texts: Sequence[SkillText], chosen: Sequence[QueryRows], seed: int) -> Material:
         """Divide the texts; a TrainingError if there is too little."""
         distinct, rows = distinct_skills(texts)
         count = min(_MOST_HELD, int(_HELD_SHARE * len(distinct)))

@@ -47,15 +47,7 @@ from skillsearch.training.gains import Change, Measured, change_of
 from skillsearch.training.material import is_measured, read_judged, read_library
 from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.queries import SkillText
-from skillsearch.training.tuning import (
-    LOOKS,
-    SHARES,
-    Tuned,
-    TuneOptions,
-    Tuning,
-    Work,
-    unfinished,
-)
+from skillsearch.training.tuning import LOOKS, SHARES, Tuned, TuneOptions, Tuning, Work, unfinished
 from skillsearch.types.answers import SearchResult
 from skillsearch.types.indexing import Progress
 from skillsearch.types.json_values import checked

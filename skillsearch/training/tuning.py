@@ -114,13 +114,8 @@ def tune(
     """Tune a model on skills, and measure whether that was worth it; if interrupted, it continues.
 
     `progress` gets the stages ``read``, ``embed``, ``train`` and ``search``, `tell` a sentence
-    about what comes next. The `settings` are for a model. Raises TrainingError if that cannot be
-    done.
+    about what comes next. Raises TrainingError if that cannot be done.
     """
-    if options.reader:
-        from skillsearch.training.reader_tuning import tune_reader
-
-        return tune_reader(options, progress=progress, tell=tell)
     folder_of(options.model)
     with unfinished(options.out) as work_dir:
         return _EmbedderTuning(options, settings, Work(work_dir, progress, tell)).run()

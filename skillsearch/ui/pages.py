@@ -13,11 +13,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from skillsearch.budget.costs import (
-    measure,
-    report_budget,
-    sources_of_index,
-)
+from skillsearch.budget.costs import measure, report_budget, sources_of_index
 from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter

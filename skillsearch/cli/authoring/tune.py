@@ -93,7 +93,7 @@ def tune_command(
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
     """
-    from skillsearch.training.tuning import TuneOptions, tune
+    from skillsearch.training.tuning import TuneOptions
 
     reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
     request = request_for(roots, read_settings())
@@ -101,13 +101,24 @@ def tune_command(
         request.roots, out.absolute(), request.model, queries, minutes, seed, teacher, keep, reader
     )
     # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or tune
+    run: Callable[..., Tuned] = click.get_current_context().obj or _tuning(reader)
     with output.progress_bars() as progress:
         tuned = run(wishes, progress=progress, tell=output.say)
     if as_json:
         output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned, "query --reader" if reader else "index --model")
+
+
+def _tuning(reader: str) -> Callable[..., Tuned]:
+    """Return the function that tunes a reader, or else the embedder."""
+    if reader:
+        from skillsearch.training.reader_tuning import tune_reader
+
+        return tune_reader
+    from skillsearch.training.tuning import tune
+
+    return tune
 
 
 def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
@@ -119,8 +130,7 @@ def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
     flags["model"] = None
     refuse(queries is None, "--reader learns from judged requests: name them with --queries PATH.")
     refuse(
-        teacher,
-        f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
+        teacher, f"--teacher {teacher} goes without --reader: a reader learns from --queries alone."
     )
     refuse(
         reader != PACKAGED_SPEC and not Path(reader).is_dir(),
