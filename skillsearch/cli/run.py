@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -261,10 +261,6 @@ class _Outputs:
                 param_hint="--output-dir",
             )
 
-    def keep(self, files: Mapping[str, bytes]) -> tuple[list[Path], list[str]]:
-        """Write the files that a run left; return where, and why some could not be."""
-        return run_results.keep_files(files, self.folder or Path(), force=self.force)
-
 
 class _Outcome(NamedTuple):
     """What came of a run: its result, which files were kept, and what else to say."""
@@ -317,7 +313,8 @@ def _run(
     )
     with closing(runner):
         result = runner.run(request)
-    written, problems = outputs.keep(collected.files)
+    folder = outputs.folder or Path()
+    written, problems = run_results.keep_files(collected.files, folder, force=outputs.force)
     hints = run_results.find_hints(result, request, executor.capabilities())
     return _Outcome(result, written if outputs.globs else None, problems, hints)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -50,6 +50,8 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     folder here. What comes from elsewhere is not offered in prompts until you vouch for it. The
     lock file next to your settings lists them; nothing is fetched again unless you update.
     """
+    from skillsearch.reports.host_folders import report_folders
+
     settings = read_settings()
     check_settings(settings)
     sources = {added_source(text): text for text in texts}
@@ -58,8 +60,12 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
         if not is_bundle(source):
             check_size(Path(source), is_agreed=False, may_agree=False)
     with added(sources):
-        indexed = _index_added(settings, sources, as_json=as_json)
-    _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
+        change = adding(sources, settings)
+        index, report = build_index(change)
+        if change.follows == "hosts" and not as_json:
+            show_folders(report_folders(index, Path.cwd()))
+    records = [_record(source, text) for source, text in sources.items()]
+    _show(records, report.indexed, as_json=as_json)
     if fetched := list(filter(is_bundle, sources)):
         _say_how_to_vouch(fetched, settings)
 
@@ -141,17 +147,6 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> JsonObject:
     if record["state"] == "unchanged":
         say(f"{entry.text}: unchanged since {entry.date}")
     return record
-
-
-def _index_added(settings: Settings, sources: Iterable[str], *, as_json: bool) -> int:
-    """Add sources to the index, and return how many skills it holds then."""
-    from skillsearch.reports.host_folders import report_folders
-
-    change = adding(sources, settings)
-    index, report = build_index(change)
-    if change.follows == "hosts" and not as_json:
-        show_folders(report_folders(index, Path.cwd()))
-    return report.indexed
 
 
 def _record(source: str, text: str) -> JsonObject:

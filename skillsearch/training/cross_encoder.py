@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import TrainingError
 from skillsearch.readers.mapped_reader import (
     BEYOND,
     HEAD,
@@ -276,10 +275,8 @@ def train_reader(
 
     Training ends when the check stops improving, or at the `deadline` by `time.monotonic`. With a
     folder for `checkpoints`, the same call goes on where an interrupted one was. Raises
-    TrainingError if there is nothing to learn from, or the weights are no longer finite.
+    TrainingError if the weights are no longer finite.
     """
-    if not groups:
-        raise TrainingError("There is no request to learn from; judge some first.")
     plan = list(_batches(groups, settings))
     run = _Run(begin, settings, len(plan))
     key = repr((settings, [group.request for group in plan[-1]]))
