@@ -52,11 +52,7 @@ _ROWS = (
     for code, text in EXIT_MEANINGS.items()
 )
 EPILOG = "\n".join(
-    (
-        "\b\nExit codes:",
-        *_ROWS,
-        "run exits with the code of the command it runs; see its help.\n",
-    )
+    ("\b\nExit codes:", *_ROWS, "run exits with the code of the command it runs; see its help.\n")
 )
 
 

@@ -37,7 +37,7 @@ _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json(lambda: options.models.LIST)
+@options.as_json("LIST")
 def list_command(as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
     settings = read_settings()
@@ -75,7 +75,7 @@ def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> 
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json(lambda: options.models.FAMILIES)
+@options.as_json("FAMILIES")
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
@@ -129,7 +129,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json(lambda: options.models.SHOW)
+@options.as_json("SHOW")
 def show_command(
     name: str,
     shows_body: bool,
@@ -144,7 +144,9 @@ def show_command(
     as it is now, or from Milvus as it was indexed. An unknown name exits with 1 and suggests
     similar ones.
     """
-    _check_parts({"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk})
+    parts = {"--body": shows_body, "--files": lists_files, "--file": file, "--chunk": chunk}
+    used = [option for option, value in parts.items() if value not in (None, False)]
+    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
     document, skill, root = _load(name, read_settings())
     # `list` parses no skill: the parser and its YAML are imported only to show one.
     from skillsearch.skills.chunks import parse_chunks
@@ -187,12 +189,6 @@ def _files_of(skill: Skill) -> tuple[tuple[str, ...], bool]:
     """List the files of a skill as `list_files` does; none if its folder is on another machine."""
     folder = skill.path.parent
     return list_files(folder) if folder.exists() else ((), False)
-
-
-def _check_parts(parts: Mapping[str, str | bool | None]) -> None:
-    """Refuse options that each ask for another part of a skill."""
-    used = [option for option, value in parts.items() if value not in (None, False)]
-    refuse(len(used) > 1, f"{' and '.join(used)} ask for different things; use one of them.")
 
 
 def _record(

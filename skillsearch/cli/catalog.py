@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json(lambda: options.models.CATALOG)
+@options.as_json("CATALOG")
 def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: bool) -> None:
     """Write the files by which a website offers skills.
 
@@ -53,18 +53,11 @@ def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: boo
         emit_json({**record, **done._asdict(), "not_published": [p.to_dict() for p in problems]})
         return
     show_diagnostics(problems)
-    _say_left_out(unvetted)
+    reason = "of roots that nobody has vouched for left out; to offer them too: --include-unvetted"
+    say(f"note: {counted(unvetted, 'skill')} {reason}" if unvetted else "")
     names = ("name", "type", "url")
     show_rows([(s.name, s.type, s.url) for s in website.skills], names, columns=names)
     say(f"{counted(len(done.written), 'file')} written, {len(done.removed)} removed in {folder}")
-
-
-def _say_left_out(unvetted: int) -> None:
-    if unvetted:
-        say(
-            f"note: {counted(unvetted, 'skill')} of roots that nobody has vouched for left out; to "
-            "offer them too: --include-unvetted"
-        )
 
 
 def _skills(publisher: Publisher, *, include_unvetted: bool) -> tuple[list[SkillFiles], int]:

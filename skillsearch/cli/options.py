@@ -8,31 +8,17 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, TypeVar, Unpack, cast
 
 import click
 from click.core import ParameterSource
 
-from skillsearch.cli.output import HEADER, emit_json
+from skillsearch.cli.output import FORMS, emit_json
 from skillsearch.settings.config import Flags, Settings, load_settings, text_of
 from skillsearch.settings.user_folders import home_dir
 from skillsearch.settings.values import BACKENDS, MAX_N, is_url
 from skillsearch.text.near import near
 from skillsearch.text.safe_text import visible
-
-if TYPE_CHECKING:
-    from skillsearch.cli import models as models
-else:
-
-    class _Models:
-        """Stands for the models, which take long to import, until a schema is printed."""
-
-        def __getattr__(self, name: str) -> object:
-            from skillsearch.cli import models
-
-            return getattr(models, name)
-
-    models = _Models()
 
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
@@ -140,7 +126,20 @@ no_refresh = click.option(
     help="Use the index as it is, even if files have changed.",
 )
 all_projects = click.option("--all-projects", cls=SettingOption, is_flag=True)
-_BACKEND = (
+
+
+def _all(*added: Callable[[Any], Any]) -> Callable[[Function], Function]:
+    """Return what adds several options to a command; the first stands first in its help."""
+
+    def add(function: Function) -> Function:
+        for option in reversed(added):
+            function = option(function)
+        return function
+
+    return add
+
+
+backend = _all(
     click.option("--backend", cls=SettingOption, type=click.Choice(BACKENDS)),
     click.option("--uri", cls=SettingOption, metavar="U"),
     click.option("--collection", cls=SettingOption, metavar="C"),
@@ -151,24 +150,16 @@ _SELECTING = (
     ("--tag", "tags", "TAG"),
     ("--root", "in_roots", "ROOT"),
 )
-_STRICT = click.option("--strict", cls=SettingOption, is_flag=True)
-_PROFILE = click.option("--profile", cls=SettingOption, metavar="NAME")
-
-
-def backend(function: Function) -> Function:
-    """Add ``--backend``, ``--uri`` and ``--collection``."""
-    for option in reversed(_BACKEND):
-        function = option(function)
-    return function
-
-
-def selecting(function: Function) -> Function:
-    """Add the options that say which skills a command searches, offers or lists."""
-    function = _STRICT(_PROFILE(all_projects(function)))
-    for name, setting, metavar in reversed(_SELECTING):
-        option = click.option(name, setting, cls=SettingOption, multiple=True, metavar=metavar)
-        function = option(function)
-    return function
+selecting = _all(
+    *(
+        click.option(name, setting, cls=SettingOption, multiple=True, metavar=metavar)
+        for name, setting, metavar in _SELECTING
+    ),
+    click.option("--strict", cls=SettingOption, is_flag=True),
+    click.option("--profile", cls=SettingOption, metavar="NAME"),
+    all_projects,
+)
+"""What says which skills a command searches, offers or lists."""
 
 
 def selecting_words(flags: Flags) -> list[str]:
@@ -190,39 +181,34 @@ include_unvetted = click.option(
 )
 
 
-def _set_header(context: click.Context, _option: click.Parameter, on: bool) -> None:
-    context.meta[HEADER] = on
-    _check_header(context, on and context.params.get("as_json"))
-
-
-def _set_json(context: click.Context, _option: click.Parameter, on: bool) -> bool:
-    _check_header(context, on and context.meta.get(HEADER))
-    return on
-
-
-def _check_header(context: click.Context, is_wrong: object) -> None:
-    """Refuse ``--header`` with ``--json``; whichever comes last sees the other."""
-    if is_wrong:
+def _note_form(context: click.Context, option: click.Parameter, on: bool) -> bool:
+    """Note ``--header`` or ``--json``, and refuse both together."""
+    used = context.meta.setdefault(FORMS, set())
+    used |= {option.name} if on else set()
+    if len(used) > 1:
         raise click.UsageError(
             "--header is for lines, --json prints none; use one of them.", context
         )
+    return on
 
 
 header = click.option(
     "--header",
     is_flag=True,
     expose_value=False,
-    callback=_set_header,
+    callback=_note_form,
     help="Begin the lines for programs with the names of the columns.",
 )
 
 
-def as_json(model: Callable[[], object]) -> Callable[[Function], Function]:
-    """Add ``--json``, and ``--json-schema``, which prints the schema of one of the `models`."""
+def as_json(model: str) -> Callable[[Function], Function]:
+    """Add ``--json``, and ``--json-schema``, which prints the schema of a model of its module."""
 
     def print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
         if on and not context.resilient_parsing:
-            emit_json(models.schema_of(context.command.name or "", model()))
+            from skillsearch.cli import models  # which takes long
+
+            emit_json(models.schema_of(context.command.name or "", model))
             context.exit()
 
     schema = click.option(
@@ -234,9 +220,9 @@ def as_json(model: Callable[[], object]) -> Callable[[Function], Function]:
         help="Print the JSON Schema of that object.",
     )
     json = click.option(
-        "--json", "as_json", is_flag=True, callback=_set_json, help="Print one JSON object."
+        "--json", "as_json", is_flag=True, callback=_note_form, help="Print one JSON object."
     )
-    return lambda function: json(schema(function))
+    return _all(json, schema)
 
 
 def _set_agreed(context: click.Context, _option: click.Parameter, on: bool) -> None:
@@ -312,7 +298,7 @@ def roots(*, must_exist: bool = False) -> Callable[[Function], Function]:
         callback=_set_agreed,
         help="Take a ROOT that is a whole home folder or disk.",
     )
-    return lambda function: agree(argument(function))
+    return _all(agree, argument)
 
 
 class VerboseOption(click.Option):

@@ -33,8 +33,8 @@ _STAGES = {
     "search": "Searching",
 }
 
-HEADER = "skillsearch.header"
-"""The key of ``--header`` in the context of click."""
+FORMS = "skillsearch.forms"
+"""The key of the names of ``--header`` and ``--json``, if used, in the context of click."""
 SILENT_SECONDS = 30.0
 """A run without a terminal says how far it is this often."""
 
@@ -103,7 +103,7 @@ def emit_json(record: object) -> None:
 def with_header() -> bool:
     """Return whether lines for programs begin with the names of their columns."""
     context = click.get_current_context(silent=True)
-    return context is not None and bool(context.meta.get(HEADER))
+    return context is not None and "header" in context.meta.get(FORMS, ())
 
 
 def emit_rows(rows: Iterable[Sequence[object]], columns: Sequence[str] = ()) -> None:

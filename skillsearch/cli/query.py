@@ -40,11 +40,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 @options.n
 @options.threshold
 @options.reader
-@click.option(
-    "--explain",
-    is_flag=True,
-    help="Show why each hit has its score.",
-)
+@click.option("--explain", is_flag=True, help="Show why each hit has its score.")
 @options.selecting
 @options.index_dir
 @click.option("--system", type=click.Choice(SYSTEMS), default="hybrid", help="How to rank.")
@@ -65,7 +61,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
 @options.header
-@options.as_json(lambda: options.models.QUERY)
+@options.as_json("QUERY")
 def query_command(
     words: tuple[str, ...],
     explain: bool,
@@ -156,7 +152,11 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
         return None
     try:
         question = client.search_question(
-            query, settings.index_dir, how, refresh=settings.refresh, usage=_described(settings)
+            query,
+            settings.index_dir,
+            how,
+            refresh=settings.refresh,
+            usage=str(log_of(settings, "query") or ""),
         )
         answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
         return None if answer is None else client.read_search(answer)
@@ -165,12 +165,6 @@ def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswe
         is_late = isinstance(exc.__cause__, TimeoutError)
         LOGGER.log(WARNING if is_late else INFO, "searching without the daemon: %s", exc)
         return None
-
-
-def _described(settings: Settings) -> str:
-    """Return the log that the settings ask for, as the daemon reads it."""
-    log = log_of(settings, "query")
-    return str(log) if log else ""
 
 
 def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -151,7 +151,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @click.option("--image", metavar="IMAGE", help=f"Image for --executor {_WITH_IMAGE}.")
 @click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
 @click.option("--list-executors", is_flag=True, help="List the executors and exit.")
-@options.as_json(lambda: options.models.RUN)
+@options.as_json("RUN")
 def run_command(
     name: str | None,
     misplaced: tuple[str, ...],
@@ -261,10 +261,6 @@ class _Outputs:
                 param_hint="--output-dir",
             )
 
-    def keep(self, files: Mapping[str, bytes]) -> tuple[list[Path], list[str]]:
-        """Write the files that a run left; return where, and why some could not be."""
-        return run_results.keep_files(files, self.folder or Path(), force=self.force)
-
 
 class _Outcome(NamedTuple):
     """What came of a run: its result, which files were kept, and what else to say."""
@@ -286,7 +282,11 @@ def _check_usage(
     """Return the name of the skill to run; refuse arguments that cannot be meant."""
     if name is None or misplaced or not words:
         raise click.UsageError("Say what to run: skillsearch run NAME -- COMMAND...")
-    _check_words(words)
+    refuse(
+        len(words) == 1 and len(words[0].split()) > 1,
+        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
+        " out the quotes, or let a shell read it: -- bash -c '...'",
+    )
     refuse(
         image is not None and executor not in executor_names(with_image=True),
         f"--image is for --executor {_WITH_IMAGE}.",
@@ -313,7 +313,8 @@ def _run(
     )
     with closing(runner):
         result = runner.run(request)
-    written, problems = outputs.keep(collected.files)
+    folder = outputs.folder or Path()
+    written, problems = run_results.keep_files(collected.files, folder, force=outputs.force)
     hints = run_results.find_hints(result, request, executor.capabilities())
     return _Outcome(result, written if outputs.globs else None, problems, hints)
 
@@ -333,14 +334,6 @@ def _show(outcome: _Outcome, *, as_json: bool) -> int:
         return NOT_STARTED
     is_short = written is not None and len(written) < len(result.output_files)
     return FAILED if is_short and not result.exit_code else result.exit_code
-
-
-def _check_words(words: Sequence[str]) -> None:
-    refuse(
-        len(words) == 1 and len(words[0].split()) > 1,
-        f"{one_line(words[0], 60)!r} is one word, and would be the name of a program. Leave"
-        " out the quotes, or let a shell read it: -- bash -c '...'",
-    )
 
 
 @contextmanager

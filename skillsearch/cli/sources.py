@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
@@ -32,7 +31,7 @@ from skillsearch.roots.sources import added_source, folder_of, is_bundle, shown
 from skillsearch.settings.config import Settings, of_own_index
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import counted, listed
-from skillsearch.types.json_values import Json
+from skillsearch.types.json_values import JsonObject, texts_of
 
 _MOST_NAMED = 10
 _SOURCE = options.NamedPath(readable=False)
@@ -41,7 +40,7 @@ _SOURCE = options.NamedPath(readable=False)
 @click.command("add")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json(lambda: options.models.SOURCES)
+@options.as_json("SOURCES")
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Add skills from elsewhere to the index, and pin their content.
 
@@ -51,6 +50,8 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     folder here. What comes from elsewhere is not offered in prompts until you vouch for it. The
     lock file next to your settings lists them; nothing is fetched again unless you update.
     """
+    from skillsearch.reports.host_folders import report_folders
+
     settings = read_settings()
     check_settings(settings)
     sources = {added_source(text): text for text in texts}
@@ -59,8 +60,12 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
         if not is_bundle(source):
             check_size(Path(source), is_agreed=False, may_agree=False)
     with added(sources):
-        indexed = _index_added(settings, sources, as_json=as_json)
-    _show([_record(source, text) for source, text in sources.items()], indexed, as_json=as_json)
+        change = adding(sources, settings)
+        index, report = build_index(change)
+        if change.follows == "hosts" and not as_json:
+            show_folders(report_folders(index, Path.cwd()))
+    records = [_record(source, text) for source, text in sources.items()]
+    _show(records, report.indexed, as_json=as_json)
     if fetched := list(filter(is_bundle, sources)):
         _say_how_to_vouch(fetched, settings)
 
@@ -76,7 +81,7 @@ def _say_how_to_vouch(fetched: Sequence[str], settings: Settings) -> None:
 @click.command("remove")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json(lambda: options.models.SOURCES)
+@options.as_json("SOURCES")
 def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Take a source out of the index and the lock file.
 
@@ -96,7 +101,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
 @click.argument("texts", nargs=-1, metavar="[SOURCE]...", type=_SOURCE)
 @click.option("--yes", is_flag=True, help="Take changes without asking.")
 @options.index_dir
-@options.as_json(lambda: options.models.UPDATED)
+@options.as_json("UPDATED")
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Fetch added sources again, and take the changes once you agree.
 
@@ -121,9 +126,9 @@ def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     return int("changed" in states or "failed" in states)
 
 
-def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json]:
+def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> JsonObject:
     """Fetch a source, show its changes, and take them if the user agrees."""
-    record: dict[str, Json] = {"source": shown(entry.source), "given": entry.text}
+    record: JsonObject = {"source": shown(entry.source), "given": entry.text}
     record["state"] = "unchanged"
 
     def agree(changes: SkillChanges) -> bool:
@@ -144,38 +149,20 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> dict[str, Json
     return record
 
 
-def _index_added(settings: Settings, sources: Iterable[str], *, as_json: bool) -> int:
-    """Add sources to the index, and return how many skills it holds then."""
-    from skillsearch.reports.host_folders import report_folders
-
-    change = adding(sources, settings)
-    index, report = build_index(change)
-    if change.follows == "hosts" and not as_json:
-        show_folders(report_folders(index, Path.cwd()))
-    return report.indexed
-
-
-class _Record(NamedTuple):
-    """What is printed of a source."""
-
-    source: str
-    given: str
-    digest: str
-    skills: tuple[str, ...]
-
-
-def _record(source: str, text: str) -> _Record:
+def _record(source: str, text: str) -> JsonObject:
+    """Return what is printed of a source."""
     entry, folder = read_lock().get(source), folder_of(source)
-    skills = sorted(compare(None, folder).added) if folder.is_dir() else ()
-    return _Record(shown(source), text, entry.digest if entry else "", tuple(skills))
+    skills = sorted(compare(None, folder).added) if folder.is_dir() else []
+    digest = entry.digest if entry else ""
+    return {"source": shown(source), "given": text, "digest": digest, "skills": skills}
 
 
-def _show(records: Sequence[_Record], indexed: int, *, as_json: bool) -> None:
+def _show(records: Sequence[JsonObject], indexed: int, *, as_json: bool) -> None:
     if as_json:
-        sources = [record._asdict() for record in records]
-        emit_json({"sources": sources, "indexed": indexed})
+        emit_json({"sources": records, "indexed": indexed})
         return
     for record in records:
-        names = f": {listed(record.skills, _MOST_NAMED)}" if record.skills else ""
-        say(f"{record.given}: {counted(len(record.skills), 'skill')}{names}", err=False)
+        skills = texts_of(record["skills"])
+        names = f": {listed(skills, _MOST_NAMED)}" if skills else ""
+        say(f"{record['given']}: {counted(len(skills), 'skill')}{names}", err=False)
     say(f"{counted(indexed, 'skill')} in the index", err=False)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os.path
-import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import count, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
-from rich.cells import cell_len, chop_cells
+from rich.cells import cell_len
 from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table as Grid
@@ -38,13 +37,6 @@ _STYLES = {
 _VERDICT_STYLES = {"better": "bold green", "worse": "bold red"}
 _MAX_CELL = 40
 """Characters of a cell in a table of a report."""
-_WIDE = "\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\uff00-\uffe6\U00020000-\U0003fffd"
-_BREAKS = (
-    re.compile(rf"[\d.,]+ (?:%|MB)\s*|(?<!\S)~?/\S+\s*|[{_WIDE}]\s*|[^\s{_WIDE}]+\s*|\s+"),
-    re.compile(r"[^/]*/+|[^/]+"),
-    re.compile(r"[^-_.:+,]*[-_.:+,]+|[^-_.:+,]+"),
-)
-"""Pieces a line may end after, the best first: words or paths, their folders, parts of a name."""
 
 
 def make_console() -> Console:
@@ -156,7 +148,6 @@ def print_rows(
     gap, widths = _fit(columns, console.width)
     table = Grid(box=None, padding=(0, gap, 0, 0), pad_edge=False, show_header=bool(headers))
     for number, (cells, wide) in enumerate(zip(columns, widths, strict=True)):
-        cells[:] = [wrapped(cell, wide) for cell in cells]
         justify: Literal["left", "right"] = "right" if number in numbers else "left"
         table.add_column(cells[0], width=wide, overflow="fold", justify=justify)
     for row in islice(zip(*columns, strict=True), 1, None):
@@ -190,12 +181,13 @@ def _cell(cell: object, column: int, limit: int | None = None) -> Text:
 def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     """Return the gap between columns and their widths, breaking words only as a last resort."""
     gaps = len(columns) - 1
-    if sum(_widest(cells, 0) for cells in columns) + 2 * gaps > width:
+    if sum(map(_widest, columns)) + 2 * gaps > width:
         for cells in columns:  # heads, which come first, are broken before an @
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
     # Each column gets what its longest word needs, then all that it needs; where that is too much,
     # the narrow ones do, and the others get the same.
-    wishes = [[_widest(cells, depth) for cells in columns] for depth in (1, 0)]
+    words = [[Text(word) for cell in cells for word in cell.plain.split()] for cells in columns]
+    wishes = [[_widest(cells) for cells in parts] for parts in (words, columns)]
     needed = sum(wishes[0]) + gaps
     gap = 1 if needed <= width < needed + gaps else 2
     widths = [1] * len(columns)
@@ -207,47 +199,10 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     return gap, widths
 
 
-def _widest(cells: Iterable[Text], depth: int) -> int:
-    """Return the width of the widest line of a column, or of its pieces at some depth."""
-    pieces = [line for cell in cells for line in cell.plain.split("\n")]
-    for breaks in _BREAKS[:depth]:
-        pieces = [part for piece in pieces for part in breaks.findall(piece)]
-    return max((cell_len(piece.rstrip()) for piece in pieces), default=0)
-
-
-def wrapped(text: Text, width: int) -> Text:
-    """Break a text into lines: between words, then folders of a path, then parts of a name."""
-    cuts: list[int] = []
-    at = 0
-    for line in text.plain.splitlines(keepends=True):
-        used = 0
-        for word in _BREAKS[0].findall(line):
-            whole = word  # begins a line if it does not fit, even in pieces
-            for piece in _pieces(word, width, 1):
-                if used and used + cell_len((whole or piece).rstrip()) > width:
-                    cuts.append(at)
-                    used = 0
-                used += cell_len(piece.rstrip("\n"))
-                at += len(piece)
-                whole = ""
-    if not cuts:
-        return text
-    lines = text.divide(cuts)
-    for part in lines:
-        part.rstrip()
-    return Text("\n", style=text.style, justify=text.justify).join(lines)
-
-
-def _pieces(text: str, width: int, depth: int) -> Iterator[str]:
-    """Yield a text whole if it fits a line, else in the largest pieces that do."""
-    if cell_len(text.rstrip()) <= width:
-        yield text
-        return
-    if depth == len(_BREAKS):
-        yield from chop_cells(text, width)
-        return
-    for piece in _BREAKS[depth].findall(text):
-        yield from _pieces(piece, width, depth + 1)
+def _widest(cells: Iterable[Text]) -> int:
+    """Return the width of the widest line of some cells."""
+    lines = (line for cell in cells for line in cell.plain.split("\n"))
+    return max(map(cell_len, lines), default=0)
 
 
 def _hit_lines(hit: Hit, console: Console) -> list[Text]:
@@ -269,4 +224,4 @@ def _hit_lines(hit: Hit, console: Console) -> list[Text]:
     lines.append(Text(one_line(os.path.relpath(hit.path) if inside else hit.path), style="dim"))
     if hit.family:
         lines.append(Text(one_line(f"{hit.family}: {hit.family.names}"), style="dim"))
-    return [wrapped(line, room) for line in lines]
+    return lines

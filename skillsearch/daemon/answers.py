@@ -195,12 +195,7 @@ class Answers:
                 vetted_only=not options["include_unvetted"],
             )
             offers = render_offers(warm.library, offer.skills)
-        return {
-            "offers": offers,
-            "fits": offer.fits,
-            "unvetted": offer.unvetted,
-            "notes": notes,
-        }
+        return {"offers": offers, "fits": offer.fits, "unvetted": offer.unvetted, "notes": notes}
 
     def status(self) -> JsonObject:
         """Describe this daemon; never waits for a search."""

@@ -51,10 +51,7 @@ _TURN_OFF = "to do without it: SKILLSEARCH_DAEMON=off"
 
 
 def ask(
-    method: Method,
-    question: SearchQuestion | OverviewQuestion | None = None,
-    *,
-    seconds: float,
+    method: Method, question: SearchQuestion | OverviewQuestion | None = None, *, seconds: float
 ) -> JsonObject | None:
     """Ask the running daemon and return its answer; None if none runs.
 
@@ -105,9 +102,7 @@ def search_question(
     }
 
 
-def read_search(
-    answer: Mapping[str, Any],
-) -> QueryAnswer:
+def read_search(answer: Mapping[str, Any]) -> QueryAnswer:
     """Read an answer to ``search``; a DaemonError if it has an unknown form."""
     from skillsearch.types.answers import QueryAnswer, SearchResult
 

@@ -59,7 +59,7 @@ def assess(
     """Measure systems on a collection and compare them with the first of them.
 
     At most `examples` of their worst and best queries are shown; `notes` follow the collection's.
-    An EvaluationError if no query has a relevant document, or two systems share a name.
+    An EvaluationError if no query has a relevant document.
     """
     ids = [query.query_id for query in collection.queries]
     qrels = answerable_qrels({query_id: collection.qrels.get(query_id, {}) for query_id in ids})
@@ -71,10 +71,7 @@ def assess(
     values: dict[str, dict[str, dict[str, float]]] = {}
     query_ids: dict[str, set[str]] = {}
     for system in systems:
-        if (name := system.name) in values:
-            cure = f"name each apart, such as --system {name}2=..."
-            raise EvaluationError(f"Two systems are named {name!r}; {cure}")
-        values[name] = measure(qrels, system.answers)
+        values[system.name] = measure(qrels, system.answers)
         for source, answers in system.unanswerable.items():
             query_ids.setdefault(source, set()).update(answers)
     return Report(

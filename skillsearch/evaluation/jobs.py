@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
 
 from skillsearch.evaluation.answering import answer_all, foreign_queries
@@ -19,8 +18,6 @@ from skillsearch.evaluation.style import style_controls
 from skillsearch.evaluation.types import FOREIGN, Collection, Job, SystemSpec
 from skillsearch.types.indexing import Progress
 
-"""Systems compared by default; the first is the baseline."""
-
 
 def load_jobs(
     places: Sequence[Path], *, foreign: Sequence[Path] = (), split: str = "test", pool: bool = False
@@ -33,12 +30,11 @@ def load_jobs(
     others = list(zip(foreign, _load(foreign, split), strict=True))
     loaded = tuple(_load(places, split))
     loaded = pool_collections(loaded) if pool else loaded
-    of_all = list(chain(*(collection.queries for collection in loaded))) if pool else []
     jobs = []
     for path, collection in zip(places, loaded, strict=True):
         own = {folder.resolve() for folder in (places if pool else [path])}
         named = ((other.name, other.queries) for path, other in others if path.resolve() not in own)
-        jobs.append(Job(collection, tuple(named), of_all))
+        jobs.append(Job(collection, tuple(named)))
     return tuple(jobs)
 
 

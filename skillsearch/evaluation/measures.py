@@ -12,7 +12,6 @@ MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged
 """Names as in ir_measures, with whose values ours are tested. Judged@10 is of the judgments."""
 _DEPTH = 10
 """No measure looks further."""
-MAX_GRADE = 9_999  # trec_eval, which may read our runs, crashes on a huge one
 
 
 def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
@@ -24,17 +23,9 @@ def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
     """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
 
     A ranking counts in the order given, whatever its scores; a query without an answer is 0.
-    An EvaluationError if a grade is too large.
     """
-    judged = answerable_qrels(qrels)
-    for query, grades in judged.items():
-        document, grade = max(grades.items(), key=lambda pair: abs(pair[1]))
-        if abs(grade) > MAX_GRADE:
-            problem = f"Query {query!r} grades document {document!r} beyond {MAX_GRADE:,}"
-            cure = "grade from 0 for irrelevant upward in small steps, such as 0 to 3"
-            raise EvaluationError(f"{problem}; {cure}.")
     values: dict[str, dict[str, float]] = {name: {} for name in MEASURES}
-    for query, grades in judged.items():
+    for query, grades in answerable_qrels(qrels).items():
         ranked = list(dict.fromkeys(doc_id for doc_id, _ in answers.get(query, ())))
         for name, value in zip(MEASURES, _measures(grades, ranked[:_DEPTH]), strict=True):
             values[name][query] = value

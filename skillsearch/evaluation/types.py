@@ -82,7 +82,6 @@ class Job:
 
     collection: Collection
     foreign: Sequence[tuple[str, Sequence[JudgedQuery]]] = ()
-    pooled: Sequence[JudgedQuery] = ()  # queries of all collections that share its documents
     roots: tuple[Path, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
 

@@ -44,9 +44,7 @@ def audit_text(skill: Skill, source: str) -> Iterator[Finding]:
         chars = ", ".join(f"U+{ord(char):04X} {unicodedata.name(char, '')}" for char in odd)
         message = f"The name passes for {look(skill.name)!r} by {chars}"
         yield Finding("lookalike-name", f"{message}; write it in letters of one script.")
-    for lure in find_lures(source):
-        message = f"It has the agent or its user {lure.what}; do not load it."
-        yield Finding("lure", message, lure.line, lure.severity)
+    yield from find_lures(source)
     sentences = f"{about.description}\n{about.when_to_use}".strip()
     words = "\n".join((*about.triggers, *about.tags))
     metadata = f"{skill.name}\n{sentences}\n{words}"

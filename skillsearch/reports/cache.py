@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from skillsearch.files.locks import try_lock
 from skillsearch.files.openat import LOCK_FLAGS, using
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.roots.sources import indexes_over, read_ready, shown
@@ -222,9 +222,7 @@ def _alone(path: Path) -> Iterator[bool]:
             except OSError:
                 continue  # there is no lock
             stack.enter_context(using(fd))
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            if not try_lock(fd):
                 yield False
                 return
         yield True

@@ -28,7 +28,6 @@ from skillsearch.skills.example_requests import digest_of_skill
 from skillsearch.skills.parser import decode_skill_md
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.text.safe_text import one_line, visible
-from skillsearch.types.indexing import Progress
 
 _REQUEST_KEYS = ("request", "query", "text")
 _NO_REQUESTS = (
@@ -91,9 +90,7 @@ class Improving:
         """Return the error for a skill that the user may not edit."""
         return SkillError(f"{one_line(self.document.name, 80)} is not edited: {self.why_not}.")
 
-    def improve(
-        self, texts: Sequence[str], reader: str | None = None, progress: Progress | None = None
-    ) -> Improvement:
+    def improve(self, texts: Sequence[str], reader: str | None = None) -> Improvement:
         """Return what to change; a SkillError without requests, or if the file cannot be edited."""
         made_from, measured, _ = split([*texts, *own_requests(self.index, self.document)])
         if not measured:
@@ -108,7 +105,7 @@ class Improving:
         except EditError as exc:
             raise SkillError(f"{visible(self.document.path)} {exc}.") from exc
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
-            trial = Trial.begin(self.index.opened, Path(folder), progress)
+            trial = Trial.begin(self.index.opened, Path(folder))
             requests_of = partial(own_requests, self.index)
             improver = Improver(trial, self.document, self.data, requests_of, reader)
             return improver.improve(made_from, measured)

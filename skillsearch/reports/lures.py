@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from skillsearch.skills.frontmatter import Finding
 from skillsearch.text.safe_text import visible
 from skillsearch.types.skills import Severity
 
@@ -57,15 +57,7 @@ _PASTED = re.compile(
 )
 
 
-class Lure(NamedTuple):
-    """What a text has the agent or its user run, and the line that says so, from 1."""
-
-    what: str
-    line: int
-    severity: Severity
-
-
-def find_lures(text: str) -> Iterator[Lure]:
+def find_lures(text: str) -> Iterator[Finding]:
     """Yield the first lure of each kind in a Markdown text."""
     lines = [line[:_LINE_CHARS] for line in visible(text).split("\n")]
     reported: set[str] = set()
@@ -74,7 +66,8 @@ def find_lures(text: str) -> Iterator[Lure]:
         for what, severity in _lures_of(line, together):
             if what not in reported:
                 reported.add(what)
-                yield Lure(what, number, severity)
+                message = f"It has the agent or its user {what}; do not load it."
+                yield Finding("lure", message, number, severity)
 
 
 def _lures_of(line: str, together: str) -> Iterator[tuple[str, Severity]]:

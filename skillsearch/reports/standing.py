@@ -21,7 +21,7 @@ from skillsearch.text.provenance import vouch_for
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.tokenizer import is_bigram, terms
 from skillsearch.types.answers import Explanation, Hit, State
-from skillsearch.types.json_values import Record
+from skillsearch.types.json_values import Record, checked
 from skillsearch.types.skills import Root
 
 _WORD = lazy_pattern(r"\w[\w'-]*", re.UNICODE)
@@ -123,7 +123,8 @@ def find_standing(
     if position is None:
         return None
     hit, best = position.hit, position.best
-    explained, best_explained = _explained(hit), _explained(best) if best else None
+    explained = checked(hit.explain, Explanation)
+    best_explained = best.explain if best else None
     form = index.analyse(request)
     has_rival = best and best.doc_id != hit.doc_id and best.score >= position.threshold
     lacking = _lacking(form, explained, best_explained if has_rival else None)
@@ -150,12 +151,6 @@ def find_standing(
 
 def _handle(index: SkillIndex, hit: Hit) -> str:
     return index.handle(index.find(hit.doc_id))
-
-
-def _explained(hit: Hit) -> Explanation:
-    if hit.explain is None:
-        raise TypeError("The hits of a position are explained.")
-    return hit.explain
 
 
 def _contributions(position: Position) -> tuple[Contribution, ...]:

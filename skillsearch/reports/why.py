@@ -120,7 +120,8 @@ def explain_skill(
         return Why(name, tuple(check_absent(index, name, options.selection, option)))
     checks = [*check_skill(index, document, options.selection, window, option)]
     standing = None
-    if request and not any(check.name in ("scope", "settings") for check in _errors(checks)):
+    out = {check.name for check in checks if check.verdict == "error"}
+    if request and out.isdisjoint(("scope", "settings")):
         standing = find_standing(index, document, request, options)
     handle = index.handle(document)
     if standing:
@@ -133,10 +134,6 @@ def explain_skill(
 
 def _is_folded(check: Check) -> bool:
     return check.verdict == "ok" and check.name in _FOLDED
-
-
-def _errors(checks: Sequence[Check]) -> Iterator[Check]:
-    return (check for check in checks if check.verdict == "error")
 
 
 def _find(index: SkillIndex, name: str, selection: Selection) -> Document | None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import TrainingError
 from skillsearch.readers.mapped_reader import (
     BEYOND,
     HEAD,
@@ -58,11 +57,6 @@ class RequestGroup(NamedTuple):
     grades: tuple[int, ...]
     skills: tuple[Hashable, ...] = ()
     twins: tuple[RequestGroup, ...] = ()
-
-    @property
-    def read_together(self) -> tuple[RequestGroup, ...]:
-        """The group itself, then its twins."""
-        return (self, *self.twins)
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +189,7 @@ def pairs_of(groups: Sequence[RequestGroup]) -> list[tuple[str, str]]:
 
 
 def _members(groups: Sequence[RequestGroup]) -> list[RequestGroup]:
-    return [member for group in groups for member in group.read_together]
+    return [member for group in groups for member in (group, *group.twins)]
 
 
 def group_loss(logits: Tensor, groups: Sequence[RequestGroup], settings: ReaderSettings) -> Tensor:
@@ -281,10 +275,8 @@ def train_reader(
 
     Training ends when the check stops improving, or at the `deadline` by `time.monotonic`. With a
     folder for `checkpoints`, the same call goes on where an interrupted one was. Raises
-    TrainingError if there is nothing to learn from, or the weights are no longer finite.
+    TrainingError if the weights are no longer finite.
     """
-    if not groups:
-        raise TrainingError("There is no request to learn from; judge some first.")
     plan = list(_batches(groups, settings))
     run = _Run(begin, settings, len(plan))
     key = repr((settings, [group.request for group in plan[-1]]))

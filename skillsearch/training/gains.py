@@ -73,11 +73,7 @@ class MeasuredChanges:
 
 
 def measure_both(
-    collection: Collection,
-    models: tuple[str, str],
-    *,
-    work: Path,
-    progress: Progress | None = None,
+    collection: Collection, models: tuple[str, str], *, work: Path, progress: Progress | None = None
 ) -> MeasuredChanges:
     """Let the old and the new model, given by their specs, answer the queries of a collection."""
     specs = [

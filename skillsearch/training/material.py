@@ -76,10 +76,7 @@ class TrainingMaterial:
 
     @classmethod
     def gather(
-        cls,
-        texts: Sequence[SkillText],
-        chosen: Sequence[QueryRows],
-        seed: int,
+        cls, texts: Sequence[SkillText], chosen: Sequence[QueryRows], seed: int
     ) -> TrainingMaterial:
         """Divide the texts; a TrainingError if there is too little."""
         distinct, rows = distinct_skills(texts)

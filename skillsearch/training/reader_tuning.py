@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean
 from typing import NamedTuple, Self
@@ -28,11 +28,12 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.reading import NOT_READ, READ_MOST, Reading, shown_of
 from skillsearch.index.search.search import answer
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.readers.loading import PACKAGED_SPEC, load_reader
+from skillsearch.readers.loading import load_reader
 from skillsearch.readers.mapped_reader import STEM
 from skillsearch.readers.reader import Reader
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
+from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import (
     Read,
     ReaderSettings,
@@ -46,19 +47,10 @@ from skillsearch.training.gains import MeasuredChanges, QualityChange, change_of
 from skillsearch.training.material import is_measured, read_judged, read_library
 from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.queries import SkillText
-from skillsearch.training.tuning import (
-    LOOKS,
-    MEASURING,
-    SHARES,
-    Tuned,
-    Work,
-    best_share,
-    export_tuned,
-    notes_on_lost,
-    unfinished,
-)
+from skillsearch.training.tuning import LOOKS, SHARES, Tuned, TuneOptions, Tuning, Work, unfinished
 from skillsearch.types.answers import SearchResult
 from skillsearch.types.indexing import Progress
+from skillsearch.types.json_values import checked
 
 LEAST_JUDGED = 30  # fewer requests teach nothing and tell no gain from chance
 SETTINGS = ReaderSettings(epochs=4.0, learning_rate=2e-5, head_rate=2.0)
@@ -69,23 +61,6 @@ _MOST_RIGHT = 3  # right skills of a request that are learned
 _HITS = 10
 _BATCH = 32  # requests that are searched together
 _STEP_COST = 4  # a step of training takes up to four times as long as reading its pairs
-
-
-@dataclass(frozen=True, slots=True)
-class ReaderOptions:
-    """Options of the tuning of a `reader`, by its spec, on judged `queries`.
-
-    `model` is the embedder of the index whose hits it reads; `keep` writes even a worse reader.
-    """
-
-    roots: tuple[Path, ...]
-    out: Path
-    queries: Path
-    reader: str = PACKAGED_SPEC
-    model: str = "onnx"
-    minutes: float = 20.0
-    seed: int = 0
-    keep: bool = False
 
 
 class Request(NamedTuple):
@@ -139,7 +114,7 @@ class Requests(NamedTuple):
 
 
 def tune_reader(
-    options: ReaderOptions,
+    options: TuneOptions,
     *,
     progress: Progress,
     tell: Callable[[str], None],
@@ -161,7 +136,7 @@ def tune_reader(
 class _Searched:
     """An index of the skills, and the passages of its answers that a reader is shown."""
 
-    def __init__(self, options: ReaderOptions, folder: Path, tell: Progress) -> None:
+    def __init__(self, options: TuneOptions, folder: Path, tell: Progress) -> None:
         request = IndexRequest(options.roots, options.model, with_body=True)
         self._index, _ = SkillIndex.build(request, folder, IndexOptions(progress=tell))
         self._ids = {document.path: document.doc_id for document in self._index.documents()}
@@ -247,17 +222,17 @@ class _Searched:
         }
 
 
-class _ReaderTuning:
-    def __init__(self, options: ReaderOptions, settings: ReaderSettings, work: Work) -> None:
+class _ReaderTuning(Tuning):
+    def __init__(self, options: TuneOptions, settings: ReaderSettings, work: Work) -> None:
         """Read the reader and the requests, and search for what it is to read."""
-        self._started = time.monotonic()
+        super().__init__(options, work, folder_of(options.reader, STEM))
         self._options, self._settings = options, replace(settings, seed=options.seed)
-        self._folder, self._progress, self._tell = work
         self._begin = begin_weights(options.reader, STEM)
-        self._old = load_reader(options.reader)
+        self._old: Reader = load_reader(options.reader)
         library = read_library(options.roots, work.progress)
         self._skills = len(library)
-        self._requests = Requests.gather(options.queries, library, options.seed)
+        self._requests = Requests.gather(checked(options.queries, Path), library, options.seed)
+        self._lost = self._requests.lost
         self._searched = _Searched(options, work.folder / "index", work.progress)
         chance = random.Random(options.seed)
         self._learned = self._searched.groups(self._requests.learned, chance)
@@ -266,42 +241,13 @@ class _ReaderTuning:
         self._check()
 
     def run(self) -> Tuned:
-        options, out, measured = self._options, None, {}
-        trained = self._train()
-        share, gains = best_share(
-            self._begin,
-            trained.weights,
-            lambda weights: self._value(TorchReader(weights).read),
-        )
-        if gains or options.keep:
-            fresh = self._folder / "model"
-            export_tuned(
-                self._begin,
-                trained,
-                share,
-                fresh,
-                source=folder_of(options.reader, STEM),
-                old=self._old,
-                learned={"requests": len(self._learned)},
-            )
-            self._tell(MEASURING)
-            readers = self._old, load_reader(str(fresh))
-            result = self._searched.measure(self._requests.measured, self._measured, readers)
-            measured = {"judged": result}
-            gains = gains and result.is_better and not result.is_worse
-            if options.keep or gains:
-                out = fresh.replace(options.out)
-        return Tuned(
-            is_better=gains,
-            folder=out,
-            skills=self._skills,
-            judged=len(self._learned),
-            steps=trained.steps,
-            share=share if measured else 0.0,
-            measured=measured,
-            seconds=time.monotonic() - self._started,
-            notes=notes_on_lost(self._requests.lost),
-        )
+        count = len(self._learned)
+        return self._finish(self._train(), {"requests": count}, self._skills, count)
+
+    def _measure(self, folder: Path) -> tuple[dict[str, MeasuredChanges], bool]:
+        readers = self._old, load_reader(str(folder))
+        result = self._searched.measure(self._requests.measured, self._measured, readers)
+        return {"judged": result}, result.is_better and not result.is_worse
 
     def _check(self) -> None:
         """Raise an error if there is nothing to learn from or to measure by."""
@@ -313,14 +259,17 @@ class _ReaderTuning:
                 f"read; judge more requests in {self._options.queries}, or name more skills."
             )
 
-    def _value(self, read: Read) -> float:
+    def _value(self, weights: BertWeights) -> float:
+        return self._value_of(TorchReader(weights).read)
+
+    def _value_of(self, read: Read) -> float:
         return -reading_loss(read, self._watched, self._settings)
 
     def _train(self) -> TrainedReader:
         """Train for as many epochs as there is time for."""
         read = TorchReader(self._begin).read
         began = time.monotonic()
-        self._value(read)
+        self._value_of(read)
         watched, learned, measured = (
             sum(len(group.texts) for group in groups)
             for groups in (self._watched, self._learned, self._measured)
@@ -344,7 +293,7 @@ class _ReaderTuning:
             self._begin,
             self._learned,
             replace(self._settings, epochs=epochs, check_every=looks),
-            check=self._value,
+            check=self._value_of,
             progress=self._progress,
             deadline=time.monotonic() + seconds_left,
         )

@@ -9,6 +9,7 @@ import math
 import os
 import shutil
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +39,7 @@ SHARES = (1.0, 0.75, 0.5)
 """Shares of the tuned weights that are tried, the rest being the original ones."""
 _NEEDED = ("sentence-transformers", "onnx")  # the first brings torch
 _PLANNED = "planned.json"
+_NOTICE = "Tuned on the skills of a user by skillsearch tune."
 LOOKS = 5  # validations of a training
 _TRIED_STEPS, _TRIED_SKILLS = 5, 256
 _LEAST_STEPS = 20
@@ -49,7 +51,8 @@ SETTINGS = TrainingSettings()
 class TuneOptions:
     """Options of a tuning, with the specs of a model and of a teacher to learn from.
 
-    `keep` writes even a worse model.
+    A `reader` is tuned instead of the model, on the judged `queries`, whose hits by the model it
+    reads. `keep` writes even a worse model.
     """
 
     roots: tuple[Path, ...]
@@ -60,16 +63,7 @@ class TuneOptions:
     seed: int = 0
     teacher: str | None = None
     keep: bool = False
-
-
-MEASURING = "Measuring the gain on held-out requests."
-"""What a tuning says before it measures."""
-
-
-def notes_on_lost(queries: int) -> tuple[str, ...]:
-    """Return a sentence on judged queries that no skill here is right for."""
-    lost = f"Judged queries left out because none of their skills is here: {queries}."
-    return (lost,) if queries else ()
+    reader: str = ""
 
 
 class Work(NamedTuple):
@@ -124,7 +118,7 @@ def tune(
     """
     folder_of(options.model)
     with unfinished(options.out) as work_dir:
-        return _Tuning(options, settings, Work(work_dir, progress, tell)).run()
+        return _EmbedderTuning(options, settings, Work(work_dir, progress, tell)).run()
 
 
 @contextlib.contextmanager
@@ -168,97 +162,101 @@ def make_work_dir(out: Path) -> Path:
     return work_dir
 
 
-def best_share(
-    begin: BertWeights, tuned: BertWeights, value: Callable[[BertWeights], float]
-) -> tuple[float, bool]:
-    """Return the share of tuned weights with the highest value, and if the old ones have less."""
-    values = {share: value(average(begin, tuned, share)) for share in (*sorted(SHARES), 0.0)}
-    before = values.pop(0.0)
-    best = max(values, key=values.__getitem__)
-    return best, values[best] > before
+class Tuning(ABC):
+    """A tuning of the weights of an old model, whose folder is `source`."""
+
+    _begin: BertWeights
+    _old: Embedder | Reader
+    _lost: int
+
+    def __init__(self, options: TuneOptions, work: Work, source: Path) -> None:
+        self._started = time.monotonic()
+        self._folder, self._progress, self._tell = work
+        self._out, self._keeps, self._source = options.out, options.keep, source
+
+    @abstractmethod
+    def _value(self, weights: BertWeights) -> float:
+        """Return how good weights are at what was held out."""
+
+    @abstractmethod
+    def _measure(self, folder: Path) -> tuple[dict[str, MeasuredChanges], bool]:
+        """Measure the model in a folder against the old one; also return whether it is better."""
+
+    def _finish(
+        self, trained: Trained | TrainedReader, learned: JsonObject, skills: int, judged: int
+    ) -> Tuned:
+        """Write the best share of trained weights if it is a gain, with what they `learned` from.
+
+        It has the texts of the old model's folder.
+        """
+        out, measured = None, dict[str, MeasuredChanges]()
+        values = {
+            share: self._value(average(self._begin, trained.weights, share))
+            for share in (*sorted(SHARES), 0.0)
+        }
+        before = values.pop(0.0)
+        share = max(values, key=values.__getitem__)
+        is_better = values[share] > before
+        if is_better or self._keeps:
+            fresh, (notice, licence) = self._folder / "model", texts_beside(self._source)
+            shutil.rmtree(fresh, ignore_errors=True)
+            made = {"from": self._old.name, **learned, "steps": trained.steps, "share": share}
+            export(
+                average(self._begin, trained.weights, share),
+                fresh,
+                name=f"{self._old.name} (tuned)",
+                notice=f"{notice or ''}\n{_NOTICE}\n".lstrip(),
+                licence=licence,
+                extra={"tuned": made},
+            )
+            self._tell("Measuring the gain on held-out requests.")
+            measured, is_gain = self._measure(fresh)
+            is_better = is_better and is_gain
+            if is_better or self._keeps:
+                out = fresh.replace(self._out)
+        lost = f"Judged queries left out because none of their skills is here: {self._lost}."
+        return Tuned(
+            is_better=is_better,
+            folder=out,
+            skills=skills,
+            judged=judged,
+            steps=trained.steps,
+            share=share if measured else 0.0,
+            measured=measured,
+            seconds=time.monotonic() - self._started,
+            notes=(lost,) if self._lost else (),
+        )
 
 
-def export_tuned(
-    begin: BertWeights,
-    trained: Trained | TrainedReader,
-    share: float,
-    folder: Path,
-    *,
-    source: Path,
-    old: Embedder | Reader,
-    learned: Mapping[str, int],
-) -> None:
-    """Write a share of what was tuned from the `old` model, with the texts of that model's folder.
-
-    The record says how many of what it `learned` from.
-    """
-    shutil.rmtree(folder, ignore_errors=True)
-    notice, licence = texts_beside(source)
-    made: JsonObject = {"from": old.name, **learned, "steps": trained.steps, "share": share}
-    export(
-        average(begin, trained.weights, share),
-        folder,
-        name=f"{old.name} (tuned)",
-        notice=f"{notice or ''}\nTuned on the skills of a user by skillsearch tune.\n".lstrip(),
-        licence=licence,
-        extra={"tuned": made},
-    )
-
-
-class _Tuning:
+class _EmbedderTuning(Tuning):
     def __init__(self, options: TuneOptions, settings: TrainingSettings, work: Work) -> None:
         """Read the skills and the model, and embed the skills with it."""
-        self._started = time.monotonic()
+        super().__init__(options, work, folder_of(options.model))
         self._options, self._settings = options, replace(settings, seed=options.seed)
-        self._folder, self._progress, self._tell = work
         library = read_library(options.roots, work.progress)
         chosen, self._lost = read_judged(options.queries, library) if options.queries else ([], 0)
-        self._embedder = load_embedder(options.model)
+        self._old = load_embedder(options.model)
         self._material = TrainingMaterial.gather(list(library.values()), chosen, options.seed)
         self._begin = begin_weights(options.model)
         texts = [skill.metadata() for skill in self._material.skills]
         began = time.monotonic()
         self._vectors = embed(
-            self._embedder, texts, progress=lambda done: work.progress("embed", done, len(texts))
+            self._old, texts, progress=lambda done: work.progress("embed", done, len(texts))
         )
         self._seconds_per_text = (time.monotonic() - began) / len(texts)
         self._teacher = learn_from(options.teacher) if options.teacher else None
 
     def run(self) -> Tuned:
-        options, material, out = self._options, self._material, None
-        trained = self._train(self._count_steps())
-        share, gains = best_share(self._begin, trained.weights, self._gain)
-        measured: dict[str, MeasuredChanges] = {}
-        if gains or options.keep:
-            fresh, work = self._folder / "model", self._folder / "measured"
-            export_tuned(
-                self._begin,
-                trained,
-                share,
-                fresh,
-                source=folder_of(options.model),
-                old=self._embedder,
-                learned={"skills": len(material.skills)},
-            )
-            models = (options.model, f"onnx:{fresh}")
-            self._tell(MEASURING)
-            for name, collection in material.collections().items():
-                measured[name] = measure_both(
-                    collection, models, work=work, progress=self._progress
-                )
-            if options.keep or decide(measured):
-                out = fresh.replace(options.out)
-        return Tuned(
-            is_better=gains and decide(measured),
-            folder=out,
-            skills=len(material.skills),
-            judged=len(material.judged),
-            steps=trained.steps,
-            share=share if measured else 0.0,
-            measured=measured,
-            seconds=time.monotonic() - self._started,
-            notes=notes_on_lost(self._lost),
-        )
+        count, judged = len(self._material.skills), len(self._material.judged)
+        return self._finish(self._train(self._count_steps()), {"skills": count}, count, judged)
+
+    def _measure(self, folder: Path) -> tuple[dict[str, MeasuredChanges], bool]:
+        models, work = (self._options.model, f"onnx:{folder}"), self._folder / "measured"
+        measured = {
+            name: measure_both(collection, models, work=work, progress=self._progress)
+            for name, collection in self._material.collections().items()
+        }
+        return measured, decide(measured)
 
     def _count_steps(self) -> int:
         """Return how many steps there is time for, after a trial, or an interrupted tuning did."""
@@ -316,7 +314,7 @@ class _Tuning:
         used = time.monotonic() - self._started
         return 60 * self._options.minutes - used - texts * self._seconds_per_text
 
-    def _gain(self, weights: BertWeights) -> float:
+    def _value(self, weights: BertWeights) -> float:
         from skillsearch.training.contrastive import TorchEncoder
 
         return self._material.gain(TorchEncoder(weights, self._settings).encode)

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import logging
 import queue
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -48,14 +49,8 @@ _OUTSIDE = "Open the address that skillsearch ui has printed; it is a new one ea
 _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
 
-class _Parameters(dict[str, str]):
-    """The parameters of an address, empty if they are not there."""
-
-    def __missing__(self, name: str) -> str:
-        return ""
-
-
-View: TypeAlias = Callable[[_Parameters], Awaitable[Shown]]
+View: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Shown]]
+"""A page, by the parameters of its address, which are empty if they are not there."""
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -122,7 +117,7 @@ class _Site:
         return guarded
 
     async def _answer(self, name: str, view: View, request: Request) -> Response:
-        return self._render(name, await view(_Parameters(request.query_params)))
+        return self._render(name, await view(defaultdict(str, request.query_params)))
 
     async def _report(self, request: Request) -> Response:
         name = request.query_params.get("name", "")

@@ -10,17 +10,11 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import quote
 
-from skillsearch.budget.costs import (
-    BudgetReport,
-    MeasuredSkill,
-    measure,
-    report_budget,
-    sources_of_index,
-)
-from skillsearch.budget.hosts import FATES, Fate
+from skillsearch.budget.costs import measure, report_budget, sources_of_index
+from skillsearch.budget.hosts import FATES
 from skillsearch.budget.tables import levels, listings
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.errors import SkillError, SkillSearchError
@@ -36,14 +30,14 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Row, RowGroup, Table
 from skillsearch.reports.audit import audit
-from skillsearch.reports.health import Check, doctor
+from skillsearch.reports.health import doctor
 from skillsearch.settings.config import Settings
 from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning
 from skillsearch.text.safe_text import listed
 from skillsearch.types.answers import Family, Hit, Relative, SearchResult, Selection
-from skillsearch.types.skills import LAST_SECOND, Diagnostic, FileContent, Root, Skill, SkillFile
+from skillsearch.types.skills import LAST_SECOND, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
 from skillsearch.usage.log import UsageLog
@@ -63,46 +57,8 @@ SLOW_SECONDS, PATIENCE = 600.0, 0.5
 """How long slow work may take, and how long a page waits for it before it says so."""
 
 
-class Shown(TypedDict, total=False):
-    """The values that a template may show, by their names there."""
-
-    message: str
-    query: str
-    notes: list[str]
-    count: int
-    project: str
-    projects: list[tuple[str, str]]
-    requests: tuple[str, ...]
-    result: SearchResult
-    near: tuple[str, ...]
-    document: Document
-    skill: Skill
-    root: Root
-    is_stale: bool
-    warning: str
-    costs: Table
-    files: tuple[str, ...]
-    is_truncated: bool
-    rivals: list[Hit]
-    relatives: Shown
-    members: list[tuple[Document, Relative]]
-    body: str
-    is_cut: bool
-    file: FileContent
-    table: Table
-    shown: int
-    window: int
-    windows: tuple[int, ...]
-    fates: tuple[Fate, ...]
-    counted_by: str
-    report: BudgetReport
-    levels: Table
-    listings: Table
-    problems: Sequence[Diagnostic]
-    checks: tuple[Check, ...]
-    lost: Shown
-    folder: Path | None
-    reports: list[tuple[str, str]]
+Shown: TypeAlias = dict[str, object]
+"""The values that a template shows, by their names there; one that is missing is an error."""
 
 
 class Pages:
@@ -298,7 +254,9 @@ class Pages:
             "fates": FATES,
             "counted_by": COUNTED_BY,
         }
-        measured = await self._of_index("budget", _measured)
+        measured = await self._of_index(
+            "budget", lambda index: measure(sources_of_index(index), TokenCounter.load())
+        )
         if measured is None:
             return shown
         skills, problems = measured
@@ -397,7 +355,3 @@ def _health(folder: Path) -> Shown:
     rows = [(item.path, item.message) for item in lost[:MOST_ROWS]]
     heads = "file or folder", "why"
     return {"checks": checks, "lost": _first_of("Lost skills", heads, rows, len(lost))}
-
-
-def _measured(index: SkillIndex) -> tuple[Sequence[MeasuredSkill], Sequence[Diagnostic]]:
-    return measure(sources_of_index(index), TokenCounter.load())

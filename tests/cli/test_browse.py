@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
 from rich.console import Console
-from rich.text import Text
 
 from skillsearch.budget.costs import report_budget
 from skillsearch.budget.tables import levels
@@ -314,33 +313,6 @@ def test_a_table_of_short_words_loses_and_breaks_none(rows, width):
     assert all(cell_len(line) <= width for line in lines)
     latin = [word for row in rows for cell in row for word in re.findall("[abc]+", cell)]
     assert Counter(re.findall("[abc]+", "\n".join(lines))) == Counter(latin)
-
-
-@pytest.mark.parametrize(
-    ("text", "width", "lines"),
-    [
-        (
-            "see /work/shared/real/some-long-skill/SKILL.md (odd)",
-            24,
-            ["see", "/work/shared/real/", "some-long-skill/SKILL.md", "(odd)"],
-        ),
-        ("some-long-skill-name.of.parts", 12, ["some-long-", "skill-name.", "of.parts"]),
-        ("abcdefghij", 4, ["abcd", "efgh", "ij"]),
-        ("表格里的文字", 5, ["表格", "里的", "文字"]),
-        ("one two", 20, ["one two"]),
-        ("in /tmp/用户/skills/文件夹", 14, ["in", "/tmp/用户/", "skills/文件夹"]),
-        ("about 28.0 MB", 10, ["about", "28.0 MB"]),
-    ],
-)
-def test_a_line_ends_at_the_best_place_there_is(text, width, lines):
-    assert tables.wrapped(Text(text), width).plain.split("\n") == lines
-
-
-@given(st.text("ab字 /-\n", max_size=60), st.integers(2, 20))
-def test_wrapping_loses_nothing_but_blanks_and_fits(text, width):
-    found = tables.wrapped(Text(text), width).plain
-    assert "".join(found.split()) == "".join(text.split())
-    assert all(cell_len(line.rstrip()) <= width for line in found.split("\n"))
 
 
 def test_lists_name_each_skill_as_it_is_loaded(cli, tmp_path, make_skill):

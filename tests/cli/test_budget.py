@@ -162,9 +162,9 @@ def test_many_unreadable_skills_are_named_in_part(cli, drinks):
         (drinks / f"bad{number}").mkdir()
         (drinks / f"bad{number}" / "SKILL.md").write_text("# Empty")
     lines = cli("budget", drinks).stderr.splitlines()
-    assert sum("frontmatter-missing" in line for line in lines) == 20
+    assert sum("error frontmatter-missing" in line for line in lines) == 10
     assert lines[-2:] == [
-        "and 2 more (--json lists all)",
+        "errors: frontmatter-missing 12 (--json lists all)",
         "not measured: skills or folders: 22, documents: 0",
     ]
 

@@ -9,7 +9,7 @@ from skillsearch.rendering.html_page import load_templates, text
 
 TEMPLATES = load_templates(Path(__file__).parent)
 PIECES = TEMPLATES.get_template("blocks.html").module
-cell, definitions, figures, table = PIECES.cell, PIECES.definitions, PIECES.figures, PIECES.table
+cell, figures, table = PIECES.cell, PIECES.figures, PIECES.table
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,6 @@ def test_details_are_closed_unless_asked_for():
     assert wide.startswith("<details open>")
 
 
-def test_terms_stand_beside_their_meaning_and_plots_that_there_are_not_leave_no_trace():
-    assert definitions([("a", "b")]) == "<dl>\n<dt>a</dt><dd>b</dd>\n</dl>"
+def test_plots_that_there_are_not_leave_no_trace():
     assert figures([(None, "nothing"), ("<svg></svg>", "this")]).count("<figure>") == 1
     assert figures([(None, "nothing")]) == ""

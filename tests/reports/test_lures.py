@@ -58,7 +58,7 @@ def test_a_lure_is_found_on_its_line(kind, text):
     lines = text.split("\n")
     shifted = "\n".join(["# Tool", "", "", "", "", *lines, "", "", "", "", "Done."])
     for whole, before in ((text, 0), (shifted, 5)):
-        (lure,) = [lure for lure in find_lures(whole) if kind in lure.what]
+        (lure,) = [lure for lure in find_lures(whole) if kind in lure.message]
         assert before < lure.line <= before + len(lines)
 
 

@@ -15,6 +15,7 @@ from skillsearch.readers.loading import load_reader
 from skillsearch.training.material import is_measured
 from skillsearch.training.model_folders import begin_weights, export
 from skillsearch.training.queries import SkillText
+from skillsearch.training.tuning import TuneOptions
 
 pytestmark = [pytest.mark.torch, pytest.mark.timeout(300)]
 for _name in ("torch", "transformers", "sentence_transformers", "onnx"):
@@ -78,8 +79,8 @@ def options(root, model, tmp_path):
         for verb in ("see to", "handle", "mind", "sort out")
     ]
     path.write_text("\n".join(map(json.dumps, lines)))
-    return reader_tuning.ReaderOptions(
-        (root,), tmp_path / "out" / "tuned", path, str(model), "hashing"
+    return TuneOptions(
+        (root,), tmp_path / "out" / "tuned", "hashing", queries=path, reader=str(model)
     )
 
 

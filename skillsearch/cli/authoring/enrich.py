@@ -44,14 +44,12 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
     show_default=True,
     help="With --command: how long one call may take.",
 )
-@click.option(
-    "--include-unvetted", is_flag=True, help="Skills of roots that nobody has vouched for, too."
-)
+@options.include_unvetted
 @options.selecting
 @options.yes
 @options.index_dir
 @options.header
-@options.as_json(lambda: options.models.ENRICH)
+@options.as_json("ENRICH")
 def enrich_command(
     names: tuple[str, ...],
     pending: bool,

@@ -26,13 +26,7 @@ from skillsearch.library.example_review import (
     ask_for,
     read_answers,
 )
-from skillsearch.library.example_writers import (
-    Pending,
-    Writer,
-    batches_of,
-    read_wanted,
-    to_forget,
-)
+from skillsearch.library.example_writers import Pending, Writer, batches_of, read_wanted, to_forget
 from skillsearch.library.user_examples import change_examples, user_examples
 from skillsearch.settings.config import Settings
 from skillsearch.skills.example_requests import user_file
@@ -162,10 +156,7 @@ class Enriching:
     def _pending(self) -> Pending:
         """Return the skills that have no examples; say how many unvetted ones are left out."""
         pending = Pending.of(
-            self.index,
-            self.settings.selection,
-            self.names,
-            include_unvetted=self.include_unvetted,
+            self.index, self.settings.selection, self.names, include_unvetted=self.include_unvetted
         )
         if pending.unvetted:
             count = f"{counted(pending.unvetted, 'skill')} of unvetted roots left out"

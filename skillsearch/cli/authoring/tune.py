@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,7 @@ from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_s
 from skillsearch.text.safe_text import counted
 
 if TYPE_CHECKING:
-    from skillsearch.training.reader_tuning import ReaderOptions
-    from skillsearch.training.tuning import Tuned, TuneOptions
+    from skillsearch.training.tuning import Tuned
 
 _NAMES = {
     "held_out": "requests held out of the skills",
@@ -70,7 +68,7 @@ _NAMES = {
 )
 @click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
 @options.index_dir
-@options.as_json(lambda: options.models.TUNED)
+@options.as_json("TUNED")
 def tune_command(
     roots: tuple[NamedRoot, ...],
     out: Path,
@@ -95,38 +93,32 @@ def tune_command(
 
     Nothing leaves this machine. An interrupted run continues when it is started again.
     """
+    from skillsearch.training.tuning import TuneOptions
+
     reader = _reader_to_tune(queries, teacher) if tunes_reader else ""
     request = request_for(roots, read_settings())
-    tuning, make = _tuning(reader, queries, teacher)
-    made = make(
-        roots=request.roots,
-        out=out.absolute(),
-        model=request.model,
-        minutes=minutes,
-        seed=seed,
-        keep=keep,
+    wishes = TuneOptions(
+        request.roots, out.absolute(), request.model, queries, minutes, seed, teacher, keep, reader
     )
     # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or tuning
+    run: Callable[..., Tuned] = click.get_current_context().obj or _tuning(reader)
     with output.progress_bars() as progress:
-        tuned = run(made, progress=progress, tell=output.say)
+        tuned = run(wishes, progress=progress, tell=output.say)
     if as_json:
         output.emit_json(tuned.to_dict())
     else:
         _show_tuned(tuned, "query --reader" if reader else "index --model")
 
 
-def _tuning(
-    reader: str, queries: Path | None, teacher: str | None
-) -> tuple[Callable[..., Tuned], Callable[..., TuneOptions | ReaderOptions]]:
-    """Return the function that tunes the reader or the embedder, and the maker of its options."""
-    if reader and queries:
-        from skillsearch.training.reader_tuning import ReaderOptions, tune_reader
+def _tuning(reader: str) -> Callable[..., Tuned]:
+    """Return the function that tunes a reader, or else the embedder."""
+    if reader:
+        from skillsearch.training.reader_tuning import tune_reader
 
-        return tune_reader, partial(ReaderOptions, queries=queries, reader=reader)
-    from skillsearch.training.tuning import TuneOptions, tune
+        return tune_reader
+    from skillsearch.training.tuning import tune
 
-    return tune, partial(TuneOptions, queries=queries, teacher=teacher)
+    return tune
 
 
 def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
@@ -138,8 +130,7 @@ def _reader_to_tune(queries: Path | None, teacher: str | None) -> str:
     flags["model"] = None
     refuse(queries is None, "--reader learns from judged requests: name them with --queries PATH.")
     refuse(
-        teacher,
-        f"--teacher {teacher} goes without --reader: a reader learns from --queries alone.",
+        teacher, f"--teacher {teacher} goes without --reader: a reader learns from --queries alone."
     )
     refuse(
         reader != PACKAGED_SPEC and not Path(reader).is_dir(),

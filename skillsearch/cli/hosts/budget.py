@@ -11,18 +11,18 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings
 from skillsearch.cli.output import (
-    describe,
     emit_json,
     emit_rows,
     is_terminal,
     progress_bars,
     say,
+    show_diagnostics,
     show_rows,
 )
 from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_index
 from skillsearch.index.roots.scope import scope_of
-from skillsearch.rendering.blocks import plain, shown
+from skillsearch.rendering.blocks import plain
 from skillsearch.settings.config import Settings
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.skills import Diagnostic, SkillFile
@@ -52,7 +52,7 @@ _SHOWN = 20
     "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
 )
 @options.all_projects
-@options.as_json(lambda: options.models.BUDGET)
+@options.as_json("BUDGET")
 def budget_command(
     roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
 ) -> None:
@@ -99,7 +99,9 @@ def budget_command(
         say(report.headline())
         _show_budget(report)
     if problems:
-        _show_unmeasured(problems)
+        show_diagnostics(problems)
+        unread = sum(item.severity == "error" for item in problems)
+        say(f"not measured: skills or folders: {unread:,}, documents: {len(problems) - unread:,}")
 
 
 def _sources(
@@ -118,15 +120,6 @@ def _sources(
     return listed_by_hosts, ()
 
 
-def _show_unmeasured(problems: Sequence[Diagnostic]) -> None:
-    for item in problems[:_SHOWN]:
-        say(describe(item))
-    if len(problems) > _SHOWN:
-        say(f"and {len(problems) - _SHOWN:,} more (--json lists all)")
-    unread = sum(item.severity == "error" for item in problems)
-    say(f"not measured: skills or folders: {unread:,}, documents: {len(problems) - unread:,}")
-
-
 def _show_budget(report: BudgetReport) -> None:
     from skillsearch.budget.tables import claims, cut_skills, levels, listings
     from skillsearch.embedders.embedder import COUNTED_BY
@@ -134,9 +127,9 @@ def _show_budget(report: BudgetReport) -> None:
     tables = levels(report), claims(report), listings(report)
     cuts = list(cut_skills(report))
     if is_terminal():
-        for table in tables:
-            show_rows([tuple(map(shown, row)) for row in table.rows], table.heads)
-            click.echo()
+        from skillsearch.cli.tables import print_blocks
+
+        print_blocks(tables)
         cut_rows = [(host, fate, listed(names, _SHOWN)) for host, fate, names in cuts]
         show_rows(cut_rows, ("host", "fate", "skills"))
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -93,7 +92,11 @@ def mcp_command(
     is_for_http = bool(allow_remote or token_file)
     refuse(address is None and is_for_http, _FOR_HTTP)
     refuse(executor and not allow_run, "--executor is for a server with --allow-run.")
-    _check_flags(roots)
+    refuse(
+        read_flags()["trust"] and not roots,
+        "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
+        f"that: {VOUCH}",
+    )
     require_installed("mcp", "The MCP server", "mcp")
     if watch:
         require_watchfiles()
@@ -109,16 +112,6 @@ def mcp_command(
     with runner or nullcontext():
         code = _serve(served, tools, listener, watch=watch)
     _leave(code)
-
-
-def _check_flags(roots: Sequence[NamedRoot]) -> None:
-    """Refuse options that an existing index has already decided, if no ROOTs are given."""
-    flags = read_flags()
-    refuse(
-        flags["trust"] and not roots,
-        "--trust is for a server with ROOTs; an existing index keeps what it was told. To change "
-        f"that: {VOUCH}",
-    )
 
 
 def _make_runner(executor: str) -> SkillRunner:

@@ -157,12 +157,6 @@ class _Config:
         return self.flags["index_dir"] is not None
 
     @property
-    def says_what(self) -> bool:
-        """Whether any option is for a server or hook."""
-        words = (self.server_options, self.roots, self.url, self.include_unvetted)
-        return any(words) or self.has_index_dir
-
-    @property
     def names_index(self) -> bool:
         """Whether the command names the index that is in use here and now."""
         is_anywhere = not (self.roots or self.project)
@@ -181,7 +175,8 @@ class _Config:
     def check(self, *, write: bool, remove: bool) -> None:
         """Refuse options that do not go together."""
         refuse(write and remove, "--write or --remove, not both.")
-        refuse(remove and self.says_what, _REMOVAL)
+        wanted = (self.server_options, self.roots, self.url, self.include_unvetted)
+        refuse(remove and (any(wanted) or self.has_index_dir), _REMOVAL)
         refuse(self.include_unvetted and not self.hook, "--include-unvetted is for --hook.")
         refuse(
             self.server_options and (self.hook or self.url),

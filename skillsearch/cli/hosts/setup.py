@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from operator import itemgetter
 from pathlib import Path
 
 import click
@@ -41,7 +40,7 @@ _KINDS = ("server", "hook")
     is_flag=True,
     help="Take our entries out of the files of all hosts; the index stays.",
 )
-@options.as_json(lambda: options.models.SETUP)
+@options.as_json("SETUP")
 def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> int:
     """Index your skills and configure the hosts on this machine.
 
@@ -58,34 +57,25 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     roots, is_new = _roots_to_index(change, remove=remove)
     plans = list(plan_hosts(index_dir, Path.cwd(), only, remove=remove))
     if not as_json:
-        _show_rows(roots, index_dir, plans)
+        show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
+        rows = [list(plan.row.values())[:4] for plan in plans]
+        show_rows(rows, ("host", "entries", "file", "to do"))
     _explain(plans, remove=remove)
     is_open = is_new or any(plan.is_open for plan in plans)
     done = _has_consent(
         only, yes=yes, remove=remove, is_open=is_open, is_empty=not (plans or roots)
     )
-    outcomes = _index_and_change(change, roots, plans) if done else [plan.row for plan in plans]
+    if done and roots:
+        _index(change)
+    outcomes = [_carry_out(plan) if done else plan.row for plan in plans]
     if as_json:
         emit_json({"roots": roots, "index_dir": str(index_dir), "hosts": outcomes, "done": done})
     elif done and not (yes or remove):
         from skillsearch.cli.usage import ask_for_usage
 
         ask_for_usage(settings)
-    return _exit_code(outcomes, is_left=is_open and not done)
-
-
-def _index_and_change(
-    change: RootChange, roots: Sequence[str], plans: Sequence[HostPlan]
-) -> list[Mapping[str, str]]:
-    """Index the roots, if there are some, and change the files; return what came of each plan."""
-    if roots:
-        _index(change)
-    return [_carry_out(plan) for plan in plans]
-
-
-def _exit_code(outcomes: Sequence[Mapping[str, str]], *, is_left: bool) -> int:
-    """Return 1 if a file was refused, or if nobody agreed to what was left to do."""
-    return int(is_left or "refused" in map(itemgetter("state"), outcomes))
+    is_refused = any(row["state"] == "refused" for row in outcomes)
+    return int(is_refused or (is_open and not done))
 
 
 def _has_consent(
@@ -101,19 +91,6 @@ def _has_consent(
     words = ["--yes", *(["--only", only] if only else ()), *(["--remove"] if remove else ())]
     otherwise = f"Nothing was changed. To do this: skillsearch setup {' '.join(words)}"
     return has_consent(otherwise, yes=yes)
-
-
-def _show_rows(roots: Sequence[str], index_dir: Path, plans: Sequence[HostPlan]) -> None:
-    show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
-    rows = [list(plan.row.values())[:4] for plan in plans]
-    show_rows(rows, ("host", "entries", "file", "to do"))
-
-
-def _explain(plans: Sequence[HostPlan], *, remove: bool) -> None:
-    for plan in plans:
-        _explain_plan(plan)
-    if not (remove or importlib.util.find_spec("mcp")):
-        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
 def _roots_to_index(change: RootChange, *, remove: bool) -> tuple[list[str], bool]:
@@ -138,12 +115,15 @@ def _index(change: RootChange) -> None:
     ask_to_vouch(index, before)
 
 
-def _explain_plan(plan: HostPlan) -> None:
-    """Show the change as a diff, or why there is none, and what else to know."""
-    if plan.change:
-        click.echo(plan.change.diff(), err=True)
-    say(f"refused: {plan.row['reason']}" if "reason" in plan.row else "")
-    say(f"note: {plan.note}" if plan.note else "")
+def _explain(plans: Sequence[HostPlan], *, remove: bool) -> None:
+    """Show each change as a diff, or why there is none, and what else to know."""
+    for plan in plans:
+        if plan.change:
+            click.echo(plan.change.diff(), err=True)
+        say(f"refused: {plan.row['reason']}" if "reason" in plan.row else "")
+        say(f"note: {plan.note}" if plan.note else "")
+    if not (remove or importlib.util.find_spec("mcp")):
+        say(f"note: servers are left out, they need an extra: {install_extra('mcp')}")
 
 
 def _carry_out(plan: HostPlan) -> Mapping[str, str]:

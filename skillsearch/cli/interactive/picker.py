@@ -26,7 +26,7 @@ from prompt_toolkit.output import Output, create_output
 from rich.cells import cell_len
 from rich.text import Text
 
-from skillsearch.cli.tables import wrapped
+from skillsearch.cli.tables import make_console
 from skillsearch.errors import SkillSearchError
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.provenance import shown_name, source_tag
@@ -222,4 +222,5 @@ class Picker:
         return [part for line in lines for part in (line, ("", "\n"))]
 
     def _wrap(self, text: str) -> str:
-        return wrapped(Text(visible(text).replace("\n", " ")), self._width).plain
+        lines = Text(visible(text).replace("\n", " ")).wrap(make_console(), self._width)
+        return "\n".join(line.plain for line in lines)

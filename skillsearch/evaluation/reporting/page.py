@@ -67,7 +67,7 @@ def render_page(reports: Sequence[Report], *, made: str, version: str, mean: str
 def page_templates() -> Templates:
     """Return the templates of the page, and of its pieces."""
     templates = load_templates(Path(__file__).parent)
-    used = (findings, settings, language_tables, report_plots, system_plots, missing)
+    used = (findings, language_tables, report_plots, system_plots, missing)
     templates.globals |= {function.__name__: function for function in used}
     more = {"counted": counted, "words": words, "tables": tables, "said": _SAID}
     templates.globals |= {**more, "FEW": FEW, "QUERY_CHARS": _QUERY_CHARS}
@@ -78,11 +78,6 @@ def findings(report: Report) -> list[str]:
     """Return the main findings, a sentence each."""
     sentences = [words.headline(report), *map(words.answers_said, report.systems)]
     return [sentence for sentence in sentences if sentence]
-
-
-def settings(report: Report) -> list[tuple[Markup, Markup]]:
-    """Return each system with its settings."""
-    return [(text(system.name), text(system.settings)) for system in report.systems]
 
 
 def language_tables(report: Report) -> tuple[Table, Table]:

@@ -112,13 +112,9 @@ def _states_dict(states: States, system: SystemReport, style: Mapping[str, float
     answerable = {**asdict(states.answerable), "shown": states.shown, "kinds": dict(states.kinds)}
     record: JsonObject = {ANSWERABLE: answerable}
     for source, shares in states.unanswerable.items():
+        by_state = {name: getattr(shares, name) for name in ("false", "perhaps", "none")}
         control = {"auroc": system.abstention.auroc.get(source), "style": style.get(source)}
-        record[source] = {
-            "false": shares.false,
-            "perhaps": shares.perhaps,
-            "none": shares.none,
-            **control,
-        }
+        record[source] = {**by_state, **control}
     return record
 
 

@@ -32,7 +32,6 @@ from skillsearch.index.indexing.reading import (
 from skillsearch.index.indexing.writers import DeltaWriter, Update
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import Discovery
-from skillsearch.types.indexing import Progress
 from skillsearch.types.skills import SkillFile
 
 
@@ -45,7 +44,7 @@ class Trial:
     embedder: Embedder
 
     @classmethod
-    def begin(cls, like: OpenedIndex, folder: Path, progress: Progress | None = None) -> Self:
+    def begin(cls, like: OpenedIndex, folder: Path) -> Self:
         """Index the skills of another index in a folder.
 
         Fails as `Builder.run` does; a CacheError if it is damaged right after.
@@ -54,10 +53,7 @@ class Trial:
         request = replace(like.settings.request(), aliases=aliases)
         embedder = load_embedder(request.model)
         options = IndexOptions(
-            missing="leave",
-            embedders={request.model: embedder},
-            progress=progress,
-            examples=NO_EXAMPLES,
+            missing="leave", embedders={request.model: embedder}, examples=NO_EXAMPLES
         )
         builder = Builder(IndexFolder(folder / "as-it-is"), request, options)
         builder.run()
