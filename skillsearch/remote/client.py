@@ -30,35 +30,12 @@ if TYPE_CHECKING:
 
 Field = Literal[
     # of a document
-    "id",
-    "root",
-    "key",
-    "state",
-    "skill",
-    "examples",
-    "since",
-    "until",
-    "name_key",
-    "hidden",
-    "shadowed",
-    "record",
-    "counts",
-    "chunks",
-    "content",
-    "terms_metadata",
-    "terms_full",
-    "dense_metadata",
-    "dense_examples",
+    "id", "root", "key", "state", "skill", "examples", "since", "until", "name_key",
+    "hidden", "shadowed", "record", "counts", "chunks", "content",
+    "terms_metadata", "terms_full", "dense_metadata", "dense_examples",
     # of a term
-    "kind",
-    "version",
-    "metadata",
-    "full",
-    "metadata_before",
-    "full_before",
-    "note",
-    "nothing",
-]
+    "kind", "version", "metadata", "full", "metadata_before", "full_before", "note", "nothing",
+]  # fmt: skip
 Row = dict[Field, Any]
 """The fields of one entity by name."""
 Answer = TypeVar("Answer")
@@ -172,9 +149,8 @@ class MilvusServer:
 
     def _connected(self, uri: str, token: str) -> _Client:
         pings = {"grpc.keepalive_time_ms": _KEEPALIVE_MS}
-        client: _Client = self.library.MilvusClient(
-            uri, token=token, timeout=_CONNECT_SECONDS, dedicated=True, grpc_options=pings
-        )
+        options = {"timeout": _CONNECT_SECONDS, "dedicated": True, "grpc_options": pings}
+        client: _Client = self.library.MilvusClient(uri, token=token, **options)
         return client
 
     def close(self) -> None:
@@ -183,8 +159,7 @@ class MilvusServer:
 
     def collections(self) -> list[str]:
         """Return the names of all collections, without aliases."""
-        names = self._ask("list collections", self._client.list_collections, timeout=_READ_SECONDS)
-        return list(names)
+        return self._ask("list collections", self._client.list_collections, timeout=_READ_SECONDS)
 
     def target(self, alias: str) -> str | None:
         """Return the collection that an alias points to; None if there is no such alias."""
@@ -332,12 +307,11 @@ class MilvusServer:
         reason = one_line(str(getattr(error, "message", "") or error), _MAX_MESSAGE)
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
-        error_class = RemoteError
-        hint = "Check that the server is running, and --uri."
+        problem = f"Milvus at {self.shown} could not {doing}: {reason}."
         if getattr(error, "code", None) == _MISSING:
-            error_class = CollectionMissingError
             hint = "To create it: run `skillsearch index --backend milvus`."
-        return error_class(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}")
+            return CollectionMissingError(f"{problem} {hint}")
+        return RemoteError(f"{problem} Check that the server is running, and --uri.")
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

@@ -51,15 +51,8 @@ from skillsearch.types.skills import Diagnostic, SkillFile
 
 _STATE_ROWS = 5_000
 _STATE: tuple[Field, ...] = (
-    "id",
-    "key",
-    "state",
-    "since",
-    "until",
-    "name_key",
-    "shadowed",
-    "skill",
-    "examples",
+    *("id", "key", "state", "since", "until", "name_key"),
+    *("shadowed", "skill", "examples"),
 )
 """The fields that tell which rows are up to date."""
 

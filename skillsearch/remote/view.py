@@ -141,9 +141,8 @@ class View:
     ) -> list[Row]:
         """Read documents with certain names or ids."""
         numbers = ", ".join(str(packed.name_key(name)) for name in names)
-        return self._matching(
-            f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])", fields, limit
-        )
+        condition = f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])"
+        return self._matching(condition, fields, limit)
 
     def content(self, doc_id: str) -> bytes | None:
         """Return the SKILL.md of a document as it was indexed; None if it is gone."""
@@ -178,10 +177,8 @@ class View:
         """Make a lexical field of the query's terms, with the statistics of all documents."""
         statistics = self.head.statistics(packed.LEXICAL[field])
         terms = np.array(sorted(self.frequencies), np.uint64)
-        hashes = np.concatenate(
-            [np.zeros(0, np.uint64), *(document.hashes for document in counted)]
-        )
         columns = [document.frequencies[field] for document in counted]
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in counted)])
         counts = np.concatenate([np.zeros(0, np.uint16), *columns])
         numbers = np.repeat(np.arange(len(counted), dtype=np.int32), list(map(len, columns)))
         positions = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))
