@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from skillsearch.errors import RootError
-from skillsearch.files.paths import printable
+from skillsearch.files.paths import first_of, printable
 from skillsearch.roots.sources import SUFFIXES
 from skillsearch.roots.unpacking import (
     LIMITS,
     Member,
     RefusedMemberError,
     UnpackLimits,
-    first_of,
     refuse_if,
     write_members,
 )

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from skillsearch.files.openat import CREATE_FLAGS, open_file, open_folder, using
-from skillsearch.files.paths import MAX_PATH_CHARS
+from skillsearch.files.paths import MAX_PATH_CHARS, first_of
 from skillsearch.text.safe_text import one_line, visible
 
 MAX_PARTS = 32
@@ -132,11 +132,6 @@ def name_fault(name: str) -> str:
         f"has a part of more than {MAX_PART_BYTES} bytes": max(sizes) > MAX_PART_BYTES,
     }
     return first_of(refusals)
-
-
-def first_of(refusals: Mapping[str, object]) -> str:
-    """Return the first reason that holds, or nothing."""
-    return next((reason for reason, holds in refusals.items() if holds), "")
 
 
 def refuse_if(name: str, refusals: Mapping[str, object]) -> None:

@@ -178,10 +178,9 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
 
 
 def _entries(folder: Path) -> list[str]:
-    try:
+    with suppress(OSError):
         return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
+    return []
 
 
 def _versions(folder: Path) -> list[int]:

@@ -167,9 +167,8 @@ def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePo
     else:
         base, rest = take_variable(cwd, variables) or (skill, cwd)
     below = posixpath.normpath(rest.lstrip("/") or ".")
-    if below == ".." or below.startswith("../"):
-        return None
-    if cwd.startswith("/") and below.split("/")[0] not in _TOP:
+    first = below.split("/")[0]
+    if first == ".." or (cwd.startswith("/") and first not in _TOP):
         return None
     path = PurePosixPath(base, below)
     parts = path.parts

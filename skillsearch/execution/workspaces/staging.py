@@ -75,9 +75,8 @@ class _Stager:
     def updated(self, last: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
         before = last.source
-        if (tree.files, tree.notes) != (before.files, before.notes) or not self._is_same(
-            source, tree, before, last.digest
-        ):
+        is_listed_alike = (tree.files, tree.notes) == (before.files, before.notes)
+        if not (is_listed_alike and self._is_same(source, tree, before, last.digest)):
             return None
         try:
             with using(self.workspace.open(SKILLS, self.folder)) as folder:
@@ -185,15 +184,8 @@ class _Listing:
     def tree(self) -> Tree:
         """Return the files and folders that were listed."""
         by_bytes = {parts: self._files[parts] for parts in sorted(self._files, key=_on_disk)}
-        return Tree(
-            self._root,
-            self._begun_ns,
-            self._newest_ns,
-            files=by_bytes,
-            folders=tuple(self._folders),
-            state=self._state,
-            notes=tuple(sorted(self._notes)),
-        )
+        listed = by_bytes, tuple(self._folders), self._state, tuple(sorted(self._notes))
+        return Tree(self._root, self._begun_ns, self._newest_ns, *listed)
 
     def add_folder(self, fd: int, above: Parts) -> None:
         """Add an open folder and everything below it."""
