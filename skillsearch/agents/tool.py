@@ -28,8 +28,7 @@ from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
-    str,
-    Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words."),
+    str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words.")
 ]
 """The argument of every search."""
 SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a hit names it.")]
@@ -189,12 +188,8 @@ class Toolset:
             raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")
         specs: list[JsonObject] = []
         for tool in self.tools():
-            schema = arguments_schema(tool.arguments)
-            spec: JsonObject = {
-                "name": tool.name,
-                "description": tool.description,
-                keys[style]: schema,
-            }
+            spec: JsonObject = {"name": tool.name, "description": tool.description}
+            spec[keys[style]] = arguments_schema(tool.arguments)
             specs.append(spec if style == "anthropic" else {"type": "function", "function": spec})
         return specs
 

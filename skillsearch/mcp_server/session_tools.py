@@ -116,11 +116,7 @@ def _context(served: ServedLibrary, *_: object) -> ServedTools:
 
 TOOLSETS = {
     "default": ServedToolset(
-        _default,
-        searches=True,
-        runs=True,
-        is_late=True,
-        task_tools=("search_skills", "load_skill"),
+        _default, searches=True, runs=True, is_late=True, task_tools=("search_skills", "load_skill")
     ),
     "manager": ServedToolset(_manager, searches=True),
     "environment": ServedToolset(_environment, names_skills=True, is_late=True, is_one_folder=True),
