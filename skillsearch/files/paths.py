@@ -45,9 +45,8 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
     path = PurePosixPath(decoded)
     if folders and path.parts[0] not in folders:
         allowed = " or ".join(f"{folder}/" for folder in folders)
-        raise UnsafePathError(
-            f"The path {shown(relative)} is not below {allowed}; ask for a file there."
-        )
+        message = f"The path {shown(relative)} is not below {allowed}; ask for a file there."
+        raise UnsafePathError(message)
     return path
 
 

@@ -96,17 +96,15 @@ class FolderArtifacts:
         versions = _versions(self._folder / _key(name))
         if not versions:
             there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
-            raise ArtifactNotFoundError(
-                f"No artifact is named {shown(name)}. There are: {there_are}."
-            )
+            message = f"No artifact is named {shown(name)}. There are: {there_are}."
+            raise ArtifactNotFoundError(message)
         chosen = versions[-1] if version is None else version
         if chosen not in versions:
             existing = ", ".join(map(str, versions[-_MAX_NAMED:]))
             if len(versions) == versions[-1] - versions[0] + 1 > 1:
                 existing = f"{versions[0]} to {versions[-1]}"
-            raise ArtifactNotFoundError(
-                f"The artifact {shown(name)} has no version {version}; it has {existing}."
-            )
+            message = f"The artifact {shown(name)} has no version {version}; it has {existing}."
+            raise ArtifactNotFoundError(message)
         folder = self._folder / _key(name) / str(chosen)
         try:
             about = _read_about(folder)

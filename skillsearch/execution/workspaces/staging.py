@@ -36,11 +36,7 @@ _GONE = {
 
 
 def stage_skill(
-    workspace: Workspace,
-    name: str,
-    folder: Path,
-    *,
-    limits: files.CopyLimits = files.COPY_LIMITS,
+    workspace: Workspace, name: str, folder: Path, *, limits: files.CopyLimits = files.COPY_LIMITS
 ) -> StagedSkill:
     """Ensure that a workspace holds a skill as it is now, read-only and with `LINKS`.
 
@@ -111,9 +107,8 @@ class _Stager:
                         with using(open_folder(copy, parts)) as folder:
                             os.fchmod(folder, 0o555)
                     if not files.remove_tree(skills, self.folder):
-                        raise WorkspaceError(
-                            f"{shown(path)} cannot be removed; close the workspace."
-                        )
+                        message = f"{shown(path)} cannot be removed; close the workspace."
+                        raise WorkspaceError(message)
                     os.rename(temporary, self.folder, src_dir_fd=skills, dst_dir_fd=skills)
                     left = list_tree(copy, files.Budget(self.limits))
             finally:
