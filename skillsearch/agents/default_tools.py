@@ -194,11 +194,8 @@ class LibraryTools:
         page = documents[start : start + args.n]
         skills, _ = first(list(map(SkillCatalog(library).overview, page)), "skill", room=MAX_CHARS)
         end = start + len(skills)
-        return {
-            "skills": skills,
-            "next_cursor": documents[end - 1].doc_id if end < len(documents) else None,
-            "total": len(documents),
-        }
+        last = documents[end - 1].doc_id if end < len(documents) else None
+        return {"skills": skills, "next_cursor": last, "total": len(documents)}
 
 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[Record]:

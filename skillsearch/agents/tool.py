@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import SkipJsonSchema
@@ -93,8 +93,7 @@ class Deferred:
     finish: Callable[[Any], Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a host has to provide for a tool, and the answer to a call as long as it has not.
 
     The message is formatted with the name of the ``tool``.
@@ -146,8 +145,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
     tool: Tool | None

@@ -8,8 +8,8 @@ import ipaddress
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 import anyio
 import h11
@@ -34,8 +34,7 @@ _TOO_MANY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     """How much of a server its clients may hold."""
 
     connections: int = 256  # few enough for the 1,024 files that a process may open

@@ -7,8 +7,8 @@ documents, `index.search` gives them the scores of the whole index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,7 @@ Frequencies = Mapping[int, tuple[int, int]]
 """Document frequencies of terms in both lexical fields, by the hash of the term."""
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """One version of a generation, and the frequencies of a query's terms, 0 for unknown ones."""
 
     server: MilvusServer

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
+from typing import NamedTuple
 
 from skillsearch.errors import ChunkNotFoundError
 from skillsearch.skills.findings import Finding, finding_of
@@ -49,8 +50,7 @@ class Chunk:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkedBody:
+class ChunkedBody(NamedTuple):
     """A body taken apart: its core outside all chunks, the chunks, and oddities by line."""
 
     core: str

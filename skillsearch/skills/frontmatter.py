@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import yaml
 
@@ -57,8 +56,7 @@ Loaded: TypeAlias = tuple[Fields, tuple[Finding, ...]]
 """The fields of a frontmatter, and the findings about them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
+class Sections(NamedTuple):
     """A SKILL.md cut in two, with Unix line ends, and the lines on which both parts start.
 
     The frontmatter is None if the file does not start with a ``---`` line. If no such line closes

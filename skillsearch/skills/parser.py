@@ -11,7 +11,6 @@ import re
 import textwrap
 from collections.abc import Collection, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
@@ -208,7 +207,7 @@ def _find_offset_frontmatter(text: str) -> Sections | None:
     sections = front.split_frontmatter(opening + text[match.start() :])
     lines = preamble.count("\n") - opening.count("\n")
     first, second = sections.first_line + lines, sections.body_line + lines
-    return replace(sections, body=preamble + sections.body, first_line=first, body_line=second)
+    return sections._replace(body=preamble + sections.body, first_line=first, body_line=second)
 
 
 def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:

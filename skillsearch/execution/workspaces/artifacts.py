@@ -12,9 +12,8 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
 from skillsearch.execution.types import ArtifactRef
@@ -37,8 +36,7 @@ _VERSION = re.compile(r"0|[1-9][0-9]{0,8}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """One version of an artifact."""
 
     ref: ArtifactRef

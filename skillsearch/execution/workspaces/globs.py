@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import LINKS
@@ -48,8 +49,7 @@ class _Part:
     after: _Part | None
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(NamedTuple):
     """The parts of patterns that a path has come to; begins at the workspace itself."""
 
     parts: frozenset[_Part | None]

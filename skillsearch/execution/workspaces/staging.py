@@ -13,8 +13,9 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import LINKS, FileState, Parts, StagedSkill, Tree, path_below
@@ -62,8 +63,7 @@ def folder_name(name: str) -> str:
     return files.distinct_name(safe, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stager:
+class _Stager(NamedTuple):
     workspace: Workspace
     folder: str
     limits: files.CopyLimits
