@@ -111,11 +111,9 @@ def _changed(value: Any, path: tuple[int | str, ...], change: Callable[[Any], An
     if not isinstance(value, dict | list):
         raise LookupError(path)
     copy: Any = value.copy()
-    new = _changed(copy[path[0]], path[1:], change)
-    if new is _GONE:
+    copy[path[0]] = _changed(copy[path[0]], path[1:], change)
+    if copy[path[0]] is _GONE:
         del copy[path[0]]
-    else:
-        copy[path[0]] = new
     return copy
 
 

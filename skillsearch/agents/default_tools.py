@@ -97,9 +97,7 @@ class ListSkillsArgs(ToolArguments):
 
 
 def library_tools(
-    library: SkillLibrary | Callable[[], SkillLibrary],
-    *,
-    threshold: float | None = None,
+    library: SkillLibrary | Callable[[], SkillLibrary], *, threshold: float | None = None
 ) -> tuple[Tool, ...]:
     """Return the four default tools over a library, or over what is asked for it at each call.
 
@@ -117,18 +115,13 @@ class LibraryTools:
 
     def tools(self) -> tuple[Tool, ...]:
         """Return the tools."""
+        needs = (("run_skill_script", RUNNER),)
         return (
             Tool.of(
                 "search_skills", SearchSkillsArgs, self.search, text=search_text, searches=True
             ),
             Tool.of("load_skill", LoadSkillArgs, self.load, text=body_text),
-            Tool.of(
-                "read_skill_file",
-                ReadSkillFileArgs,
-                self.read,
-                text=page_text,
-                needs=(("run_skill_script", RUNNER),),
-            ),
+            Tool.of("read_skill_file", ReadSkillFileArgs, self.read, text=page_text, needs=needs),
             Tool.of("list_skills", ListSkillsArgs, self.list, text=list_text),
         )
 
@@ -201,11 +194,8 @@ class LibraryTools:
         page = documents[start : start + args.n]
         skills, _ = first(list(map(SkillCatalog(library).overview, page)), "skill", room=MAX_CHARS)
         end = start + len(skills)
-        return {
-            "skills": skills,
-            "next_cursor": documents[end - 1].doc_id if end < len(documents) else None,
-            "total": len(documents),
-        }
+        last = documents[end - 1].doc_id if end < len(documents) else None
+        return {"skills": skills, "next_cursor": last, "total": len(documents)}
 
 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[Record]:

@@ -12,7 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.provenance import source_tag, tag_of
@@ -61,8 +61,7 @@ class PromptSkill:
     source: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPrompt:
+class LoadedPrompt(NamedTuple):
     """A loaded skill, with the path and content of each of its loaded documents."""
 
     name: str

@@ -70,8 +70,7 @@ class DocSelection:
     delta: StateDelta = field(default_factory=StateDelta, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedEntry:
+class LoadedEntry(NamedTuple):
     """A loaded skill with its documents, none if it is all, and activated chunks in order."""
 
     name: str

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 from pydantic.json_schema import SkipJsonSchema
@@ -28,8 +28,7 @@ from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
 Query = Annotated[
-    str,
-    Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words."),
+    str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words.")
 ]
 """The argument of every search."""
 SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a hit names it.")]
@@ -94,8 +93,7 @@ class Deferred:
     finish: Callable[[Any], Json]
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(NamedTuple):
     """What a host has to provide for a tool, and the answer to a call as long as it has not.
 
     The message is formatted with the name of the ``tool``.
@@ -147,8 +145,7 @@ class Tool:
         return cls(name, about, arguments, function, read_only, searches, text, needs)
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(NamedTuple):
     """A call that has begun: its tool, None if there is none, and the answer or the work left."""
 
     tool: Tool | None
@@ -189,12 +186,8 @@ class Toolset:
             raise QueryError(f"style is {style!r}; use 'openai' or 'anthropic'.")
         specs: list[JsonObject] = []
         for tool in self.tools():
-            schema = arguments_schema(tool.arguments)
-            spec: JsonObject = {
-                "name": tool.name,
-                "description": tool.description,
-                keys[style]: schema,
-            }
+            spec: JsonObject = {"name": tool.name, "description": tool.description}
+            spec[keys[style]] = arguments_schema(tool.arguments)
             specs.append(spec if style == "anthropic" else {"type": "function", "function": spec})
         return specs
 

@@ -18,7 +18,13 @@ from skillsearch.errors import RootError, SkillError
 from skillsearch.index.documents.document import Document
 from skillsearch.roots.downloads import check_url
 from skillsearch.roots.sources import WELL_KNOWN, shown
-from skillsearch.roots.well_known import MAX_BYTES, MAX_INDEX_BYTES, MAX_SKILLS, SCHEMA
+from skillsearch.roots.well_known import (
+    MAX_BYTES,
+    MAX_INDEX_BYTES,
+    MAX_SKILLS,
+    SCHEMA,
+    WellKnownSkill,
+)
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.json_values import Json, JsonObject
@@ -43,20 +49,11 @@ class SkillFiles(NamedTuple):
     origin: str = ""
 
 
-class PackedSkill(NamedTuple):
-    """A skill that a website offers: its form, where it is, and the digest of that."""
-
-    name: str
-    type: str
-    url: str
-    digest: str
-
-
 class Website(NamedTuple):
     """The files of a website by path, what refers to others last, and the skills it offers."""
 
     files: Mapping[str, bytes]
-    skills: Sequence[PackedSkill]
+    skills: Sequence[WellKnownSkill]
 
 
 def base_of(url: str) -> str:
@@ -76,7 +73,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     base = base_of(url)
     host = urlsplit(base).hostname or ""
     files: dict[str, bytes] = {}
-    offered: list[PackedSkill] = []
+    offered: list[WellKnownSkill] = []
     entries: list[Json] = []
     rows: list[Json] = []
     for skill in skills:
@@ -89,7 +86,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
             )
         files[path] = data
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
-        made = PackedSkill(name, kind, base + path, digest)
+        made = WellKnownSkill(name, kind, base + path, digest)
         offered.append(made)
         entries.append(_entry(skill, made, publisher_of(host)))
         about = one_line(skill.description)
@@ -103,7 +100,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     return Website(files, offered)
 
 
-def _entry(skill: SkillFiles, made: PackedSkill, publisher: str) -> JsonObject:
+def _entry(skill: SkillFiles, made: WellKnownSkill, publisher: str) -> JsonObject:
     published = PublishedSkill(
         path=("skills", made.name),
         document=skill.document,

@@ -58,11 +58,12 @@ class SearchRequest(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """A request of ``GET /agents``; a page begins `after` an entry, or at an end of the list."""
+    """A request of ``GET /agents``: what it is filtered by, its order, and its page.
 
-    names: tuple[str, ...]
-    types: frozenset[str]
-    publishers: frozenset[str]
+    A page begins `after` an entry, or at an end of the list.
+    """
+
+    by: Mapping[str, Sequence[str]]
     updated_after: datetime | None
     order: str
     is_descending: bool
@@ -149,18 +150,8 @@ def read_list(parameters: Sequence[tuple[str, str]]) -> ListRequest:
         if len(key) != 2 or not (isinstance(key[0], str) and isinstance(key[1], str)):
             raise _unknown_token(token)
         after = (key[0], key[1])
-    updated = by.get("updatedAfter", ("",))[0]
-    return ListRequest(
-        names=tuple(name.casefold() for name in by.get("displayName", ())),
-        types=frozenset(_comparable("type", value) for value in by.get("type", ())),
-        publishers=frozenset(by.get("publisherId", ())),
-        updated_after=_moment(updated) if updated else None,
-        order=order,
-        is_descending=is_descending,
-        size=size,
-        after=after,
-        digest=digest,
-    )
+    updated = _moment(by["updatedAfter"][0]) if "updatedAfter" in by else None
+    return ListRequest(by, updated, order, is_descending, size, after, digest)
 
 
 def _each_once(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
@@ -176,9 +167,7 @@ def _each_once(parameters: Sequence[tuple[str, str]]) -> dict[str, str]:
 
 
 def list_answer(
-    request: ListRequest,
-    entries: Iterable[Listed],
-    entry: Callable[[str], JsonObject | None],
+    request: ListRequest, entries: Iterable[Listed], entry: Callable[[str], JsonObject | None]
 ) -> JsonObject:
     """Return a page of the list: in a stable order, which a page token goes on with.
 
@@ -189,7 +178,7 @@ def list_answer(
         name = row.name.casefold() if request.order == "displayName" else ""
         return name, row.identifier
 
-    keys = sorted(key(row) for row in entries if _is_listed(row, request))
+    keys = sorted(key(row) for row in entries if _is_listed(row, request.by))
     if request.is_descending:
         end = len(keys) if request.after is None else bisect_left(keys, request.after)
         left = keys[:end][::-1]
@@ -308,18 +297,18 @@ def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as exc:
-        raise QueryError(
-            f"updatedAfter is {_shown(text)}; use ISO 8601, such as 2026-01-31T12:00:00Z."
-        ) from exc
+        message = f"updatedAfter is {_shown(text)}; use ISO 8601, such as 2026-01-31T12:00:00Z."
+        raise QueryError(message) from exc
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _is_listed(row: Listed, request: ListRequest) -> bool:
-    name = row.name.casefold()
+def _is_listed(row: Listed, by: Mapping[str, Sequence[str]]) -> bool:
+    name, publisher = row.name.casefold(), row.identifier.split(":")[2]
+    types = [_comparable("type", value) for value in by.get("type", ())]
     return (
-        (not request.names or any(part in name for part in request.names))
-        and (not request.types or _comparable("type", row.media_type) in request.types)
-        and (not request.publishers or row.identifier.split(":")[2] in request.publishers)
+        any(part.casefold() in name for part in by.get("displayName", ("",)))
+        and (not types or _comparable("type", row.media_type) in types)
+        and publisher in by.get("publisherId", (publisher,))
     )
 
 

@@ -77,7 +77,7 @@ def _read(publisher: Publisher, skill: Published, origin: str) -> SkillFiles | N
     """Read all files of a skill, or return None if it cannot be published."""
     from skillsearch.ard.catalog import SkillFiles
     from skillsearch.mcp_server.publication import read_published
-    from skillsearch.skills.frontmatter import Finding
+    from skillsearch.skills.findings import Finding
     from skillsearch.types.json_values import text_of
 
     looked = publisher.look(skill)

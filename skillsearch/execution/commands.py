@@ -19,7 +19,7 @@ from skillsearch.execution.types import MAX_COMMAND_BYTES
 from skillsearch.execution.workspaces.files import explained, remove_tree, replace_file
 from skillsearch.execution.workspaces.workspace import Workspace
 from skillsearch.files.openat import open_folder, using
-from skillsearch.files.paths import is_utf8, shown
+from skillsearch.files.paths import first_of, is_utf8, shown
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.text.tables import read_tables
 
@@ -45,7 +45,9 @@ _ESCAPED = re.compile(r'\\([$`"\\])')
 _VERSION = re.compile(r"[\d.]+$")
 _ASSIGNMENT = re.compile(r"\w+\+?=", re.ASCII)
 _MAX_SHOWN = 20
-_EMPTY = "The command is empty; name a program."
+_EMPTY = "is empty; name a program"
+_TOO_LONG = f"is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or into stdin"
+_STARTS = "can start others, denied ones too: run a file of the skill with it, or have it allowed"
 _OPEN_QUOTE = "a quote that does not end, or $ or ` in double quotes"
 
 EDITORS = ("EDITOR", "VISUAL")
@@ -95,22 +97,16 @@ class CommandPolicy:
         `CommandRefusedError` for what is forbidden, empty, too long, or needs a shell.
         """
         text = "".join(command)
-        if not text.strip():
-            raise CommandRefusedError(_EMPTY)
-        if len(text.encode("utf-8", "surrogatepass")) > MAX_COMMAND_BYTES:
-            raise CommandRefusedError(
-                f"The command is longer than {MAX_COMMAND_BYTES >> 10} KiB; put it into a file, or"
-                " into stdin."
-            )
-        if "\0" in text:
-            raise CommandRefusedError(
-                "The command holds a NUL, which no program can be given; leave it out."
-            )
+        rules = {
+            _EMPTY: not text.strip(),
+            _TOO_LONG: len(text.encode("utf-8", "surrogatepass")) > MAX_COMMAND_BYTES,
+            "holds a NUL, which no program can be given; leave it out": "\0" in text,
+        }
+        _refuse_if("The command", rules)
         if not self.allowed and not self.denied:
             return shell_argv(command) if isinstance(command, str) else command
         words = split_words(command) if isinstance(command, str) else command
-        if not words or not words[0]:
-            raise CommandRefusedError(_EMPTY)
+        _refuse_if("The command", {_EMPTY: not words or not words[0]})
         if isinstance(command, str) and _ASSIGNMENT.match(words[0]):
             raise CommandRefusedError(
                 f"The command begins with {shown(words[0])}, which only a shell would take for a"
@@ -124,22 +120,16 @@ class CommandPolicy:
         target = _inside(program, skill) if "/" in program else None
         names = {PurePath(program).name, (target or PurePath(program)).name}
         is_listed = self._is_allowed(words, target, skill)
-        if self._is_denied(words, names):
-            raise CommandRefusedError(
-                f"The command {shown(program)} is denied; use another program."
-            )
-        if self.allowed and not is_listed:
-            raise CommandRefusedError(
-                f"The command {shown(program)} is not allowed; allowed are: "
-                f"{listed(self.allowed, _MAX_SHOWN)}."
-            )
+        allowed = listed(self.allowed, _MAX_SHOWN)
         runs_own = len(words) > 1 and _inside(words[1], skill)
         starters = _STARTERS if runs_own else _STARTERS | _INTERPRETERS
-        if self.denied and not is_listed and starters & {_VERSION.sub("", name) for name in names}:
-            raise CommandRefusedError(
-                f"The command {shown(program)} can start others, denied ones too: run a file of"
-                " the skill with it, or have it allowed."
-            )
+        can_start = starters & {_VERSION.sub("", name) for name in names}
+        rules = {
+            "is denied; use another program": self._is_denied(words, names),
+            f"is not allowed; allowed are: {allowed}": self.allowed and not is_listed,
+            _STARTS: self.denied and not is_listed and can_start,
+        }
+        _refuse_if(f"The command {shown(program)}", rules)
 
     def _is_allowed(self, words: tuple[str, ...], target: Path | None, skill: Path | None) -> bool:
         """Return whether an entry is the command, or its program, a file of the skill or not."""
@@ -160,6 +150,12 @@ class CommandPolicy:
             entry == words[: len(entry)] or (len(entry) == 1 and PurePath(entry[0]).name in names)
             for entry in filter(None, entries)
         )
+
+
+def _refuse_if(what: str, rules: Mapping[str, object]) -> None:
+    """Refuse a command for the first rule that it breaks."""
+    if reason := first_of(rules):
+        raise CommandRefusedError(f"{what} {reason}.")
 
 
 def shell_argv(command: str) -> tuple[str, ...]:
@@ -229,18 +225,16 @@ def clean_environment(
             f"{MAX_BYTES >> 10} KiB; write them to a file."
         )
     for name, value in extra.items():
+        is_harmful = _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name)
+        is_odd = "\0" in value or not is_utf8(value)
         rules = {
             "has an impossible name; use letters, digits and '_'": not _VARIABLE.fullmatch(name),
             "is set for every run; use another name": name in fixed,
-            "can make programs load or start other code; leave it out": (
-                _REFUSED.fullmatch(name) and not _HARMLESS.fullmatch(name)
-            ),
-            "holds characters that no variable should; write them to a file": (
-                "\0" in value or not is_utf8(value)
-            ),
+            "can make programs load or start other code; leave it out": is_harmful,
+            "holds characters that no variable should; write them to a file": is_odd,
         }
-        if broken := [rule for rule, is_broken in rules.items() if is_broken]:
-            raise WorkspaceError(f"The variable {name[:100]!r} {broken[0]}.")
+        if reason := first_of(rules):
+            raise WorkspaceError(f"The variable {name[:100]!r} {reason}.")
     return {**_DEFAULTS, **extra, **fixed}
 
 

@@ -45,9 +45,8 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         default that of the settings.
         """
         if isinstance(executor, type) or not hasattr(executor, "run"):
-            raise ConfigError(
-                f"executor is {executor!r:.80}; give one that select_executor returns."
-            )
+            message = f"executor is {executor!r:.80}; give one that select_executor returns."
+            raise ConfigError(message)
         self._executor = executor
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts

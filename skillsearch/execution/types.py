@@ -127,12 +127,8 @@ class StagedInput(Record):
 
     def to_dict(self) -> JsonObject:
         """Return the JSON form."""
-        return {
-            "name": self.name,
-            "original_name": self.source,
-            "mime_type": self.mime_type,
-            "size_bytes": self.size_bytes,
-        }
+        names = {"name": self.name, "original_name": self.source}
+        return {**names, "mime_type": self.mime_type, "size_bytes": self.size_bytes}
 
 
 FileState = tuple[int | str, ...]

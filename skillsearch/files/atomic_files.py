@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import glob
 import json
 import os
 import stat
@@ -56,16 +57,12 @@ def sweep(folder: Path, name: str = "") -> None:
 
     A writer holds a lock on its file for as long as it lives.
     """
-    start = f".{name}-" if name else "."
-    with suppress(OSError), os.scandir(folder) as entries:
-        for path in [
-            entry.path
-            for entry in entries
-            if entry.name.startswith(start) and entry.name.endswith(_UNFINISHED)
-        ]:
+    start = f".{glob.escape(name)}-" if name else "."
+    with suppress(OSError):
+        for path in list(folder.glob(f"{start}*{_UNFINISHED}")):
             with suppress(OSError), using(os.open(path, READ_FLAGS)) as handle:
                 if try_lock(handle):
-                    os.unlink(path)  # noqa: PTH108
+                    path.unlink()
 
 
 def write_atomically(path: Path, data: bytes, *, sync: bool = True) -> None:

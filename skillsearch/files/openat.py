@@ -82,7 +82,7 @@ def read_opened(fd: int, limit: int) -> tuple[bytes, os.stat_result]:
             data += part
         if len(data) <= limit:
             return bytes(data), status
-    raise OSError(errno.EFBIG, f"it has more than {limit} bytes")
+    raise OSError(errno.EFBIG, f"it has more than {limit:,} bytes")
 
 
 UNKNOWN_STAT = FileStat(-1, -1, -1, -1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath, PurePosixPath
 from urllib.parse import unquote
 
@@ -31,26 +31,28 @@ def confine(relative: str, folders: Sequence[str] = ()) -> PurePosixPath:
     decoded = unquote(relative, errors="surrogateescape") if is_encoded else relative
     decoded = decoded.replace("\\", "/")
     parts = decoded.split("/")
+    is_odd = CONTROL.search(decoded) or not _is_encodable(decoded)
     rules = {
         f"has more than {MAX_PATH_CHARS} characters": len(decoded) > MAX_PATH_CHARS,
-        "holds characters that no file name should have": (
-            CONTROL.search(decoded) or not _is_encodable(decoded)
-        ),
+        "holds characters that no file name should have": is_odd,
         "begins with a drive of Windows": _DRIVE.match(decoded),
         "is absolute": decoded.startswith("/"),
         "climbs with '..'": ".." in parts,
-        "names no file": not any(part not in {"", "."} for part in parts),
+        "names no file": {"", "."}.issuperset(parts),
     }
-    for reason, is_broken in rules.items():
-        if is_broken:
-            raise unsafe_path(relative, reason)
+    if reason := first_of(rules):
+        raise unsafe_path(relative, reason)
     path = PurePosixPath(decoded)
     if folders and path.parts[0] not in folders:
         allowed = " or ".join(f"{folder}/" for folder in folders)
-        raise UnsafePathError(
-            f"The path {shown(relative)} is not below {allowed}; ask for a file there."
-        )
+        message = f"The path {shown(relative)} is not below {allowed}; ask for a file there."
+        raise UnsafePathError(message)
     return path
+
+
+def first_of(reasons: Mapping[str, object]) -> str:
+    """Return the first reason that holds, or nothing."""
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def _is_encodable(path: str) -> bool:

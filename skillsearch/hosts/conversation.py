@@ -97,11 +97,8 @@ def _said(line: bytes) -> str:
         if record["type"] in ("user", "user_message"):
             content = record.get("message") or record
             content = content if isinstance(content, str) else content["content"]
-            texts = (
-                [content]
-                if isinstance(content, str)
-                else [part.get("text", "") for part in content]
-            )
+            parts = [{"text": content}] if isinstance(content, str) else content
+            texts = [part.get("text", "") for part in parts]
             return "\n".join(text for text in texts if not text.startswith("<")).strip()
     return ""
 

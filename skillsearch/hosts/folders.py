@@ -49,11 +49,8 @@ def user_folders() -> tuple[HostFolder, ...]:
     """
     library = library_folder()
     is_used = library.is_dir() and any(library.iterdir())
-    return (
-        *_own_folders(),
-        *_of_plugins(None),
-        *([HostFolder(library, (), None)] if is_used else ()),
-    )
+    own = [HostFolder(library, (), None)] if is_used else []
+    return (*_own_folders(), *_of_plugins(None), *own)
 
 
 def has_host_folders(folder: Path) -> bool:

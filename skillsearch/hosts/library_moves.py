@@ -197,7 +197,6 @@ def _noted(journal: Journal, move: Move, state: State) -> Move:
 
 def _settle(journal: Journal, move: Move) -> None:
     """Finish or undo a step that a process left half done when it ended."""
-    is_going = move.state == "moving"
     if move.switch:  # Whether it was written does not matter: to take it out again does no harm.
         _noted(journal, move, "moved")
         return
@@ -211,9 +210,8 @@ def _settle(journal: Journal, move: Move) -> None:
         else:  # It was changed since: the copy is not of what is there now, so both stay.
             end.rename(end.with_name(f"{end.name}.copy-{move.number}"))
             has_come = False
-    came: State = "moved" if is_going else "restored"
-    stayed: State = "restored" if is_going else "moved"
-    _noted(journal, move, came if has_come else stayed)
+    is_away = has_come if move.state == "moving" else not has_come
+    _noted(journal, move, "moved" if is_away else "restored")
 
 
 def _transfer(move: Move, begin: Path, end: Path) -> None:

@@ -23,10 +23,8 @@ class Listings:
 
     def __init__(self, around: Path | None = None) -> None:
         """Look at the folders, also those of the project around one, and at the hosts' switches."""
-        host_folders = (*user_folders(), *(project_folders(around) if around else ()))
-        self._host_folders = {
-            Path(os.path.realpath(looked.path)): looked for looked in host_folders
-        }
+        folders = (*user_folders(), *(project_folders(around) if around else ()))
+        self._host_folders = {Path(os.path.realpath(each.path)): each for each in folders}
         library = library_folder()
         self._host_folders.setdefault(library.resolve(), HostFolder(library, (), None))
         self._links: dict[Path, dict[Path, HostFolder]] = {}
@@ -82,10 +80,8 @@ class Listings:
         for path, looked in self._host_folders.items():
             if folder in (path, *path.parents):
                 titles = [hosts()[host]["title"] for host in looked.hosts]
-                looks = (
-                    f"where {listed(titles, _SHOWN)} look for skills" if titles else "your library"
-                )
+                where = f"where {listed(titles, _SHOWN)} look for skills"
                 raise SkillError(
-                    f"{visible(str(path))}, {looks}, would be moved with {name}, and all in it; "
-                    f"give {name} a folder of its own there first."
+                    f"{visible(str(path))}, {where if titles else 'your library'}, would be moved "
+                    f"with {name}, and all in it; give {name} a folder of its own there first."
                 )

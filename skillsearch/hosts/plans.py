@@ -5,16 +5,15 @@ from __future__ import annotations
 import importlib.util
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import ConfigError
 from skillsearch.hosts.entries import HOSTS, Entry, hook_entry, server_entry
 from skillsearch.hosts.files import FileChange, distrust, host_file, our_command, our_plugin
 
 
-@dataclass(frozen=True, slots=True)
-class HostPlan:
+class HostPlan(NamedTuple):
     """What is to become of a host's file: the row to show, and the change if one is needed."""
 
     row: Mapping[str, str]

@@ -9,9 +9,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import anyio
 from mcp.server.context import ServerRequestContext
@@ -50,8 +49,7 @@ Context = ServerRequestContext[Any, Any]
 _T = TypeVar("_T")
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
+class Patience(NamedTuple):
     """Seconds that a search waits for words, and with words for an index that is soon there."""
 
     most: float = 10.0
@@ -161,7 +159,7 @@ class Calls:
         is_open = problem_in(answer)["code"] == INDEXING if error else tool.searches
         progress = self._tools.served.progress if is_open else None
         if not (progress or error) and (note := self._tools.served.take_note()):
-            begun = replace(begun, outcome={**answer, "problem": without_folders(note)})
+            begun = begun._replace(outcome={**answer, "problem": without_folders(note)})
         return toolset, begun, progress
 
 

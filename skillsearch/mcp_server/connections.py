@@ -8,10 +8,8 @@ import ipaddress
 import re
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from types import MappingProxyType
-from typing import Any, cast
+from typing import NamedTuple
 
 import anyio
 import h11
@@ -20,7 +18,6 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
-from uvicorn.server import ServerState
 
 from skillsearch.mcp_server.listening import Listener
 
@@ -37,8 +34,7 @@ _TOO_MANY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class HttpLimits:
+class HttpLimits(NamedTuple):
     """How much of a server its clients may hold."""
 
     connections: int = 256  # few enough for the 1,024 files that a process may open
@@ -60,7 +56,7 @@ async def serve_app(
     """
     config = uvicorn.Config(
         _Guard(app, listener),
-        http=cast("type[asyncio.Protocol]", partial(HttpConnection, limits=limits)),
+        http=type("Limited", (HttpConnection,), {"limits": limits}),
         ws="none",
         backlog=BACKLOG,
         log_config=None,
@@ -94,22 +90,12 @@ class HttpConnection(H11Protocol):
     Half-open ones give way first, then idle ones, then streams that a client may open again.
     """
 
-    def __init__(
-        self,
-        config: uvicorn.Config,
-        server_state: ServerState,
-        app_state: dict[str, Any],
-        _loop: asyncio.AbstractEventLoop | None = None,
-        *,
-        limits: HttpLimits,
-    ) -> None:
-        super().__init__(config, server_state, app_state, _loop)
-        self._limits = limits
-        self._arrival: asyncio.TimerHandle | None = None
-        self._reading: asyncio.TimerHandle | None = None
-        self._since = 0.0
-        self._machine: str | None = None
-        self._is_refused = False
+    limits = LIMITS
+    _arrival: asyncio.TimerHandle | None = None
+    _reading: asyncio.TimerHandle | None = None
+    _since = 0.0
+    _machine: str | None = None
+    _is_refused = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Wait for a request, and make room if there are too many connections."""
@@ -143,7 +129,7 @@ class HttpConnection(H11Protocol):
     def pause_writing(self) -> None:
         """Give the client some time to read its answer."""
         super().pause_writing()
-        self._reading = self._reading or self.loop.call_later(self._limits.seconds, self._drop)
+        self._reading = self._reading or self.loop.call_later(self.limits.seconds, self._drop)
 
     def resume_writing(self) -> None:
         """Go on; the client has read."""
@@ -155,7 +141,7 @@ class HttpConnection(H11Protocol):
     def _expect(self) -> None:
         if self._arrival is None:
             self._since = self.loop.time()
-            self._arrival = self.loop.call_later(self._limits.seconds, self._drop)
+            self._arrival = self.loop.call_later(self.limits.seconds, self._drop)
 
     def _stop_expecting(self) -> None:
         if self._arrival is not None:
@@ -167,9 +153,9 @@ class HttpConnection(H11Protocol):
         others = [other for other in self.connections if isinstance(other, HttpConnection)]
         others.remove(self)
         neighbours = [other for other in others if other._machine == self._machine]
-        if self._machine is not None and len(neighbours) >= self._limits.of_machine:
+        if self._machine is not None and len(neighbours) >= self.limits.of_machine:
             others = neighbours
-        elif len(others) < self._limits.connections:
+        elif len(others) < self.limits.connections:
             return
         if giving_way := [other for other in others if other._loss is not None]:
             min(giving_way, key=lambda other: (other._loss, other._since))._drop()

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch._version import __version__
 from skillsearch.types.json_values import Json, JsonObject
@@ -38,8 +37,7 @@ _CAPABILITIES: Mapping[str, tuple[type, tuple[str, ...]]] = {
 _MOST_BYTES = 64 << 10
 
 
-@dataclass(frozen=True, slots=True)
-class Handshake:
+class Handshake(NamedTuple):
     """What a server says of itself: its instructions, and what it can do.
 
     Attributes:

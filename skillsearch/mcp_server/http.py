@@ -75,17 +75,13 @@ class _Sessions:
         async def replay() -> Message:
             return taken.pop() if taken else await receive()
 
-        latest = await self._answer(scope, replay, send)
-        while len(self._sessions) > self._most:
-            quiet = [
-                name
-                for name, session in self._sessions.items()
-                if not session.busy and name != latest
-            ]
+        latest, sessions = await self._answer(scope, replay, send), self._sessions
+        while len(sessions) > self._most:
+            quiet = [name for name, each in sessions.items() if not each.busy and name != latest]
             if not quiet:
                 break
-            silent = min(quiet, key=lambda name: self._sessions[name].is_used)
-            del self._sessions[silent]
+            silent = min(quiet, key=lambda name: sessions[name].is_used)
+            del sessions[silent]
             await self._end(silent, scope)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> str:

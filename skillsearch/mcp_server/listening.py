@@ -7,7 +7,7 @@ import re
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import anyio
 
@@ -19,8 +19,7 @@ MIN_TOKEN_CHARS = 16
 _FORM = "write it as HOST:PORT, such as 127.0.0.1:8765"
 
 
-@dataclass(frozen=True, slots=True)
-class Listener:
+class Listener(NamedTuple):
     """A listening socket, the host in its URL, and the token that clients have to show, if any."""
 
     socket: socket.socket

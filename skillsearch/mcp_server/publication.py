@@ -11,6 +11,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
@@ -20,7 +21,7 @@ from skillsearch.files.paths import shown
 from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.mcp_server.skill_uris import authorities, make_uri, skill_path, split_uri
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding, finding_of
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS, check_name
 from skillsearch.skills.parser import decode_skill_md, read_sections
 from skillsearch.skills.resources import content_hash, list_files, read_file, read_skill_md
@@ -34,6 +35,7 @@ MAX_PAGE_FILES = 5_000  # files after which a page takes no more skills
 _FILE_CHARS = 200  # of a frontmatter or a URI, which count as one file more
 
 _LIMITS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
+_finding = partial(finding_of, "publication")
 
 Frontmatter = Mapping[str, Json]
 
@@ -113,15 +115,12 @@ def _others(skill: Published) -> dict[str, FileStat] | Finding:
     except (OSError, SkillError):
         return Finding("file-unreadable", "Its files cannot be read; check their permissions.")
     if len(paths) >= MAX_FILES:
-        message = f"It has more than {MAX_FILES} files; move those that no agent needs elsewhere."
-        return Finding("too-many-files", message)
+        return _finding("too-many-files", MAX_FILES)
     if is_truncated:
-        message = "Some of its files cannot be listed; check their names, depth and permissions."
-        return Finding("files-incomplete", message)
+        return _finding("files-incomplete")
     name = skill.path[-1]
     if skill.is_renamed and any(path.startswith(f"{name}/") for path in paths):
-        message = f"Its URI is taken by its folder {name!r}; give the skill its folder's name."
-        return Finding("uri-taken", message)
+        return _finding("uri-taken", name)
     return states
 
 
@@ -143,10 +142,9 @@ def strict_frontmatter(data: bytes) -> Frontmatter | Finding:
     for key in (key for key in _LIMITS if key in {"description", *frontmatter}):
         value, limit = frontmatter.get(key), _LIMITS[key]
         if not isinstance(value, str) or not value.strip():
-            return Finding(f"{key}-not-text", f"The {key} is not text; write a sentence.")
+            return _finding(f"{key}-not-text")
         if len(value) > limit:
-            message = f"The {key} has {len(value):,} characters; shorten it to {limit:,}."
-            return Finding(f"{key}-too-long", message)
+            return _finding(f"{key}-too-long", len(value), limit)
     return frontmatter
 
 
@@ -154,10 +152,7 @@ def check_strict_name(name: str) -> Finding | None:
     """Return why some host would refuse a name, or None; the official tools accept only ASCII."""
     if problem := next(check_name(name, name or "the-name-of-the-folder"), None):
         return problem
-    if not name.isascii():
-        message = f"Some hosts refuse the name {name!r}; they accept a-z, 0-9 and hyphens."
-        return Finding("name-not-ascii", message, None, "note")
-    return None
+    return None if name.isascii() else _finding("name-not-ascii", name)
 
 
 class Publisher:
@@ -194,8 +189,7 @@ class Publisher:
         skills: list[Published] = []
         self._refused: list[tuple[Document, Finding]] = []
         for item in self.library.shadowed():
-            message = f"The skill {item.by.doc_id!r} of the same name comes first."
-            self._refused.append((item.document, Finding("shadowed", message, None, "note")))
+            self._refused.append((item.document, _finding("shadowed", item.by.doc_id)))
         for document in self._listed:
             if finding := _check(document):
                 self._refused.append((document, finding))
@@ -294,15 +288,14 @@ class Publisher:
         if isinstance(frontmatter, Finding):
             return frontmatter
         if frontmatter["name"] != skill.path[-1]:
-            return Finding("skill-changed", "Its name has changed; bring the index up to date.")
+            return _finding("skill-changed")
         others = _others(skill)
         if isinstance(others, Finding):
             return others
         files = {SKILL_MD: skill_md.state, **others}
         total = sum(stat.size for stat in files.values())
         if total > MAX_BYTES:
-            message = f"Its files have {total:,} bytes together; {MAX_BYTES:,} are allowed."
-            return Finding("files-too-large", message)
+            return _finding("files-too-large", total, MAX_BYTES)
         return Looked(skill_md, frontmatter, files)
 
     def manifest_of(self, skill: Published) -> Manifest | Finding:
@@ -362,8 +355,7 @@ def describe(library: SkillLibrary) -> tuple[str, list[str]]:
 def _check(document: Document) -> Finding | None:
     """Return why a skill may not be published, as far as the library knows."""
     if document.hidden:
-        message = "It asks not to be offered to models (disable-model-invocation)."
-        return Finding("hidden", message, None, "note")
+        return _finding("hidden")
     if PurePath(document.path).name != SKILL_MD:
-        return Finding("file-name-case", f"Its file is not named {SKILL_MD!r}; rename it.")
+        return _finding("file-name-case")
     return check_strict_name(document.name)

@@ -43,7 +43,7 @@ from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.skill_uris import SCHEME
 from skillsearch.settings.values import is_url
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding
 from skillsearch.skills.metadata import regular_metadata
 from skillsearch.text.safe_text import shorten
 from skillsearch.types.json_values import JsonObject, text_of
@@ -59,6 +59,8 @@ _AS_A_FILE = {
 }
 """For files of skills, which a browser shall never show as a page of this server."""
 _CODES = {400: "INVALID_ARGUMENT", 404: "NOT_FOUND", 405: "INVALID_ARGUMENT"}
+_CODES |= {429: "RATE_LIMIT_EXCEEDED", 501: "NOT_IMPLEMENTED"}
+"""The draft's word for a status; for all others, an internal error."""
 
 _T = TypeVar("_T")
 _Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -216,8 +218,7 @@ def _with_examples(document: Document, frontmatter: Frontmatter) -> Document:
 
 
 async def _explore(_request: Request) -> Response:
-    message = "This registry counts nothing; list its entries: GET /agents"
-    return _error(501, "NOT_IMPLEMENTED", message)
+    return _error(501, "This registry counts nothing; list its entries: GET /agents")
 
 
 def _guarded(answer: _Answer) -> _Answer:
@@ -226,33 +227,32 @@ def _guarded(answer: _Answer) -> _Answer:
     async def guarded(request: Request) -> Response:
         try:
             return await answer(request)
-        except QueryError as exc:
-            return _error(400, "INVALID_ARGUMENT", message_of(exc))
-        except SkillError as exc:
-            return _error(404, "NOT_FOUND", message_of(exc))
-        except queue.Full:
-            return _error(429, "RATE_LIMIT_EXCEEDED", "Too many requests wait; ask again later.")
-        except TimeoutError:
-            return _error(500, "INTERNAL_ERROR", "The answer took too long; ask again later.")
         except SkillSearchError as exc:
-            return _error(500, "INTERNAL_ERROR", message_of(exc))
+            status = 404 if isinstance(exc, SkillError) else 500
+            return _error(400 if isinstance(exc, QueryError) else status, message_of(exc))
+        except queue.Full:
+            return _error(429, "Too many requests wait; ask again later.")
+        except TimeoutError:
+            return _error(500, "The answer took too long; ask again later.")
 
     return guarded
 
 
 async def _refuse(_request: Request, exc: Exception) -> Response:
     status = exc.status_code if isinstance(exc, HTTPException) else 500
-    message = "There is nothing here; ask POST /search or GET /agents, as the draft says."
-    return _error(status, _CODES.get(status, "INTERNAL_ERROR"), message)
+    return _error(
+        status, "There is nothing here; ask POST /search or GET /agents, as the draft says."
+    )
 
 
 async def _fail(_request: Request, _exc: Exception) -> Response:
-    return _error(500, "INTERNAL_ERROR", f"{BUG}; its log says more.")
+    return _error(500, f"{BUG}; its log says more.")
 
 
 def _json(record: JsonObject) -> Response:
     return JSONResponse(record, headers=_HEADERS)
 
 
-def _error(status: int, code: str, message: str) -> Response:
-    return JSONResponse(registry.error_record(code, message), status, headers=_HEADERS)
+def _error(status: int, message: str) -> Response:
+    record = registry.error_record(_CODES.get(status, "INTERNAL_ERROR"), message)
+    return JSONResponse(record, status, headers=_HEADERS)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import mcp_types as mt
@@ -39,31 +41,8 @@ MAX_TOLD_SESSIONS = 64  # sessions of the older protocol that are told of change
 _FEWER = "the user can offer fewer skills"
 MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 
-_SKILLS = mt.Prompt(
-    name="skills",
-    title="Skills",
-    description="The part of the system message on skills: the available and the loaded ones.",
-)
-_FIND = mt.Prompt(
-    name="find_skill",
-    title="Find a skill for a task",
-    description="Gives the model the task, with the skills that fit it best.",
-    arguments=[mt.PromptArgument(name="task", description="What is to be done.", required=True)],
-)
-_USE = mt.Prompt(
-    name="use_skill",
-    title="Use a skill",
-    description="Gives the model the instructions of a skill to follow.",
-    arguments=[
-        mt.PromptArgument(name="name", description="Name of the skill.", required=True),
-        mt.PromptArgument(name="task", description="What is to be done with it."),
-    ],
-)
-_ENRICH = mt.Prompt(
-    name="enrich_skills",
-    title="Write example requests for skills",
-    description="Has the model write requests for skills that lack them; you agree to each.",
-)
+_TABLE = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+_SKILLS, _FIND, _USE, _ENRICH = (mt.Prompt(name=name, **row) for name, row in _TABLE.items())
 
 
 async def _read_arguments(ctx: Context, call_next: CallNext) -> HandlerResult:

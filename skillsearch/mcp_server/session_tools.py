@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.errors import ConfigError
@@ -24,8 +23,7 @@ MAX_SESSIONS = 256  # sessions whose state is kept; the one silent for longest i
 Prompt = Callable[[], str]  # renders what tools want in the system message
 
 
-@dataclass(frozen=True, slots=True)
-class ServedTools:
+class ServedTools(NamedTuple):
     """The tools of a session, its part of the system message, its library and what it loaded."""
 
     toolset: Toolset
@@ -34,8 +32,7 @@ class ServedTools:
     state: SkillSession | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ServedToolset:
+class ServedToolset(NamedTuple):
     """A toolset that a server can offer: how it is made for a session, and what it can do."""
 
     make: Callable[[ServedLibrary, SkillSession, str, SkillRunner | None], ServedTools]
@@ -70,20 +67,16 @@ def _manager(served: ServedLibrary, *_: object) -> ServedTools:
 def _environment(served: ServedLibrary, *_: object) -> ServedTools:
     from skillsearch.agents.toolsets.environments import Environment
     from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+    from skillsearch.library.skill_library import library_config
 
     if not served.roots:
         return ServedTools(ServerEnvironment(interface="mcp").toolset())
-    settings = served.settings
+    settings, log = served.settings, log_of(served.settings, "mcp")
+    config = library_config(settings)
+    config["index_dir"] = served.index_dir
+    config["strict"] = bool(without_scope(settings.selection))
     environment = Environment(
-        "skills",
-        served.roots[0],
-        index_dir=served.index_dir,
-        model=settings.model,
-        trust=settings.trust,
-        reader=settings.reader,
-        threshold=settings.threshold,
-        strict=bool(without_scope(settings.selection)),
-        usage=log_of(settings, "mcp"),
+        "skills", served.roots[0], threshold=settings.threshold, usage=log, **config
     )
     return ServedTools(environment.toolset())
 
@@ -116,11 +109,7 @@ def _context(served: ServedLibrary, *_: object) -> ServedTools:
 
 TOOLSETS = {
     "default": ServedToolset(
-        _default,
-        searches=True,
-        runs=True,
-        is_late=True,
-        task_tools=("search_skills", "load_skill"),
+        _default, searches=True, runs=True, is_late=True, task_tools=("search_skills", "load_skill")
     ),
     "manager": ServedToolset(_manager, searches=True),
     "environment": ServedToolset(_environment, names_skills=True, is_late=True, is_one_folder=True),
@@ -160,7 +149,7 @@ class SessionTools:
         if tools is None or tools.library is not library:
             state = (tools and tools.state) or SkillSession(lifetime="session")
             made = self.row.make(self.served, state, key, self.runner)
-            tools = replace(made, library=library, state=state)
+            tools = made._replace(library=library, state=state)
         self._tools[key] = tools
         if len(self._tools) > MAX_SESSIONS:
             self._tools.popitem(last=False)

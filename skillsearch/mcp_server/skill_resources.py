@@ -61,11 +61,8 @@ class SkillResources:
         self._thread = thread
         self._served = served
         self._ttl_ms = ttl_ms
-        self._envelope: JsonObject = {
-            "resultType": "complete",
-            "ttlMs": ttl_ms,
-            "cacheScope": "private",
-        }
+        envelope: JsonObject = {"resultType": "complete", "ttlMs": ttl_ms, "cacheScope": "private"}
+        self._envelope = envelope
 
     def add_to(self, server: Server[Any]) -> None:
         """Make a server answer requests for resources and skills."""
@@ -191,8 +188,8 @@ def _index(publisher: Publisher) -> bytes:
             }
             for manifest in manifests
         )
-    others = len(publisher.skills) - len(skills)
-    more = (
-        {"leftOut": f"(not listed: {others:,}; resources/list has all, in pages)"} if after else {}
-    )
-    return json.dumps({"$schema": SCHEMA, "skills": skills, **more}).encode()
+    record: JsonObject = {"$schema": SCHEMA, "skills": skills}
+    if after:
+        others = len(publisher.skills) - len(skills)
+        record["leftOut"] = f"(not listed: {others:,}; resources/list has all, in pages)"
+    return json.dumps(record).encode()

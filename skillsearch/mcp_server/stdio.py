@@ -27,6 +27,7 @@ from mcp_types import (
 )
 from pydantic import ValidationError
 
+from skillsearch.files.paths import is_utf8
 from skillsearch.mcp_server.streams import MAX_MESSAGE_BYTES, Streams, next_line, put_line
 
 CANCELLED, LISTENING = "notifications/cancelled", "subscriptions/listen"
@@ -136,11 +137,8 @@ def _complaint_about(line: bytes, error: ValidationError) -> JSONRPCError:
     except (ValueError, RecursionError):
         return _complaint(PARSE_ERROR, "The line is not JSON")
     request = record.get("id") if isinstance(record, dict) and "method" in record else None
-    try:
-        str(request).encode()
-    except UnicodeEncodeError:  # JSON can hold half a character, UTF-8 cannot
-        request = None
-    if isinstance(request, bool) or not isinstance(request, int | str):
+    is_id = isinstance(request, int | str) and not isinstance(request, bool)
+    if not is_id or not is_utf8(str(request)):  # JSON can hold half a character, UTF-8 cannot
         request = None
     is_json = problem["type"] != "json_invalid"
     reason = "a message" if is_json else f"strict JSON: {problem['msg']}"

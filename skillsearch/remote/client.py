@@ -9,7 +9,17 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    ParamSpec,
+    Protocol,
+    TypedDict,
+    TypeVar,
+    Unpack,
+)
 from urllib.parse import urlsplit
 
 from skillsearch.errors import (
@@ -30,35 +40,12 @@ if TYPE_CHECKING:
 
 Field = Literal[
     # of a document
-    "id",
-    "root",
-    "key",
-    "state",
-    "skill",
-    "examples",
-    "since",
-    "until",
-    "name_key",
-    "hidden",
-    "shadowed",
-    "record",
-    "counts",
-    "chunks",
-    "content",
-    "terms_metadata",
-    "terms_full",
-    "dense_metadata",
-    "dense_examples",
+    "id", "root", "key", "state", "skill", "examples", "since", "until", "name_key",
+    "hidden", "shadowed", "record", "counts", "chunks", "content",
+    "terms_metadata", "terms_full", "dense_metadata", "dense_examples",
     # of a term
-    "kind",
-    "version",
-    "metadata",
-    "full",
-    "metadata_before",
-    "full_before",
-    "note",
-    "nothing",
-]
+    "kind", "version", "metadata", "full", "metadata_before", "full_before", "note", "nothing",
+]  # fmt: skip
 Row = dict[Field, Any]
 """The fields of one entity by name."""
 Answer = TypeVar("Answer")
@@ -84,6 +71,19 @@ class _Pages(Protocol):
     def close(self) -> None: ...
 
 
+class _Returned(TypedDict):
+    """Which fields a read returns, and how long it may take."""
+
+    output_fields: list[Field]
+    timeout: float
+
+
+class _Filtered(_Returned):
+    """The same for a read of the rows that meet a condition."""
+
+    filter: str
+
+
 class _Client(Protocol):
     """What we call of `pymilvus.MilvusClient`, which would take any misspelt keyword."""
 
@@ -102,46 +102,18 @@ class _Client(Protocol):
         self, collection_name: str, data: list[Row], *, partial_update: bool, timeout: float
     ) -> object: ...
     def create_collection(
-        self,
-        collection_name: str,
-        *,
-        schema: CollectionSchema,
-        consistency_level: str,
-        timeout: float,
+        self, name: str, /, *, schema: CollectionSchema, consistency_level: str, timeout: float
     ) -> None: ...
     def create_index(
-        self, collection_name: str, index_params: IndexParams, *, sync: bool, timeout: float
+        self, name: str, index_params: IndexParams, /, *, sync: bool, timeout: float
     ) -> None: ...
-    def get(
-        self, collection_name: str, *, ids: list[str], output_fields: list[Field], timeout: float
-    ) -> list[Row]: ...
-    def query(
-        self,
-        collection_name: str,
-        *,
-        filter: str,
-        output_fields: list[Field],
-        limit: int,
-        timeout: float,
-    ) -> list[Row]: ...
+    def get(self, name: str, /, *, ids: list[str], **how: Unpack[_Returned]) -> list[Row]: ...
+    def query(self, name: str, /, *, limit: int, **how: Unpack[_Filtered]) -> list[Row]: ...
     def query_iterator(
-        self,
-        collection_name: str,
-        *,
-        filter: str,
-        output_fields: list[Field],
-        batch_size: int,
-        timeout: float,
+        self, name: str, /, *, batch_size: int, **how: Unpack[_Filtered]
     ) -> _Pages: ...
     def hybrid_search(
-        self,
-        collection_name: str,
-        reqs: list[object],
-        ranker: object,
-        *,
-        limit: int,
-        output_fields: list[Field],
-        timeout: float,
+        self, name: str, reqs: list[Any], ranker: Any, /, *, limit: int, **how: Unpack[_Returned]
     ) -> list[list[dict[str, Any]]]: ...
 
 
@@ -172,9 +144,8 @@ class MilvusServer:
 
     def _connected(self, uri: str, token: str) -> _Client:
         pings = {"grpc.keepalive_time_ms": _KEEPALIVE_MS}
-        client: _Client = self.library.MilvusClient(
-            uri, token=token, timeout=_CONNECT_SECONDS, dedicated=True, grpc_options=pings
-        )
+        options = {"timeout": _CONNECT_SECONDS, "dedicated": True, "grpc_options": pings}
+        client: _Client = self.library.MilvusClient(uri, token=token, **options)
         return client
 
     def close(self) -> None:
@@ -183,8 +154,7 @@ class MilvusServer:
 
     def collections(self) -> list[str]:
         """Return the names of all collections, without aliases."""
-        names = self._ask("list collections", self._client.list_collections, timeout=_READ_SECONDS)
-        return list(names)
+        return self._ask("list collections", self._client.list_collections, timeout=_READ_SECONDS)
 
     def target(self, alias: str) -> str | None:
         """Return the collection that an alias points to; None if there is no such alias."""
@@ -239,36 +209,20 @@ class MilvusServer:
         """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
         if not ids:
             return {}
-        call, wanted, seconds = self._client.get, list(fields), _READ_SECONDS
-        rows = self._read("read", call, name, ids=list(ids), output_fields=wanted, timeout=seconds)
+        rows = self._read("read", self._client.get, name, ids=list(ids), **_returned(fields))
         return {str(row["id"]): dict(row) for row in rows}
 
     def query(self, name: str, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
         """Read rows that meet a condition, in no order."""
-        rows = self._read(
-            "read",
-            self._client.query,
-            name,
-            filter=condition,
-            output_fields=list(fields),
-            limit=limit,
-            timeout=_READ_SECONDS,
-        )
-        return list(map(dict, rows))
+        how: _Filtered = {**_returned(fields), "filter": condition}
+        return list(map(dict, self._read("read", self._client.query, name, limit=limit, **how)))
 
     def iterate(
         self, name: str, condition: str, fields: Sequence[Field], batch: int
     ) -> Iterator[list[Row]]:
         """Read all rows that meet a condition, in batches."""
-        pages = self._read(
-            "read",
-            self._client.query_iterator,
-            name,
-            filter=condition,
-            output_fields=list(fields),
-            batch_size=batch,
-            timeout=_READ_SECONDS,
-        )
+        how: _Filtered = {**_returned(fields), "filter": condition}
+        pages = self._read("read", self._client.query_iterator, name, batch_size=batch, **how)
         try:
             while page := self._ask("read", pages.next):
                 yield [dict(row) for row in page]
@@ -291,16 +245,9 @@ class MilvusServer:
             self.library.AnnSearchRequest([data], field, {"metric_type": metric}, limit, condition)
             for field, (metric, data) in queries.items()
         ]
-        results = self._read(
-            "search",
-            self._client.hybrid_search,
-            name,
-            requests,
-            self.library.RRFRanker(),
-            limit=limit * len(requests),
-            output_fields=list(fields),
-            timeout=_READ_SECONDS,
-        )
+        call, how, most = self._client.hybrid_search, _returned(fields), limit * len(requests)
+        ranker = self.library.RRFRanker()
+        results = self._read("search", call, name, requests, ranker, limit=most, **how)
         return [{"id": hit["id"], **hit["entity"]} for hit in results[0]]
 
     def _read(
@@ -332,12 +279,15 @@ class MilvusServer:
         reason = one_line(str(getattr(error, "message", "") or error), _MAX_MESSAGE)
         for secret in self._secrets:
             reason = reason.replace(secret, "***")
-        error_class = RemoteError
-        hint = "Check that the server is running, and --uri."
+        problem = f"Milvus at {self.shown} could not {doing}: {reason}."
         if getattr(error, "code", None) == _MISSING:
-            error_class = CollectionMissingError
             hint = "To create it: run `skillsearch index --backend milvus`."
-        return error_class(f"Milvus at {self.shown} could not {doing}: {reason}. {hint}")
+            return CollectionMissingError(f"{problem} {hint}")
+        return RemoteError(f"{problem} Check that the server is running, and --uri.")
+
+
+def _returned(fields: Sequence[Field]) -> _Returned:
+    return {"output_fields": list(fields), "timeout": _READ_SECONDS}
 
 
 def batches(items: Iterable[Item], size: int) -> Iterator[list[Item]]:

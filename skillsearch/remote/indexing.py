@@ -51,15 +51,8 @@ from skillsearch.types.skills import Diagnostic, SkillFile
 
 _STATE_ROWS = 5_000
 _STATE: tuple[Field, ...] = (
-    "id",
-    "key",
-    "state",
-    "since",
-    "until",
-    "name_key",
-    "shadowed",
-    "skill",
-    "examples",
+    *("id", "key", "state", "since", "until", "name_key"),
+    *("shadowed", "skill", "examples"),
 )
 """The fields that tell which rows are up to date."""
 
@@ -111,9 +104,8 @@ class Indexing:
         oldest = generation.number
         with WriteClaim(server, generation) as claim:
             if generations.find_current(server, alias) != current:
-                raise LockTimeoutError(
-                    f"Another process has just written {alias!r}; run the command again."
-                )
+                message = f"Another process has just written {alias!r}; run the command again."
+                raise LockTimeoutError(message)
             if head is None or not generations.are_compatible(head.settings, settings):
                 generation, head = generations.prepare_next(server, alias, oldest, settings)
             writer = RowWriter(claim, generation, head, embedder)

@@ -215,9 +215,8 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         selection = without_scope(options.selection)
         if options.vetted_only or selection:
             chosen = "vetted_only" if options.vetted_only else selection[0][0]
-            raise errors.QueryError(
-                f"Milvus searches all skills, so {chosen} cannot select some; leave it out."
-            )
+            message = f"Milvus searches all skills, so {chosen} cannot select some; leave it out."
+            raise errors.QueryError(message)
         return [self._search(query, options) for query in queries]
 
     def _search(self, query: str, options: SearchOptions) -> SearchResult:

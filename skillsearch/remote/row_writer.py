@@ -11,6 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,8 @@ BATCH_SKILLS = 256  # skills that are embedded and sent at a time
 BATCH_BYTES = 4 << 20
 """Bytes of SKILL.md files in a message: their rows are thrice as large, and Milvus takes 64 MB."""
 _SUMMED = ("documents", "shadowed")
-_COUNTED: tuple[Field, ...] = (
-    "record",
-    "counts",
-    "shadowed",
-)  # fields of a row that `_count` needs
+_COUNTED: tuple[Field, ...] = ("record", "counts", "shadowed")
+"""The fields of a row that `_count` needs."""
 _READ_ROWS = 200
 _CHANGED_ROWS = 1_000
 _FLUSH_ROWS = 1_000  # changed rows above which the server should index them at once
@@ -75,9 +73,8 @@ class RowWriter:
         vectors = self._vectors()
         since = self._head.version + 1
         with_body = self._head.settings.with_body
-        rows = [
-            packed.row_of(new, vectors, since=since, with_body=with_body) for new in self._waiting
-        ]
+        make = partial(packed.row_of, vectors=vectors, since=since, with_body=with_body)
+        rows = list(map(make, self._waiting))
         self._count(rows, 1)
         self._server.insert(self._generation.documents, rows)
         self._waiting = []
@@ -153,10 +150,8 @@ class RowWriter:
         for addition in self._waiting:
             texts |= addition.texts.by_key()
         missing = [key for key in texts if key not in vectors]
-        stream = (
-            self._embedder.embed_stream([texts[key] for key in missing]) if self._embedder else ()
-        )
-        for result in stream:
+        new = [texts[key] for key in missing]
+        for result in self._embedder.embed_stream(new) if self._embedder else ():
             vectors[missing[result.position]] = result.vector
             self.truncated += result.truncated
             self.embedded += 1

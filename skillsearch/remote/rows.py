@@ -15,7 +15,7 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from typing import NamedTuple
 
 import numpy as np
@@ -62,8 +62,7 @@ MAX_TOKENS = 65_535 // (_TOKEN_CHARS + 1)  # tokens that fit a text field of Mil
 _DAMAGE = (AttributeError, KeyError, RecursionError, TypeError, ValueError)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteGeneration:
+class RemoteGeneration(NamedTuple):
     """The collections of one generation, numbered from 1, of the index named `alias`."""
 
     alias: str

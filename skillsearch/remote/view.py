@@ -7,8 +7,8 @@ documents, `index.search` gives them the scores of the whole index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,8 +42,7 @@ Frequencies = Mapping[int, tuple[int, int]]
 """Document frequencies of terms in both lexical fields, by the hash of the term."""
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteView:
+class RemoteView(NamedTuple):
     """One version of a generation, and the frequencies of a query's terms, 0 for unknown ones."""
 
     server: MilvusServer
@@ -143,9 +142,8 @@ class RemoteView:
     ) -> list[Row]:
         """Read documents with certain names or ids."""
         numbers = ", ".join(str(packed.name_key(name)) for name in names)
-        return self._matching(
-            f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])", fields, limit
-        )
+        condition = f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])"
+        return self._matching(condition, fields, limit)
 
     def content(self, doc_id: str) -> bytes | None:
         """Return the SKILL.md of a document as it was indexed; None if it is gone."""
@@ -180,10 +178,8 @@ class RemoteView:
         """Make a lexical field of the query's terms, with the statistics of all documents."""
         statistics = self.head.statistics(packed.LEXICAL[field])
         terms = np.array(sorted(self.frequencies), np.uint64)
-        hashes = np.concatenate(
-            [np.zeros(0, np.uint64), *(document.hashes for document in counted)]
-        )
         columns = [document.frequencies[field] for document in counted]
+        hashes = np.concatenate([np.zeros(0, np.uint64), *(each.hashes for each in counted)])
         counts = np.concatenate([np.zeros(0, np.uint16), *columns])
         numbers = np.repeat(np.arange(len(counted), dtype=np.int32), list(map(len, columns)))
         positions = np.flatnonzero(np.isin(hashes, terms) & (counts > 0))

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterator, Sequence, Set
 
 from skillsearch.reports.lures import find_lures
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding
 from skillsearch.text.instructions import find_commands, find_commands_in_comments
 from skillsearch.text.languages import language_of
 from skillsearch.text.lookalikes import look, lookalikes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding
 from skillsearch.text.safe_text import visible
 from skillsearch.types.skills import Severity
 

@@ -23,14 +23,13 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from skillsearch.errors import RootError
-from skillsearch.files.paths import printable
+from skillsearch.files.paths import first_of, printable
 from skillsearch.roots.sources import SUFFIXES
 from skillsearch.roots.unpacking import (
     LIMITS,
     Member,
     RefusedMemberError,
     UnpackLimits,
-    first_of,
     refuse_if,
     write_members,
 )
@@ -51,13 +50,8 @@ _TAR_OVERHEAD = 2048
 """Average bytes of headers and padding for each member of a tar."""
 _XZ_MEMORY = 128 << 20
 """Twice what the highest level of xz needs."""
-_MAGIC = {
-    b"PK\x03\x04": "zip",
-    b"PK\x05\x06": "zip",
-    b"\x1f\x8b": "gz",
-    b"BZh": "bz2",
-    b"\xfd7zXZ\0": "xz",
-}
+_MAGIC = dict.fromkeys((b"PK\x03\x04", b"PK\x05\x06"), "zip")
+_MAGIC |= {b"\x1f\x8b": "gz", b"BZh": "bz2", b"\xfd7zXZ\0": "xz"}
 _DAMAGES = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, struct.error),
     *(EOFError, LookupError, NotImplementedError, RuntimeError, ValueError, OverflowError),

@@ -83,11 +83,7 @@ If nothing has changed, it is that folder: whether it may stay."""
 
 
 def update(
-    source: str,
-    unpacked: Path,
-    *,
-    agree: Agree | None = None,
-    only_mend: bool = False,
+    source: str, unpacked: Path, *, agree: Agree | None = None, only_mend: bool = False
 ) -> None:
     """Bring the folder of an archive or URL up to date, or raise `RootError` and leave it.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.files.openat import CREATE_FLAGS, open_file, open_folder, using
-from skillsearch.files.paths import MAX_PATH_CHARS
+from skillsearch.files.paths import MAX_PATH_CHARS, first_of
 from skillsearch.text.safe_text import one_line, visible
 
 MAX_PARTS = 32
@@ -17,8 +17,7 @@ MAX_PART_BYTES = 255
 _FORBIDDEN = {"\\": "a backslash", ":": "a colon", "\t": "a tab", "\n": "a line break"}
 
 
-@dataclass(frozen=True, slots=True)
-class UnpackLimits:
+class UnpackLimits(NamedTuple):
     """Limits on one archive: files and folders, and the bytes of one file and of all."""
 
     members: int = 20_000
@@ -37,8 +36,7 @@ class RefusedMemberError(Exception):
         self.member, self.reason = member, reason
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
+class Member(NamedTuple):
     """A file or folder of an archive, its name as written, its content read on demand.
 
     It is left out if there is a `fault`, which ends a sentence as in `RefusedMemberError`.
@@ -157,11 +155,6 @@ def name_fault(name: str) -> str:
         f"has a part of more than {MAX_PART_BYTES} bytes": max(sizes) > MAX_PART_BYTES,
     }
     return first_of(refusals)
-
-
-def first_of(refusals: Mapping[str, object]) -> str:
-    """Return the first reason that holds, or nothing."""
-    return next((reason for reason, holds in refusals.items() if holds), "")
 
 
 def refuse_if(name: str, refusals: Mapping[str, object]) -> None:

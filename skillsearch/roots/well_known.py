@@ -37,7 +37,7 @@ class WellKnownSkill(NamedTuple):
     """A skill that a host offers: ``skill-md`` is a file, ``archive`` a packed folder."""
 
     name: str
-    kind: str
+    type: str
     url: str
     digest: str
 
@@ -90,9 +90,8 @@ def read_index(data: bytes, url: str) -> list[WellKnownSkill]:
         else:
             listed[skill.name] = skill
     if len(skills) > MAX_SKILLS:
-        logger.warning(
-            "%s lists %d skills; the first %d count", shown(url), len(skills), MAX_SKILLS
-        )
+        message = "%s lists %d skills; the first %d count"
+        logger.warning(message, shown(url), len(skills), MAX_SKILLS)
     if not listed:
         raise RootError(
             f"{shown(url)} offers no skill that can be used; see its page for another address."
@@ -134,7 +133,7 @@ def _download(url: str, max_bytes: int, until: float, index: str) -> bytes:
 
 def _write(skill: WellKnownSkill, content: bytes, folder: Path) -> None:
     skill_folder = folder / skill.name
-    if skill.kind == "skill-md":
+    if skill.type == "skill-md":
         if len(content) > MAX_SKILL_MD:
             raise RootError(
                 f"{shown(skill.url)} is larger than a SKILL.md may be ({MAX_SKILL_MD:,} bytes). "

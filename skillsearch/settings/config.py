@@ -206,15 +206,12 @@ class Flags(TypedDict, total=False):
     uri: str | None
 
 
-SETTINGS: Mapping[str, Setting] = (
-    {
-        key: hint.__metadata__[0]
-        for key, hint in get_type_hints(Settings, include_extras=True).items()
-        if key not in ("selection", "sources")
-    }
-    | {key: Setting(values.parse_words, in_profile=True) for key in SELECTING}
-    | {"strict": Setting(values.parse_strict, in_profile=True)}
-)
+_HINTS = get_type_hints(Settings, include_extras=True).items()
+SETTINGS: Mapping[str, Setting] = {
+    **{key: hint.__metadata__[0] for key, hint in _HINTS if hasattr(hint, "__metadata__")},
+    **{key: Setting(values.parse_words, in_profile=True) for key in SELECTING},
+    "strict": Setting(values.parse_strict, in_profile=True),
+}
 """Every setting that files, variables and flags know, by its name."""
 Key = Literal[
     "allowed_commands", "denied_commands", "device", "fields", "model", "reader", "roots",

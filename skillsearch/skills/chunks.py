@@ -12,9 +12,10 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import unescape
+from typing import NamedTuple
 
 from skillsearch.errors import ChunkNotFoundError
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding, finding_of
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.text.markdown import paragraphs
 from skillsearch.text.safe_text import counted, one_line
@@ -38,20 +39,6 @@ _TAG = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _TICKS = re.compile("`+")
-_PROBLEMS = {
-    "chunk-stray-end": (
-        "This '</chunk>' ends no chunk and stays text; remove it, or add the '<chunk>' before it."
-    ),
-    "chunk-missing-id": "The chunk has no id and is called {id!r}; give it one.",
-    "chunk-duplicate-id": (
-        "The chunk id {wanted!r} is taken; this chunk is called {id!r}, rename it."
-    ),
-    "chunk-missing-description": (
-        "The chunk {id!r} has no description; say what it holds, or nobody loads it."
-    ),
-    "chunk-unclosed": "The chunk {id!r} is not closed and goes on to the end; add '</chunk>'.",
-    "chunk-empty": "The chunk {id!r} holds no text; write some, or remove it.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +50,7 @@ class Chunk:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChunkedBody:
+class ChunkedBody(NamedTuple):
     """A body taken apart: its core outside all chunks, the chunks, and oddities by line."""
 
     core: str
@@ -85,23 +71,23 @@ def parse_chunks(body: str) -> ChunkedBody:
     wanted = [one_line(each.get("id", ""), MAX_ID_CHARS) for each in attributes]
     abouts = [one_line(each.get("description", ""), MAX_DESCRIPTION_CHARS) for each in attributes]
     chunks = tuple(map(Chunk, _unique_ids(wanted), abouts, texts[1:]))
-    problems = [(start, _PROBLEMS["chunk-stray-end"], "chunk-stray-end") for start in strays]
+    problems = [(start, finding_of("chunks", "chunk-stray-end")) for start in strays]
     for number, (chunk, tag, name) in enumerate(zip(chunks, tags, wanted, strict=True), start=1):
-        problems_of = {
+        faults = {
             "chunk-missing-id": not name,
             "chunk-duplicate-id": chunk.id != (name or chunk.id),
             "chunk-missing-description": not chunk.description,
             "chunk-unclosed": number in unclosed,
             "chunk-empty": not chunk.content,
         }
-        for code in filter(problems_of.get, problems_of):
-            problems.append((tag.start(), _PROBLEMS[code].format(id=chunk.id, wanted=name), code))
+        for code in filter(faults.get, faults):
+            problems.append((tag.start(), finding_of("chunks", code, chunk.id, name)))
     problems.sort(key=lambda problem: problem[0])
     if left_out := len(problems[_MAX_FINDINGS:]):
-        start, message, code = problems[_MAX_FINDINGS - 1]
-        message = f"{message} Not listed: {counted(left_out, 'more problem')} with chunks."
-        problems[_MAX_FINDINGS - 1 :] = [(start, message, code)]
-    findings = [Finding(code, text, body.count("\n", 0, at) + 1) for at, text, code in problems]
+        start, last = problems[_MAX_FINDINGS - 1]
+        more = f"{last.message} Not listed: {counted(left_out, 'more problem')} with chunks."
+        problems[_MAX_FINDINGS - 1 :] = [(start, last._replace(message=more))]
+    findings = [odd._replace(line=body.count("\n", 0, at) + 1) for at, odd in problems]
     return ChunkedBody(texts[0] if chunks else body, chunks, tuple(findings))
 
 

@@ -6,6 +6,7 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.paths import is_plain, is_utf8, printable
+from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
 from skillsearch.text.safe_text import visible
@@ -22,7 +24,6 @@ from skillsearch.types.skills import (
     Diagnostic,
     FileStat,
     Root,
-    Severity,
     SkillFile,
     in_64_bits,
     is_skill_md,
@@ -43,7 +44,7 @@ _RESOURCES = frozenset(
     "tests".split()
 )
 """Folders of a skill whose own SKILL.md files are samples and documents."""
-_KEPT_ASIDE = "By its name, what lies here was thrown away or kept aside: no skill; else rename it."
+_finding = partial(finding_of, "discovery")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +89,13 @@ def make_roots(
     outermost: list[Path] = []
     for root in unique:
         around = set(root.parents) & unique.keys()
-        outer = next(
-            (other for other in unique if other in around and _is_walked(root.relative_to(other))),
-            None,
-        )
-        if outer is None:
-            outermost.append(root)
+        outer = [
+            other for other in unique if other in around and _is_walked(root.relative_to(other))
+        ]
+        if outer:
+            diagnostics.append(_finding("root-nested", outer[0]).at(str(root)))
         else:
-            message = f"The root lies inside the root {outer}; it counts once, under that."
-            diagnostics.append(Diagnostic("root-nested", "note", message, str(root)))
+            outermost.append(root)
     return list(map(Root, outermost, _aliases(outermost, aliases))), diagnostics
 
 
@@ -242,11 +241,7 @@ class _Walk:
             while self._waiting:
                 folder = self._waiting.pop()
                 if len(self.folders) >= self._max_folders:
-                    message = (
-                        f"More than {self._max_folders} folders; skills below here are missing, "
-                        "split the root."
-                    )
-                    self._report("too-many-folders", "error", folder.path, message)
+                    self._report(folder.path, "too-many-folders", self._max_folders)
                     return
                 self.list_folder(folder)
             links, self._links = sorted(self._links), []
@@ -267,13 +262,11 @@ class _Walk:
         except FileNotFoundError:
             self.folders.pop(folder.path, None)
         except OSError as error:
-            message = f"The folder cannot be read ({error.strerror}); check its permissions."
-            self._report("folder-unreadable", "error", folder.path, message)
+            self._report(folder.path, "folder-unreadable", error.strerror)
         if skills:
             self._take_skill(folder, skills)
         elif near:
-            message = "No host reads this file as a skill; if it is meant as one, name it SKILL.md."
-            self._report("file-name-near", "warning", near[-1], message)
+            self._report(near[-1], "file-name-near")
 
     def _sort_entries(
         self, folder: _Folder, skills: list[os.DirEntry[str]], near: list[str]
@@ -294,20 +287,16 @@ class _Walk:
         name, path = entry.name, entry.path
         if is_skipped(name):
             if name not in SKIPPED_FOLDERS:
-                self._report("folder-kept-aside", "note", path, _KEPT_ASIDE)
+                self._report(path, "folder-kept-aside")
             return
         if entry.is_symlink():
             with suppress(OSError):
                 if folder.depth < MAX_DEPTH and entry.is_dir():
                     self._links.append((path, folder.depth + 1))
         elif not is_plain(name):
-            code, fault = "hidden-characters", "has hidden characters"
-            if not is_utf8(name):
-                code, fault = "not-utf8", "is not UTF-8"
-            self._leave_out(f"path-{code}", path, f"The folder's name {fault}; rename it.")
+            self._leave_out(path, "path-hidden-characters" if is_utf8(name) else "path-not-utf8")
         elif folder.depth >= MAX_DEPTH:
-            reason = f"The folder is more than {MAX_DEPTH} levels below its root; move it up."
-            self._leave_out("folder-too-deep", path, reason)
+            self._leave_out(path, "folder-too-deep", MAX_DEPTH)
         else:
             relative = f"{folder.relative}/{name}" if folder.relative else name
             self._waiting.append(_Folder(path, folder.root, relative, folder.depth + 1))
@@ -322,10 +311,9 @@ class _Walk:
             if real.startswith(base) and is_plain(real[len(base) :]):
                 self._waiting.append(_Folder(real, root, real[len(base) :], depth))
                 return
-        reason = f"The link leads to {printable(real)!r}, outside all roots; add that as a root."
-        self._leave_out("link-leaves-root", link, reason)
+        self._leave_out(link, "link-leaves-root", printable(real))
 
-    def _leave_out(self, code: str, path: str, reason: str) -> None:
+    def _leave_out(self, path: str, code: str, *values: object) -> None:
         """Report a folder that is left out, as an error if skills below it are lost by that."""
         skills, top = 0, path.count("/")
         for here, names, files in islice(os.walk(path), self._looks_left):
@@ -334,43 +322,37 @@ class _Walk:
             is_deep = here.count("/") - top > MAX_DEPTH
             names[:] = [] if is_deep else [name for name in names if not is_skipped(name)]
         if skills:
-            self._report(code, "error", path, f"{reason} Skills that are lost: {skills}.")
+            self._report(path, code, *values, skills)
 
     def _take_skill(self, folder: _Folder, entries: list[os.DirEntry[str]]) -> None:
         """Record the SKILL.md of a folder; the official spelling wins over others."""
         if is_in_trash(folder.relative):
-            self._report("folder-kept-aside", "note", folder.path, _KEPT_ASIDE)
+            self._report(folder.path, "folder-kept-aside")
             return
         if outer := _document_of(folder):
-            message = f"The file is a document of the skill {outer!r} around it, and no skill."
-            self._report("skill-in-skill", "note", folder.path, message)
+            self._report(folder.path, "skill-in-skill", outer)
             return
         entry, *others = sorted(entries, key=lambda entry: (entry.name != SKILL_MD, entry.name))
         if entry.is_symlink() and (target := _other_skill(folder.root, entry.path)):
-            message = f"The link leads to the skill {printable(target)!r}, which counts there."
-            self._report("link-to-skill", "note", entry.path, message)
+            self._report(entry.path, "link-to-skill", printable(target))
             return
         if entry.name != SKILL_MD:
-            message = f"The file is named {entry.name!r}; some hosts see only 'SKILL.md'."
-            self._report("file-name-case", "note", entry.path, message)
+            self._report(entry.path, "file-name-case", entry.name)
         for other in others:
-            message = f"The file is ignored, for {entry.name!r} is in the same folder; remove one."
-            self._report("file-name-twice", "warning", other.path, message)
+            self._report(other.path, "file-name-twice", entry.name)
         try:
             status = entry.stat()
         except OSError as error:
-            message = f"The file cannot be read ({error.strerror}); check it and its permissions."
-            self._report("file-unreadable", "error", entry.path, message)
+            self._report(entry.path, "file-unreadable", error.strerror)
             return
         if not stat.S_ISREG(status.st_mode):
-            message = "This is not a regular file; put a text file there."
-            self._report("not-a-regular-file", "error", entry.path, message)
+            self._report(entry.path, "not-a-regular-file")
             return
         doc_id = f"{folder.root.alias}:{folder.relative or '.'}"
         self.files.append(SkillFile(doc_id, Path(entry.path), folder.root, FileStat.of(status)))
 
-    def _report(self, code: str, severity: Severity, path: str, message: str) -> None:
-        self.diagnostics.append(Diagnostic(code, severity, message, printable(path)))
+    def _report(self, path: str, code: str, *values: object) -> None:
+        self.diagnostics.append(_finding(code, *values).at(printable(path)))
 
 
 def _document_of(folder: _Folder) -> str:

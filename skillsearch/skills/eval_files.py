@@ -13,11 +13,13 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.skills.findings import finding_of
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.text.tables import read_tables
 from skillsearch.types.json_values import Json
@@ -40,16 +42,7 @@ _DATA_FOLDERS = frozenset({"files", "fixtures", "fixture", "inputs", "outputs", 
 _DATA_STEM = re.compile(
     r"(?:_.*|package|benchmark|grading|timing|history|.*(?:schema|config|results?))(?:[-_.].*)?"
 )
-_PROBLEMS = {
-    "eval-empty": "The eval file has no query; give each case a 'query' or a 'prompt'.",
-    "eval-too-many": f"Queries left out: {{}}; at most {MAX_QUERIES} of one skill are read.",
-    "eval-query-too-long": f"Queries left out: {{}}; longer than {MAX_QUERY_CHARS} characters.",
-    "eval-unclear": (
-        "Queries left out: {}; no field says which skill is right; add 'should_trigger' or"
-        " 'expected_skill'."
-    ),
-    "eval-skill-unknown": "Queries left out: {}; the skill that they name is missing.",
-}
+_finding = partial(finding_of, "eval_files")
 
 _WORDS = read_tables(Path(__file__).with_name("eval_words.txt"))
 _KEYS = _WORDS["keys of eval files"]
@@ -111,15 +104,14 @@ def read_eval_files(
             problems["eval-empty"] = 1
         del problems[""]
         for code, count in problems.items():
-            diagnostics.append(Diagnostic(code, "note", _PROBLEMS[code].format(count), file))
+            diagnostics.append(_finding(code, count, MAX_QUERIES, MAX_QUERY_CHARS).at(file))
     return queries, diagnostics
 
 
 def _load(file: str, data: bytes) -> tuple[Json, Diagnostic | None]:
     """Return the values of a file, None if it cannot be read, and its problem."""
     if len(data) > MAX_FILE_BYTES:
-        message = f"The eval file is larger than {MAX_FILE_BYTES} bytes; split it."
-        return None, Diagnostic("eval-too-large", "warning", message, file)
+        return None, _finding("eval-too-large", MAX_FILE_BYTES).at(file)
     suffix = PurePosixPath(file.lower()).suffix
     line: int | None
     try:
@@ -134,8 +126,7 @@ def _load(file: str, data: bytes) -> tuple[Json, Diagnostic | None]:
         line, problem = getattr(error, "lineno", None), getattr(error, "msg", str(error))
     except SkillSearchError as error:
         line, problem = getattr(error, "line", None), getattr(error, "code", str(error))
-    message = f"The eval file cannot be read ({problem}); fix it or move it away."
-    return None, Diagnostic("eval-unreadable", "warning", message, file, line)
+    return None, _finding("eval-unreadable", problem, line=line).at(file)
 
 
 def _load_lines(file: str, text: str) -> tuple[list[Json], Diagnostic | None]:

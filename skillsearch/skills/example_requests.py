@@ -113,9 +113,8 @@ def usable(texts: Iterable[object]) -> tuple[str, ...]:
     What a reader would not see is left out of them.
     """
     folded = (" ".join(visible(text).split()) for text in texts if isinstance(text, str))
-    return tuple(dict.fromkeys(text for text in folded if 0 < len(text) <= MAX_CHARS))[
-        :MAX_EXAMPLES
-    ]
+    distinct = dict.fromkeys(text for text in folded if 0 < len(text) <= MAX_CHARS)
+    return tuple(distinct)[:MAX_EXAMPLES]
 
 
 @dataclass(frozen=True)
@@ -245,9 +244,7 @@ def beside_hash(continuation_hash: str, evals_hash: str) -> str:
 def count_exampled(skills: Iterable[Sequence[Example]]) -> dict[str, int]:
     """Count the skills that have examples, and those that have some of each source."""
     sources = [{example.source for example in examples} for examples in skills]
-    of_each = {
-        source: sum(source in some for some in sources) for source in get_args(ExampleSource)
-    }
+    of_each = {name: sum(name in some for some in sources) for name in get_args(ExampleSource)}
     return {"skills": sum(map(bool, sources)), **of_each}
 
 

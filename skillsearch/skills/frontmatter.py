@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeAlias
 
@@ -16,8 +15,8 @@ import yaml
 
 from skillsearch.errors import ParseError
 from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.skills.findings import Finding, finding_of
 from skillsearch.types.json_values import Json, JsonObject
-from skillsearch.types.skills import Diagnostic, Severity
 
 MAX_FRONTMATTER_BYTES = 64 * 1024
 MAX_DEPTH = 16
@@ -52,26 +51,12 @@ _NOT_IN_YAML = lazy_pattern("[\x7f-\xa0\u2028\u2029\ufeff\ufffe\uffff]")
 _NUMBER = lazy_pattern(r"-?[0-9]{1,17}(?:\.[0-9]{1,17})?")
 
 
-class Finding(NamedTuple):
-    """A problem in a text, before anyone says which file the text came from; see `Diagnostic`."""
-
-    code: str
-    message: str
-    line: int | None = None
-    severity: Severity = "warning"
-
-    def at(self, path: str) -> Diagnostic:
-        """Return this finding as a diagnostic about a path."""
-        return Diagnostic(self.code, self.severity, self.message, path, self.line)
-
-
 Fields: TypeAlias = JsonObject
 Loaded: TypeAlias = tuple[Fields, tuple[Finding, ...]]
 """The fields of a frontmatter, and the findings about them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
+class Sections(NamedTuple):
     """A SKILL.md cut in two, with Unix line ends, and the lines on which both parts start.
 
     The frontmatter is None if the file does not start with a ``---`` line. If no such line closes
@@ -232,15 +217,18 @@ class _EventReader:
             else:
                 key = json.dumps(self._read_node(event, depth + 1), ensure_ascii=False)
             if key in values:
-                message = f"The key {key!r} stands twice; the last value counts, remove the other."
-                line = self._first_line + event.start_mark.line
-                self.findings.append(Finding("yaml-duplicate-key", message, line))
+                self.findings.append(twice(key, self._first_line + event.start_mark.line))
             values[key] = self._read_node(self._next(), depth + 1)
         return values
 
     def _refusal(self, event: Any, code: str, reason: str) -> ParseError:
         message = f"The frontmatter is refused: {reason}; write plain 'key: value' lines."
         return ParseError(message, code=code, line=self._first_line + event.start_mark.line)
+
+
+def twice(key: str, line: int) -> Finding:
+    """Return the finding for a key of a mapping that stands twice."""
+    return finding_of("frontmatter", "yaml-duplicate-key", key, line=line)
 
 
 def well_formed(text: str) -> str:

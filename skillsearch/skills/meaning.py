@@ -10,10 +10,12 @@ import json
 import re
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from itertools import chain
 
 from skillsearch.fast_start.patterns import lazy_pattern
-from skillsearch.skills.frontmatter import Fields, Finding, Loaded, entries, usual_type, well_formed
+from skillsearch.skills.findings import Finding, finding_of
+from skillsearch.skills.frontmatter import Fields, Loaded, entries, usual_type, well_formed
 from skillsearch.skills.metadata import NESTING_KEYS, TAG_KEYS, TRIGGER_KEYS, as_text, plain_key
 from skillsearch.types.json_values import Json
 
@@ -26,6 +28,7 @@ _ALONE: dict[str, bool | None] = {**dict.fromkeys(_PHRASE_KEYS), "description": 
 _BEHIND_TEXT: dict[str, bool | None] = dict.fromkeys((*_NAMING_KEYS, "whentouse"))
 """The same behind a text."""
 _SHOWN_CHARS = 60
+_finding = partial(finding_of, "meaning")
 _SLUG = lazy_pattern(r"[a-z0-9]+(?:[-_][a-z0-9]+)*")
 
 _ITEM = lazy_pattern(r"(?m)^([ \t]*)-(?!\S)")
@@ -102,11 +105,9 @@ def _mend(key: str, value: Json, written: str) -> tuple[Json, list[Finding]]:
     problems += odd
     if isinstance(value, str) and written[:1] != '"' and (text := unescape(value)) != value:
         value = text
-        message = f"YAML reads escapes in double quotes alone; write the characters in {key!r}."
-        problems.append(Finding("yaml-escape", message))
+        problems.append(_finding("yaml-escape", key))
     if key in _NAMING_KEYS and (placeholder := _placeholder(value)):
-        message = f"The {key} holds the placeholder {placeholder[:_SHOWN_CHARS]!r}; fill it in."
-        problems.append(Finding("placeholder", message))
+        problems.append(_finding("placeholder", key, placeholder[:_SHOWN_CHARS]))
     return value, problems
 
 
@@ -119,10 +120,9 @@ def _with_comment(key: str, value: Json, written: str) -> tuple[Json, list[Findi
     is_text = _is_text(comment[0], written[: comment.start()], key)
     if is_text is False:
         return value, []
-    shown, reading = comment[0][:_SHOWN_CHARS], "was read as" if is_text else "may be"
-    message = f"YAML takes {shown!r} for a comment; it {reading} text, put the value in quotes."
+    reading = "was read as" if is_text else "may be"
     meant = f"{text} {comment[0]}".strip() if is_text else value
-    return meant, [Finding("yaml-comment", message)]
+    return meant, [_finding("yaml-comment", comment[0][:_SHOWN_CHARS], reading)]
 
 
 def _items(written: str) -> list[str]:
@@ -195,8 +195,7 @@ def regular_keys(text: str, *, first_line: int = 1) -> tuple[str, list[Finding]]
         if key in keys or (indent and not (is_named and _KEY_WITH_VALUE.match(above))):
             return line[0]
         keys.add(key)
-        message = f"Not all readers see the key {key!r} in this line; begin it with '{key}: '."
-        findings.append(Finding("yaml-key", message, first_line + text.count("\n", 0, start)))
+        findings.append(_finding("yaml-key", key, line=first_line + text.count("\n", 0, start)))
         return f"{key}: "
 
     end = body.start() if (body := _BODY.search(text)) else len(text)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from skillsearch.errors import ParseError, VersionConstraintError
 from skillsearch.fast_start.patterns import lazy_pattern
-from skillsearch.skills.frontmatter import Fields, Finding
+from skillsearch.skills.findings import Finding, finding_of
+from skillsearch.skills.frontmatter import Fields
 from skillsearch.skills.versions import normal_constraint, split_requirement
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
@@ -48,6 +50,8 @@ _REQUIREMENT_GROUPS = ("requires", "dependencies")
 _REQUIRED_NAME_KEYS = ("name", "skill", "id")
 _CONSTRAINT_KEYS = ("version", "constraint")
 _OPERATOR = lazy_pattern(r"[<>=~^]|!=")
+_UNDESCRIBED = "The frontmatter has no description; say what the skill does and when to use it."
+_finding = partial(finding_of, "metadata")
 
 
 def regular_metadata(
@@ -61,27 +65,24 @@ def regular_metadata(
     nothing does, `ParseError` is raised.
     """
     levels = _levels(frontmatter)
-    findings = []
-    nested = [key for key in ("name", "description") if key in levels[1] and not levels[0].get(key)]
-    for key in nested:
-        message = f"The {key} is nested in another field; move it to the top."
-        findings.append(Finding("field-nested", message))
+    keys = ("name", "description")
+    nested = [key for key in keys if key in levels[1] and not levels[0].get(key)]
+    findings = [_finding("field-nested", key) for key in nested]
     described = _first(levels[:2], "description")
     description = clean(as_text(described))
     if not description.strip("|>+-"):  # of a block of text, its first line alone is left
-        code, message = "description-missing", "The frontmatter has no description; "
         description = opening_of(body)
         if not description:
-            raise ParseError(f"{message}say what the skill does and when to use it.", code=code)
-        message += "the first paragraph stands for it, but some hosts leave out the skill."
-        findings.append(Finding(code, message))
+            message = (
+                "The frontmatter has no description; say what the skill does and when to use it."
+            )
+            raise ParseError(message, code="description-missing")
+        findings.append(_finding("description-missing"))
     if isinstance(described, (list, dict)):
-        message = "The description is a list or mapping; it was joined, write it as one string."
-        findings.append(Finding("description-not-text", message))
+        findings.append(_finding("description-not-text"))
     length, most = len(description), MAX_DESCRIPTION_CHARS
     if length > most:
-        message = f"The description has {length} characters; agents may see only the first {most}."
-        findings.append(Finding("description-too-long", message))
+        findings.append(_finding("description-too-long", length, most))
     name = " ".join(clean(as_text(_first(levels[:2], "name"))).split())
     requires, more = regular_requirements(levels[:2])
     tools = _first(levels[:2], "allowedtools")
@@ -138,24 +139,19 @@ def as_text(value: Json) -> str:
 def check_name(written: str, folder: str, rank: Severity = "warning") -> Iterator[Finding]:
     """Yield every way in which a name, as written, breaks the specification."""
     if not written:
-        message = f"The frontmatter has no name; add 'name: {folder}'."
-        yield Finding("name-missing", message, None, rank)
+        yield _finding("name-missing", folder)._replace(severity=rank)
         return
     name = unicodedata.normalize("NFKC", written[:_NORMALIZED_CHARS])
     length = len(name) if len(written) <= _NORMALIZED_CHARS else len(written)
     shown = repr(name[:MAX_NAME_CHARS])
-    if len(name) > MAX_NAME_CHARS:
-        message = f"The name has {length} characters; shorten it to {MAX_NAME_CHARS}."
-        yield Finding("name-too-long", message, None, rank)
-    if name != name.lower() or not name.replace("-", "a").isalnum():
-        message = f"The name {shown} should hold only lowercase letters, digits and hyphens."
-        yield Finding("name-characters", message, None, rank)
-    if not all(name.split("-")):
-        message = f"The name {shown} should have single hyphens, between letters or digits."
-        yield Finding("name-hyphens", message, None, rank)
-    if name != unicodedata.normalize("NFKC", folder):
-        message = f"The name {shown} differs from its folder {folder!r}; rename one of them."
-        yield Finding("name-differs-from-folder", message, None, rank)
+    faults = {
+        "name-too-long": len(name) > MAX_NAME_CHARS,
+        "name-characters": name != name.lower() or not name.replace("-", "a").isalnum(),
+        "name-hyphens": not all(name.split("-")),
+        "name-differs-from-folder": name != unicodedata.normalize("NFKC", folder),
+    }
+    for code in filter(faults.get, faults):
+        yield _finding(code, shown, folder, length, MAX_NAME_CHARS)._replace(severity=rank)
 
 
 def _levels(frontmatter: Fields) -> list[Fields]:

@@ -11,7 +11,7 @@ import re
 import textwrap
 from collections.abc import Collection, Sequence, Set
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -19,7 +19,8 @@ from skillsearch.errors import ParseError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills.chunks import parse_chunks
-from skillsearch.skills.frontmatter import Fields, Finding, Loaded, Sections
+from skillsearch.skills.findings import Finding, finding_of
+from skillsearch.skills.frontmatter import Fields, Loaded, Sections
 from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import CONTROL_CHARACTERS, opening_of, regular_metadata
 from skillsearch.skills.resources import content_hash, read_skill_md
@@ -27,8 +28,8 @@ from skillsearch.text.encodings import decode
 from skillsearch.types.json_values import Json
 from skillsearch.types.skills import STRICT, Diagnostic, Skill
 
-_UNCLOSED = "The frontmatter is not closed; its end was guessed, add a '---' line."
 _BEGIN = "begin it with a '---' line, name and description, and another '---' line."
+_finding = partial(finding_of, "parser")
 _MAX_LEVELS = 4
 _MAX_PREAMBLE_CHARS = 2_000
 _OFFSET_START = lazy_pattern(
@@ -108,9 +109,8 @@ def read_skill_text(path: Path, roots: Collection[Path | str] = ()) -> tuple[str
 def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
     """Decode a SKILL.md in any encoding, without its byte order mark, and report oddities."""
     if data.startswith(codecs.BOM_UTF8):
-        note = Finding("byte-order-mark", "The file starts with a byte order mark.", 1, "note")
         text, findings = decode_skill_md(data[len(codecs.BOM_UTF8) :])
-        return text, [note, *findings]
+        return text, [_finding("byte-order-mark", line=1), *findings]
     text, encoding = decode(data)
     if not encoding:
         return text, []
@@ -119,8 +119,7 @@ def decode_skill_md(data: bytes) -> tuple[str, list[Finding]]:
         data.decode()
     except UnicodeDecodeError as error:
         line += data.count(b"\n", 0, error.start)
-    message = f"The file is not UTF-8; it was read as {encoding}, save it as UTF-8."
-    return text, [Finding("not-utf8", message, line)]
+    return text, [_finding("not-utf8", encoding, line=line)]
 
 
 def read_sections(text: str) -> _Read:
@@ -137,14 +136,12 @@ def read_sections(text: str) -> _Read:
     findings = []
     if control := CONTROL_CHARACTERS.search(frontmatter):
         line = first_line + frontmatter.count("\n", 0, control.start())
-        message = f"The frontmatter holds the control character {control[0]!r}; remove it."
-        findings.append(Finding("control-characters", message, line))
+        findings.append(_finding("control-characters", control[0], line=line))
         frontmatter = CONTROL_CHARACTERS.sub(" ", frontmatter)
     if is_offset:
-        message = "The file does not start with a '---' line; hosts may not see its frontmatter."
-        findings.append(Finding("frontmatter-offset", message, 1))
+        findings.append(_finding("frontmatter-offset", line=1))
     if not sections.closed:
-        findings.append(Finding("frontmatter-unclosed", _UNCLOSED, first_line))
+        findings.append(_finding("frontmatter-unclosed", line=first_line))
     body = sections.body
     frontmatter, misread = regular_keys(frontmatter, first_line=first_line)
     try:
@@ -187,8 +184,7 @@ def _read_toml(text: str) -> _Read | None:
         values = json.loads(json.dumps(tomllib.loads(match[1]), default=str))
     except (ValueError, RecursionError):
         return None
-    message = "The frontmatter is TOML, which hosts do not read; write YAML between '---' lines."
-    return values, text[match.end() :], (Finding("frontmatter-toml", message, 1),)
+    return values, text[match.end() :], (_finding("frontmatter-toml", line=1),)
 
 
 def _read_bare(text: str) -> _Read:
@@ -198,11 +194,7 @@ def _read_bare(text: str) -> _Read:
     if fault:
         message = f"The file does not start with frontmatter and {fault}; {_BEGIN}"
         raise ParseError(message, code="frontmatter-missing", line=1)
-    message = (
-        "The file does not start with frontmatter: its folder names the skill and its first"
-        f" paragraph describes it, but hosts may not see it; {_BEGIN}"
-    )
-    return {}, text, (Finding("frontmatter-missing", message, 1),)
+    return {}, text, (_finding("frontmatter-missing", line=1),)
 
 
 def _find_offset_frontmatter(text: str) -> Sections | None:
@@ -215,7 +207,7 @@ def _find_offset_frontmatter(text: str) -> Sections | None:
     sections = front.split_frontmatter(opening + text[match.start() :])
     lines = preamble.count("\n") - opening.count("\n")
     first, second = sections.first_line + lines, sections.body_line + lines
-    return replace(sections, body=preamble + sections.body, first_line=first, body_line=second)
+    return sections._replace(body=preamble + sections.body, first_line=first, body_line=second)
 
 
 def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:
@@ -231,15 +223,14 @@ def _repair(frontmatter: str, sections: Sections, error: ParseError) -> _Read:
     if is_markdown and "description" in frontmatter[:end] and end <= front.MAX_FRONTMATTER_BYTES:
         body = f"{frontmatter[end:]}---\n{body}"
         frontmatter = frontmatter[:end]
-        findings.append(Finding("frontmatter-unclosed", _UNCLOSED, sections.first_line))
+        findings.append(_finding("frontmatter-unclosed", line=sections.first_line))
     elif error.code in front.HARMFUL_CODES:
         raise error
     values, more = repair_mapping(frontmatter, first_line=sections.first_line)
     if not values:
         raise error
     if not more and not findings:
-        message = f"{error} Each entry was read by itself; check the result."
-        findings.append(Finding("yaml-salvaged", message, error.line))
+        findings.append(_finding("yaml-salvaged", error, line=error.line))
     return values, body, (*findings, *more)
 
 
@@ -263,8 +254,7 @@ def repair_mapping(
     for key, start, lines in front.entries(text):
         fields, problems = _read_entry(key, lines, first_line + start, level, anchors)
         if key in values:
-            message = f"The key {key!r} stands twice; the last value counts, remove one."
-            findings.append(Finding("yaml-duplicate-key", message, first_line + start))
+            findings.append(front.twice(key, first_line + start))
         values |= fields
         findings += problems
     return values, tuple(findings)
@@ -289,8 +279,7 @@ def _read_entry(
         return {key: inner}, findings
     written = "\n".join(lines)
     if anchors & {*_ANCHOR.findall(written), *_ALIAS.findall(written)}:
-        message = f"The value of {key!r} has a YAML anchor or alias, it was left out; write it out."
-        return {}, (Finding("yaml-anchor", message, first_line),)
+        return {}, (_finding("yaml-anchor", key, line=first_line),)
     value, code, cause = _salvage(head, tail, lines[1:])
     message = f"The value of {key!r} {cause}; it was read as text, put it in quotes."
     return {key: value}, (Finding(code, message, first_line),)

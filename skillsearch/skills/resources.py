@@ -29,9 +29,10 @@ from skillsearch.files.openat import (
     using,
 )
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
+from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.text.safe_text import listed
-from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, Severity, is_skill_md
+from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, is_skill_md
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
@@ -50,15 +51,6 @@ _MAX_LIST_DEPTH = 12
 MAX_ENTRIES = 20_000
 """Entries of a skill folder that are looked at; it may contain all other skills."""
 
-_REFUSALS = {
-    "file-unreadable": "cannot be read ({}); check that it exists and its permissions",
-    "not-a-regular-file": "is not a regular file; put a text file there",
-    "link-leaves-skill": "is a link out of all roots, or to what is no Markdown; put a file there",
-    "names-skill": "only names {!r}, a skill that counts there",
-    "names-file": "only names {!r}, where the roots have no skill; put the skill itself there",
-    "file-too-large": "is larger than {} bytes; move parts of it to references/",
-}
-"""Why a SKILL.md is not read, by the code of the error."""
 _CODES = {
     **dict.fromkeys((errno.ENXIO, errno.EINVAL), "not-a-regular-file"),
     errno.EFBIG: "file-too-large",
@@ -80,7 +72,7 @@ def read_skill_md(path: Path, roots: Collection[Path | str] = ()) -> tuple[bytes
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
     not block. A file that is refused, or that only names another, raises `ParseError` with a code
-    of `_REFUSALS`; a hard link to another user's file leaves the skill.
+    of ``findings.toml``; a hard link to another user's file leaves the skill.
     """
     try:
         with using(_open_skill_md(path, roots)) as fd:
@@ -130,9 +122,8 @@ def _open_skill_md(path: Path, roots: Collection[Path | str]) -> int:
 
 
 def _refused(path: Path, code: str, detail: object = "") -> ParseError:
-    severity: Severity = "note" if code == "names-skill" else "error"
-    message = f"{printable(path)!r} {_REFUSALS[code].format(detail)}."
-    return ParseError(message, code=code, severity=severity)
+    fault = finding_of("resources", code, printable(path), detail)
+    return ParseError(fault.message, code=code, severity=fault.severity)
 
 
 def content_hash(data: bytes) -> str:

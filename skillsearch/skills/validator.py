@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import NoneType
 from typing import NamedTuple
@@ -13,7 +14,8 @@ from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.files.paths import confine, printable
 from skillsearch.skills import frontmatter as front
 from skillsearch.skills import metadata as meta
-from skillsearch.skills.frontmatter import Fields, Finding, Sections
+from skillsearch.skills.findings import Finding, finding_of
+from skillsearch.skills.frontmatter import Fields, Sections
 from skillsearch.skills.meaning import mend_fields, regular_keys
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
 from skillsearch.skills.parser import decode_skill_md, parse_skill, repair_mapping
@@ -35,6 +37,7 @@ Readers = Mapping[str, Sequence[str]]
 """The hosts that read each field that the specification does not know, by their names."""
 
 _CHARS_PER_TOKEN = 4
+_finding = partial(finding_of, "validator")
 _MAX_CHARS = {"description": MAX_DESCRIPTION_CHARS, "compatibility": MAX_COMPATIBILITY_CHARS}
 _LINK = re.compile(r"\]\(([^()\s]{1,500})\)")
 _RESOURCE = re.compile(r"(?<![\w./-])((?:references|assets|scripts)/[\w./-]{1,300}\.\w{1,10})")
@@ -64,9 +67,8 @@ def validate(path: Path, readers: Readers | None = None, roots: Sequence[Path] =
     shown = printable(skill_md or folder)
     findings, is_lost = _check_folder(folder, skill_md, roots)
     if readers is not None:
-        notes = {
-            _UNKNOWN.format(key): _READ.format(key, ", ".join(readers[key])) for key in readers
-        }
+        listed = {key: ", ".join(hosts) for key, hosts in readers.items()}
+        notes = {_UNKNOWN.format(key): _READ.format(key, hosts) for key, hosts in listed.items()}
         findings = [_for_hosts(finding, notes) for finding in findings]
     return Verdict(tuple(finding.at(shown) for finding in findings), is_lost)
 
@@ -79,21 +81,16 @@ def _for_hosts(finding: Finding, notes: Mapping[str, str]) -> Finding:
     return finding
 
 
-def _error(code: str, message: str, line: int | None = None) -> Finding:
-    return Finding(code, message, line, "error")
-
-
 def _check_folder(
     folder: Path, skill_md: Path | None, roots: Sequence[Path]
 ) -> tuple[list[Finding], bool]:
     """Return the problems of a skill folder, and whether the skill is lost."""
     if not folder.exists():
-        return [_error("path-missing", "The path does not exist; correct it.")], True
+        return [_finding("path-missing")], True
     if not folder.is_dir():
-        return [_error("not-a-folder", "This is neither a skill folder nor a SKILL.md.")], True
+        return [_finding("not-a-folder")], True
     if skill_md is None:
-        message = "The folder has no SKILL.md; add one with a name and a description."
-        return [_error("skill-md-missing", message)], True
+        return [_finding("skill-md-missing")], True
     named = folder.resolve() if folder.name in {"", ".."} else folder
     is_lost = False
     try:
@@ -108,8 +105,7 @@ def _check_folder(
         except ParseError:
             is_lost = True
     if skill_md.name != SKILL_MD_NAMES[0]:
-        message = "The file is named 'skill.md'; some hosts see only 'SKILL.md'."
-        findings.append(Finding("file-name-case", message))
+        findings.append(_finding("file-name-case"))
     return findings, is_lost
 
 
@@ -119,16 +115,14 @@ def _check_file(data: bytes, folder: Path) -> Iterator[Finding]:
         yield oddity._replace(severity="error")
     seen = _FLAG.sub(lambda flag: " " * len(flag[0]), text).replace("\r\n", " \n")
     if hidden := meta.CONTROL_CHARACTERS.search(seen) or _HIDDEN.search(seen):
-        message = f"The file holds the hidden character U+{ord(hidden[0]):04X}; remove it."
-        yield Finding("hidden-characters", message, text.count("\n", 0, hidden.start()) + 1)
+        line = text.count("\n", 0, hidden.start()) + 1
+        yield _finding("hidden-characters", ord(hidden[0]), line=line)
     sections = front.split_frontmatter(text)
     if sections.frontmatter is None or sections.first_line != 2:
-        message = "The file must start with frontmatter: a '---' line, fields, a '---' line."
-        yield _error("frontmatter-missing", message, 1)
+        yield _finding("frontmatter-missing", line=1)
     if sections.frontmatter is not None:
         if not sections.closed:
-            message = "The frontmatter is not closed; add a '---' line after its fields."
-            yield _error("frontmatter-unclosed", message, sections.first_line)
+            yield _finding("frontmatter-unclosed", line=sections.first_line)
         yield from _check_frontmatter(sections.frontmatter, sections.first_line, folder.name)
     yield from _check_body(sections, folder)
 
@@ -141,10 +135,9 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
         for duplicate in duplicates:
             yield duplicate._replace(severity="error")
         if line := front.find_flow_style(text, first_line=first_line):
-            message = "The reference refuses lists and mappings in brackets; write an item a line."
-            yield _error("yaml-flow-style", message, line)
+            yield _finding("yaml-flow-style", line=line)
     except ParseError as error:
-        yield _error(error.code, str(error), error.line)
+        yield Finding(error.code, str(error), error.line, "error")
         fields = {}
         with suppress(ParseError):
             fields, _ = repair_mapping(text[: front.end_of_keys(text)], first_line=first_line)
@@ -164,10 +157,10 @@ def _check_frontmatter(text: str, first_line: int, folder: str) -> Iterator[Find
 def _check_fields(fields: Fields, folder: str) -> Iterator[tuple[str, Finding]]:
     """Yield all problems of the fields, each with its key."""
     for key in (key for key in fields if key not in FIELDS):
-        yield key, _error("field-unknown", _UNKNOWN.format(key))
+        yield key, Finding("field-unknown", _UNKNOWN.format(key), None, "error")
     name = fields.get("name")
     if isinstance(name, (list, dict)):
-        yield "name", _error("name-not-text", "The name is a list or mapping; write one word.")
+        yield "name", _finding("name-not-text")
     else:
         for problem in meta.check_name(meta.as_text(name).strip(), folder, "error"):
             yield "name", problem
@@ -181,29 +174,22 @@ def _check_shapes(fields: Fields) -> Iterator[tuple[str, Finding]]:
     tools, metadata = fields.get("allowed-tools"), fields.get("metadata")
     listed = tools if isinstance(tools, list) else [tools]
     if tools is not None and not all(isinstance(tool, str) for tool in listed):
-        message = "The allowed-tools are neither a string nor a list of strings; write 'Read Bash'."
-        yield "allowed-tools", Finding("allowed-tools-shape", message)
+        yield "allowed-tools", _finding("allowed-tools-shape")
     if not isinstance(metadata, (dict, NoneType)):
-        message = "The metadata are not a mapping; write 'key: value' lines below it."
-        yield "metadata", Finding("metadata-shape", message)
+        yield "metadata", _finding("metadata-shape")
     elif any(isinstance(value, (list, dict)) for value in (metadata or {}).values()):
-        message = "The metadata hold lists or mappings; the specification maps strings to strings."
-        yield "metadata", Finding("metadata-nested", message, None, "note")
+        yield "metadata", _finding("metadata-nested")
 
 
 def _text_problem(key: str, fields: Fields, limit: int) -> Finding | None:
     value, text = fields.get(key), meta.as_text(fields.get(key))
     if isinstance(value, (list, dict)):
-        message = f"The {key} is a list or mapping; write it as one string."
-        return _error(f"{key}-not-text", message)
+        return _finding(f"{key}-not-text")
     if text.strip():
-        message = f"The {key} has {len(text)} characters; shorten it to {limit}."
-        return _error(f"{key}-too-long", message) if len(text) > limit else None
+        return _finding(f"{key}-too-long", len(text), limit) if len(text) > limit else None
     if key == "description":
-        message = "There is no description; say what the skill does and when to use it."
-        return _error("description-missing", message)
-    message = f"The {key} is empty; fill or remove it."
-    return Finding(f"{key}-empty", message) if key in fields else None
+        return _finding("description-missing")
+    return _finding(f"{key}-empty") if key in fields else None
 
 
 def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
@@ -211,12 +197,8 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
     body = sections.body
     length, tokens = body.count("\n") + 1, len(body) // _CHARS_PER_TOKEN
     if length > MAX_BODY_LINES or tokens > MAX_BODY_TOKENS:
-        message = (
-            f"The body has {counted(length, 'line')}, about {tokens} tokens; keep it"
-            f" below {MAX_BODY_LINES} lines and {MAX_BODY_TOKENS} tokens, and move the rest to"
-            " references/."
-        )
-        yield Finding("body-too-long", message, sections.body_line)
+        sizes = counted(length, "line"), tokens, MAX_BODY_LINES, MAX_BODY_TOKENS
+        yield _finding("body-too-long", *sizes, line=sections.body_line)
     try:
         files, is_truncated = list_files(folder)
     except SkillError:
@@ -226,12 +208,10 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
         try:
             if is_truncated or str(confine(target)) in present:
                 continue
-            code, problem = "missing", "does not exist; add it or correct it"
+            code = "reference-missing"
         except UnsafePathError:
-            code, problem = "unsafe", "leaves the skill folder"
-        message = f"The body refers to {target!r}, which {problem}."
-        line = sections.body_line + body.count("\n", 0, at)
-        yield Finding(f"reference-{code}", message, line)
+            code = "reference-unsafe"
+        yield _finding(code, target, line=sections.body_line + body.count("\n", 0, at))
 
 
 def _references(body: str) -> dict[str, int]:

@@ -232,7 +232,7 @@ def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
 def test_a_file_is_not_edited_to_be_larger_than_what_is_read(config, monkeypatch):
     monkeypatch.setattr(files, "_MAX_BYTES", len(OLD) + 20)
     with pytest.raises(ConfigError, match="would have more than"):
-        Change.plan(config, [ENTRY])
+        FileChange.plan(config, [ENTRY])
 
 
 def test_a_read_only_file_is_left_alone(config):

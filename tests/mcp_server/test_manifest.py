@@ -19,7 +19,7 @@ from skillsearch.mcp_server.publication import (
     Publisher,
     read_published,
 )
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding
 
 URI = "skill://root/steep-tea"
 FILES = {

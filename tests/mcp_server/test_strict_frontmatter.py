@@ -3,7 +3,7 @@
 import pytest
 
 from skillsearch.mcp_server.publication import strict_frontmatter
-from skillsearch.skills.frontmatter import Finding
+from skillsearch.skills.findings import Finding
 
 GOOD = b"---\nname: steep-tea\ndescription: Steep tea.\n---\nUse 80 C.\n"
 GOOD_FIELDS = {"name": "steep-tea", "description": "Steep tea."}

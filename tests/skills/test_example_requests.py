@@ -167,7 +167,7 @@ def test_a_broken_line_is_left_out_and_told(keep, caplog):
 
 
 NOT_REGULAR = "it is not a regular file"
-TOO_LARGE = "it has more than 67108864 bytes"
+TOO_LARGE = "it has more than 67,108,864 bytes"
 ODD = {  # how something odd comes to a path, and what is told of it in place of the user's file
     "folder": (Path.mkdir, NOT_REGULAR),
     "pipe": (os.mkfifo, NOT_REGULAR),

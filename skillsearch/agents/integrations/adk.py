@@ -12,6 +12,8 @@ from dataclasses import KW_ONLY, dataclass, field
 
 from skillsearch.agents.bounds import page
 from skillsearch.agents.catalog import SkillCatalog
+from skillsearch.agents.default_tools import SearchSkillsArgs
+from skillsearch.agents.tool import description_of
 from skillsearch.errors import SkillError, importing
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.skills.metadata import MAX_COMPATIBILITY_CHARS, MAX_DESCRIPTION_CHARS
@@ -62,11 +64,7 @@ class SkillSearchRegistry(SkillRegistry):
 
     def search_tool_description(self) -> str:
         """Return the description of ADK's tool ``search_skills``."""
-        return (
-            "Find skills (proven instructions) for a task, said as a sentence. Call it before any"
-            " task that is not trivial. No hit: no skill fits, go on without. Next: load_skill"
-            " with the best name."
-        )
+        return description_of(SearchSkillsArgs).replace("task.", "task, said as a sentence.", 1)
 
     def _search(self, query: str) -> list[Frontmatter]:
         skills = []

@@ -345,9 +345,8 @@ class Environment:
                 result = self._search(loader, args.query, args.n, args.threshold)
                 return record_of(result, _shown)
 
-            tools["search_skills"] = Tool.of(
-                "search_skills", _SearchSkillsArguments, search, searches=True
-            )
+            name = "search_skills"
+            tools[name] = Tool.of(name, _SearchSkillsArguments, search, searches=True)
         return tuple(tools.values())
 
     def toolset(self) -> Toolset:

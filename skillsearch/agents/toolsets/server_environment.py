@@ -14,7 +14,7 @@ from skillsearch.agents.toolsets.environments import (
     SkillChoice,
 )
 from skillsearch.errors import EnvironmentNotFoundError
-from skillsearch.files.openat import open_file
+from skillsearch.files.openat import open_file, read_opened, using
 from skillsearch.library.skill_library import library_config
 from skillsearch.settings.config import Settings, load_settings
 from skillsearch.settings.values import is_environment_name
@@ -138,11 +138,8 @@ def active_environment(folder: Path) -> str:
 def _read_config(folder: Path) -> JsonObject:
     """Read the ``config.jsonc`` of a folder; empty without one, and, logged, if it is broken."""
     try:
-        with os.fdopen(open_file(folder, [CONFIG_FILE]), "rb") as file:
-            data = file.read(_MAX_CONFIG_BYTES + 1)
-        if len(data) > _MAX_CONFIG_BYTES:
-            raise ValueError(f"it has more than {_MAX_CONFIG_BYTES:,} bytes")
-        return parse_jsonc(data.decode("utf-8-sig"))
+        with using(open_file(folder, [CONFIG_FILE])) as fd:
+            return parse_jsonc(read_opened(fd, _MAX_CONFIG_BYTES)[0].decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as exc:

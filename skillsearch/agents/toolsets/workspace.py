@@ -40,16 +40,10 @@ from skillsearch.types.json_values import Json
 if TYPE_CHECKING:
     from skillsearch.execution.runner import SkillRunner
 
-GUIDANCE = """\
-How to use skills:
-- When a skill above fits the task, call skill_load with its name before you begin. From then on \
-its instructions stand below after [Loaded]; follow them.
-- Where they send you to a document, name it in skill_select_docs: it will stand below after \
-[Doc]. skill_list_docs tells which documents there are.
-- Load only what the task needs: it takes room in every request."""
-RUN_GUIDANCE = """
-- Where they tell you to run a command, do that with skill_run, once the skill is loaded. Let it \
-write results below out/, and name them in output_files to get them back."""
+_GUIDANCE = Path(__file__).with_name("guidance.txt").read_text(encoding="utf-8")
+GUIDANCE, RUN_GUIDANCE = _GUIDANCE.rstrip("\n").split("\n\n")
+RUN_GUIDANCE = f"\n{RUN_GUIDANCE}"
+"""What the system message says of the tools, and of the one that runs commands."""
 
 MAX_DOCS = 200  # documents that one call may name
 MAX_NAMED = 256
@@ -65,6 +59,7 @@ _MAX_SHOWN_CHARS = 200
 _MAX_SHOWN_DOCS = 20
 _SELECT_FEWER = "mode clear, then select those that the task needs"
 _IN_SKILL_MD = "skill_run can print all of SKILL.md"
+_SEARCH_OTHERS = "find the others with search_skills"
 
 logger = logging.getLogger(__name__)
 
@@ -158,9 +153,8 @@ class WorkspaceToolset:
             from skillsearch.execution.executors import executor_names
 
             if executor not in (names := executor_names()):
-                raise ValueError(
-                    f"executor is {executor!r}; use one of {', '.join(names)}, or None."
-                )
+                message = f"executor is {executor!r}; use one of {', '.join(names)}, or None."
+                raise ValueError(message)
         self.library = library
         self.session = SkillSession() if session is None else session
         self._overview = overview
@@ -352,11 +346,7 @@ def all_names(library: SkillLibrary, *, max_chars: int = MAX_NAMED_CHARS) -> tup
 
 
 def describe_skills(
-    library: SkillLibrary,
-    query: str | None = None,
-    n: int | None = None,
-    *,
-    records: bool = False,
+    library: SkillLibrary, query: str | None = None, n: int | None = None, *, records: bool = False
 ) -> str:
     """Render names and descriptions of the skills that an agent may load, with what is left out.
 
@@ -386,14 +376,8 @@ def describe_skills(
     count = len(shown) + len(perhaps)
     if count == len(listed):
         return text
-    return f"{text}\n(showing {count:,} of {len(listed):,} skills; {_to_find_others(names)})"
-
-
-def _to_find_others(names: Sequence[str] | None) -> str:
-    """Return how to load a skill that is not shown; `names` are those that definitions list."""
-    if names is None:
-        return "find the others with search_skills"
-    return "skill_load takes any other by its name"
+    others = "skill_load takes any other by its name" if names else _SEARCH_OTHERS
+    return f"{text}\n(showing {count:,} of {len(listed):,} skills; {others})"
 
 
 def doc_paths(library: SkillLibrary, name: str) -> dict[str, str]:

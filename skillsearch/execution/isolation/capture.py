@@ -100,11 +100,7 @@ def unsupervised_reason() -> str:
 
 
 def run_supervised(
-    argv: Sequence[str],
-    program: Program,
-    *,
-    limited: bool = True,
-    descriptors: Sequence[int] = (),
+    argv: Sequence[str], program: Program, *, limited: bool = True, descriptors: Sequence[int] = ()
 ) -> Finished:
     """Run a program to its end, leaving nothing that it started; see `Kept` for its output.
 

@@ -184,10 +184,7 @@ def _limit_kernel(settings: str, processes: int) -> None:
     release = os.uname().release.replace("-", ".").split(".")
     try:
         _write(f"{settings}/user/max_user_namespaces", "0")
-        if (int(release[0]), int(release[1])) >= (
-            6,
-            14,
-        ):  # earlier kernels have one for the machine
+        if list(map(int, release[:2])) >= [6, 14]:  # earlier kernels have one for the machine
             _write(f"{settings}/kernel/pid_max", str(_RESERVED_PIDS + processes))
     except OSError:
         return

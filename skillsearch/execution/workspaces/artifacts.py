@@ -12,9 +12,8 @@ import os
 import re
 import shutil
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
 from skillsearch.execution.types import ArtifactRef
@@ -37,8 +36,7 @@ _VERSION = re.compile(r"0|[1-9][0-9]{0,8}")
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """One version of an artifact."""
 
     ref: ArtifactRef
@@ -96,17 +94,15 @@ class FolderArtifacts:
         versions = _versions(self._folder / _key(name))
         if not versions:
             there_are = listed(map(shown, self.list()), _MAX_NAMED) or "none yet"
-            raise ArtifactNotFoundError(
-                f"No artifact is named {shown(name)}. There are: {there_are}."
-            )
+            message = f"No artifact is named {shown(name)}. There are: {there_are}."
+            raise ArtifactNotFoundError(message)
         chosen = versions[-1] if version is None else version
         if chosen not in versions:
             existing = ", ".join(map(str, versions[-_MAX_NAMED:]))
             if len(versions) == versions[-1] - versions[0] + 1 > 1:
                 existing = f"{versions[0]} to {versions[-1]}"
-            raise ArtifactNotFoundError(
-                f"The artifact {shown(name)} has no version {version}; it has {existing}."
-            )
+            message = f"The artifact {shown(name)} has no version {version}; it has {existing}."
+            raise ArtifactNotFoundError(message)
         folder = self._folder / _key(name) / str(chosen)
         try:
             about = _read_about(folder)
@@ -178,10 +174,9 @@ def _publish(folder: Path, about: dict[str, str], data: bytes) -> int:
 
 
 def _entries(folder: Path) -> list[str]:
-    try:
+    with suppress(OSError):
         return os.listdir(folder)  # noqa: PTH208
-    except OSError:
-        return []
+    return []
 
 
 def _versions(folder: Path) -> list[int]:

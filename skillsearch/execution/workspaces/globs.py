@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from types import MappingProxyType
+from typing import NamedTuple
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import LINKS
@@ -48,8 +49,7 @@ class _Part:
     after: _Part | None
 
 
-@dataclass(frozen=True, slots=True)
-class Matcher:
+class Matcher(NamedTuple):
     """The parts of patterns that a path has come to; begins at the workspace itself."""
 
     parts: frozenset[_Part | None]
@@ -167,9 +167,8 @@ def working_folder(cwd: str, skill: str, variables: Mapping[str, str]) -> PurePo
     else:
         base, rest = take_variable(cwd, variables) or (skill, cwd)
     below = posixpath.normpath(rest.lstrip("/") or ".")
-    if below == ".." or below.startswith("../"):
-        return None
-    if cwd.startswith("/") and below.split("/")[0] not in _TOP:
+    first = below.split("/")[0]
+    if first == ".." or (cwd.startswith("/") and first not in _TOP):
         return None
     path = PurePosixPath(base, below)
     parts = path.parts

@@ -11,8 +11,8 @@ import re
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import InputSpec, Parts, StagedInput
@@ -34,8 +34,7 @@ _SOURCE = re.compile(r"artifact://|workspace://|host:///|skill://[^/]")
 _SOURCES = "artifact://name, host:///absolute/path, skill://name/path or workspace://path"
 
 
-@dataclass(frozen=True, slots=True)
-class InputStager:
+class InputStager(NamedTuple):
     """Puts inputs into workspaces, from the places that they may come from; see `SkillRunner`."""
 
     artifacts: ArtifactStore | None
@@ -142,8 +141,7 @@ class InputStager:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """A parsed input: name of an artifact or skill, or path, and the path to put it to."""
 
     spec: InputSpec

@@ -10,7 +10,7 @@ import os
 import stat
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -43,8 +43,7 @@ _AUTOMATIC = types.OutputSpec(globs=("out/**",), max_files=20, only_new=True)
 _NAMED = 5  # files in a warning
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedFile:
+class CollectedFile(NamedTuple):
     """A file as it was when it was collected; it is new if it changed since the run began."""
 
     name: str
@@ -159,12 +158,8 @@ class Gathering:
 
 def output_specs(request: types.RunRequest) -> tuple[types.OutputSpec, ...]:
     """Return the outputs that a request names; by default the first files of ``out``."""
-    older = types.OutputSpec(
-        globs=request.output_files,
-        inline=True,
-        save=request.save_as_artifacts,
-        name_template=request.artifact_prefix,
-    )
+    save, prefix = request.save_as_artifacts, request.artifact_prefix
+    older = types.OutputSpec(request.output_files, inline=True, save=save, name_template=prefix)
     specs = (older, request.outputs)
     return tuple(spec for spec in specs if spec is not None and spec.globs) or (_AUTOMATIC,)
 

@@ -13,8 +13,9 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.errors import WorkspaceError
 from skillsearch.execution.types import LINKS, FileState, Parts, StagedSkill, Tree, path_below
@@ -36,11 +37,7 @@ _GONE = {
 
 
 def stage_skill(
-    workspace: Workspace,
-    name: str,
-    folder: Path,
-    *,
-    limits: files.CopyLimits = files.COPY_LIMITS,
+    workspace: Workspace, name: str, folder: Path, *, limits: files.CopyLimits = files.COPY_LIMITS
 ) -> StagedSkill:
     """Ensure that a workspace holds a skill as it is now, read-only and with `LINKS`.
 
@@ -66,8 +63,7 @@ def folder_name(name: str) -> str:
     return files.distinct_name(safe, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Stager:
+class _Stager(NamedTuple):
     workspace: Workspace
     folder: str
     limits: files.CopyLimits
@@ -75,9 +71,8 @@ class _Stager:
     def updated(self, last: StagedSkill, source: int, tree: Tree) -> StagedSkill | None:
         """Return an updated record of a copy; None if it has to be made anew."""
         before = last.source
-        if (tree.files, tree.notes) != (before.files, before.notes) or not self._is_same(
-            source, tree, before, last.digest
-        ):
+        is_listed_alike = (tree.files, tree.notes) == (before.files, before.notes)
+        if not (is_listed_alike and self._is_same(source, tree, before, last.digest)):
             return None
         try:
             with using(self.workspace.open(SKILLS, self.folder)) as folder:
@@ -112,9 +107,8 @@ class _Stager:
                         with using(open_folder(copy, parts)) as folder:
                             os.fchmod(folder, 0o555)
                     if not files.remove_tree(skills, self.folder):
-                        raise WorkspaceError(
-                            f"{shown(path)} cannot be removed; close the workspace."
-                        )
+                        message = f"{shown(path)} cannot be removed; close the workspace."
+                        raise WorkspaceError(message)
                     os.rename(temporary, self.folder, src_dir_fd=skills, dst_dir_fd=skills)
                     left = list_tree(copy, files.Budget(self.limits))
             finally:
@@ -185,15 +179,8 @@ class _Listing:
     def tree(self) -> Tree:
         """Return the files and folders that were listed."""
         by_bytes = {parts: self._files[parts] for parts in sorted(self._files, key=_on_disk)}
-        return Tree(
-            self._root,
-            self._begun_ns,
-            self._newest_ns,
-            files=by_bytes,
-            folders=tuple(self._folders),
-            state=self._state,
-            notes=tuple(sorted(self._notes)),
-        )
+        listed = by_bytes, tuple(self._folders), self._state, tuple(sorted(self._notes))
+        return Tree(self._root, self._begun_ns, self._newest_ns, *listed)
 
     def add_folder(self, fd: int, above: Parts) -> None:
         """Add an open folder and everything below it."""

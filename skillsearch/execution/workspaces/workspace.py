@@ -103,9 +103,8 @@ class Workspace:
         A WorkspaceError if the workspace is gone, or another folder has replaced it.
         """
         if not self.exists():
-            raise WorkspaceError(
-                f"The workspace {shown(self.path)} is gone; run the command once more."
-            )
+            message = f"The workspace {shown(self.path)} is gone; run the command once more."
+            raise WorkspaceError(message)
         with using(open_folder(self.path.parent)) as base:
             top = open_owned(base, self.path.name)
         with using(top):
@@ -151,9 +150,8 @@ class Workspace:
                     name = f"run_{time:%Y%m%dT%H%M%S}.{time.microsecond // 1000:03}"
                     if _make(runs, name):
                         return self.runs / name
-        raise WorkspaceError(
-            f"{shown(self.runs)} is full of runs of this moment; close the workspace."
-        )
+        message = f"{shown(self.runs)} is full of runs of this moment; close the workspace."
+        raise WorkspaceError(message)
 
     def record(self, kind: Literal["inputs", "outputs"], *records: dict[str, Any]) -> None:
         """Add records of what was put in or taken out to the metadata, and write metadata.json."""

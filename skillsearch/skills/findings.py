@@ -1,0 +1,36 @@
+"""Problems of a skill before anyone says in which file; ``findings.toml`` has what they say."""
+
+from __future__ import annotations
+
+import tomllib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from skillsearch.types.skills import Diagnostic, Severity
+
+
+class Finding(NamedTuple):
+    """A problem in a text, before anyone says which file the text came from; see `Diagnostic`."""
+
+    code: str
+    message: str
+    line: int | None = None
+    severity: Severity = "warning"
+
+    def at(self, path: str) -> Diagnostic:
+        """Return this finding as a diagnostic about a path."""
+        return Diagnostic(self.code, self.severity, self.message, path, self.line)
+
+
+@cache
+def _texts() -> dict[str, dict[str, dict[str, str]]]:
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+def finding_of(module: str, code: str, *values: object, line: int | None = None) -> Finding:
+    """Return what a module says under a code, as severe as the table has it, with these values."""
+    for severity in get_args(Severity):
+        if text := _texts()[module].get(severity, {}).get(code):
+            return Finding(code, text.format(*values), line, severity)
+    raise KeyError(code)
