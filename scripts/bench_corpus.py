@@ -67,7 +67,8 @@ def mixtures(originals: Sequence[Text], size: int, *, with_body: bool = True) ->
         if with_body:
             paragraphs = mix([skill.body.split("\n\n") for skill in skills])
             body = perturb("\n\n".join(paragraphs), words, of_bodies)
-        about_text = " ".join(perturb(" ".join(about), words, rng).split())
+        # Parts of descriptions written without spaces may come to nothing.
+        about_text = " ".join(perturb(" ".join(about), words, rng).split()) or skills[0].description
         yield Mixture(sources, Text(name, about_text, body))
 
 

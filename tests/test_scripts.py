@@ -333,6 +333,8 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
     mean = sum(len(each.text.body) for each in made) / 400
     usual = sum(len(each.body) for each in originals) / 12
     assert 0.7 < mean / usual < 1.4
+    unspaced = [corpus.Text(f"n{n}", "没有空格", "some words") for n in range(3)]
+    assert all(each.text.description for each in corpus.mixtures(unspaced, 90))
 
 
 @runs("compare")

@@ -146,18 +146,20 @@ class Likeness:
         return alike
 
     def _can_be_copies(self, some: Numbers, others: Numbers) -> Flags:
-        """Return which pairs share a hash of their bodies, have one body, or none and one text.
+        """Return which pairs share hashes of their bodies, have one body, or none and one text.
 
         No others are near-copies, whatever their metadata, and this takes a hundredth of the time.
         """
         store, left_column = self.documents, some[:, np.newaxis]
         is_one_text = store.abouts[left_column] == store.abouts[others]
         is_one_body = store.bodies[left_column] == store.bodies[others]
-        can_be: Flags = is_one_body & (is_one_text | (store.bodies[others] > 0))
-        left, right = store.sketches[some][:, _OF_BODY], store.sketches[others][:, _OF_BODY]
+        left, right = (_with_enough(store.sketches[each][:, _OF_BODY]) for each in (some, others))
+        shared = np.zeros(is_one_body.shape, np.int16)
         for value in np.intersect1d(left[left > 0], right).tolist():
             has, have = ((sketches == value).any(axis=1) for sketches in (left, right))
-            can_be[np.ix_(has, have)] = True
+            shared[np.ix_(has, have)] += 1
+        can_be: Flags = is_one_body & (is_one_text | (store.bodies[others] > 0))
+        can_be |= shared >= MOST * _LEAST_HASHES
         return can_be
 
     def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Levels:
@@ -220,6 +222,12 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
     are_shared = (some[:, :, np.newaxis] == others[:, np.newaxis, :]).any(axis=2) & are_shown[0]
     smaller = np.minimum(*(shown.sum(axis=1) for shown in are_shown))
     return are_shared.sum(axis=1), smaller
+
+
+def _with_enough(sketches: Sketches) -> Sketches:
+    """Return sketches, without the hashes of those that have too few to share most."""
+    enough: Sketches = sketches * ((sketches > 0).sum(axis=1, keepdims=True) >= _LEAST_HASHES)
+    return enough
 
 
 def have_most(shared: Numbers, smaller: Numbers, most: float = MOST) -> Flags:
