@@ -333,8 +333,10 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
     mean = sum(len(each.text.body) for each in made) / 400
     usual = sum(len(each.body) for each in originals) / 12
     assert 0.7 < mean / usual < 1.4
-    unspaced = [corpus.Text(f"n{n}", "没有空格", "some words") for n in range(3)]
-    assert all(each.text.description for each in corpus.mixtures(unspaced, 90))
+    brief = [
+        corpus.Text(f"n{n}", about, "words") for n, about in enumerate(("没有空格", "in 3 words"))
+    ]
+    assert all(each.text.description for each in corpus.mixtures(brief, 90))
 
 
 @runs("compare")
