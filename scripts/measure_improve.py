@@ -171,7 +171,7 @@ def counts_of(rows: Sequence[Row]) -> dict[str, Counts]:
 
 def table(report: Report) -> list[str]:
     """Return a row for each collection, and one for all: how many skills of those with room."""
-    heads = ["collection", "skills", "with room", "first hit raised", "first or five raised"]
+    heads = ["collection", "skills", "with room", "first hit raised", "first five raised"]
     heads += ["any raised", "the same kinds for all: raised, lowered"]
     rows = []
     for name, count in report["collections"].items():

@@ -31,10 +31,12 @@ import compare_rows
 import compare_tables
 import end_to_end_counts
 import markdown_tables
+import measure_improve
 import replay_usage
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.evaluation.assess import means
+from skillsearch.evaluation.comparison import share_interval
 from skillsearch.hosts.table import hosts
 from skillsearch.index.search.evidence import MEANINGS
 from skillsearch.settings.config import SETTINGS, text_of
@@ -177,6 +179,10 @@ def measured(name: Literal["answers"]) -> answers.Report: ...
 
 @overload
 def measured(name: Literal["attack"]) -> attack_tables.Report: ...
+
+
+@overload
+def measured(name: Literal["improve"]) -> measure_improve.Report: ...
 
 
 @overload
@@ -339,6 +345,20 @@ def usage() -> str:
         f"brackets intervals of 95 %; measured on {compare_tables.run_of(when, 'quality')}."
     )
     return "\n".join([*replay_usage.table(report), "", said])
+
+
+def improved() -> str:
+    """Return what ``measure_improve.py`` measured, and for how many skills a number is raised."""
+    report = measured("improve")
+    count = report["collections"]["all"]
+    raised, room = count["chosen any"], count["with room"]
+    low, high = share_interval(raised / room, room)
+    said = (
+        f"So recall is raised for {raised} of {room} skills with room, {raised / room:.0%} "
+        f"({low:.0%} to {high:.0%}). Measured on "
+        f"{compare_tables.run_of(report['machine'], 'quality')}."
+    ).replace("%", " %")
+    return "\n".join([*measure_improve.table(report), "", said])
 
 
 def faces() -> str:
@@ -636,6 +656,7 @@ PARTS = (
     Part("skillsearch/models/e5/README.md", "quality", quality_in_short),
     Part("skillsearch/remote/README.md", "milvus", milvus),
     Part("skillsearch/usage/README.md", "usage", usage),
+    Part("skillsearch/reports/README.md", "improve", improved),
     *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
     Part(README, "commands", commands_table),
     Part(COMMAND_LINE, "exit codes", exit_codes_table),

@@ -53,7 +53,7 @@ UNFILED_OF_PAGES = {
     "skillsearch/models/e5/README.md": 3,
     "skillsearch/readers/README.md": 4,
     "skillsearch/remote/README.md": 12,
-    "skillsearch/reports/README.md": 16,
+    "skillsearch/reports/README.md": 10,
     "skillsearch/training/README.md": 5,
     "skillsearch/ui/README.md": 9,
 }
