@@ -14,6 +14,7 @@ from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.roots.scope import from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.reports.why import check_absent, check_skill, explain_skill
 from skillsearch.types.skills import STRICT
 
@@ -271,6 +272,13 @@ def test_an_unknown_name_gets_the_nearest(index, tmp_path):
     assert checks[0].detail == "the index has no skill named 'steep-tee'"
     assert "steep-tea" in checks[2].detail
     assert said(absent(index, "quantum-computing-zzz", tmp_path), "names") == []
+
+
+def test_an_unknown_name_is_looked_up_among_all_documents_once(index, explain, monkeypatch):
+    looks, every = [], DocumentStore.__iter__
+    monkeypatch.setattr(DocumentStore, "__iter__", lambda self: looks.append(1) or every(self))
+    assert "steep-tea" in only(explain(index, "steep-tee"), "names")[1]
+    assert len(looks) == 1
 
 
 def test_a_skill_is_told_by_the_folder_that_it_is_not_called_after(
