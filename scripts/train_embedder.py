@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from skillsearch.training.bert_weights import average
 from skillsearch.training.contrastive import train
 from skillsearch.training.plan import JUDGED, Batch, TrainingSettings, batches, neighbours
-from skillsearch.training.queries import MinedSkill, TrainingPair
+from skillsearch.training.queries import MinedSkill, QueryPair
 
 SETTINGS = TrainingSettings(
     steps=550,
@@ -104,7 +104,7 @@ class Drawer:
         for places in batches(near, min(size, len(rows)), self._chance):
             yield rows[places].tolist()
 
-    def _pair(self, row: int) -> TrainingPair | None:
+    def _pair(self, row: int) -> QueryPair | None:
         if row not in self._mined:
             self._mined[row] = MinedSkill.mine(self._skills[row])
         return self._mined[row].draw(self._chance)
@@ -121,7 +121,7 @@ class Drawer:
 
         No skill in it helps with the query of another.
         """
-        drawn: list[tuple[int, TrainingPair]] = []
+        drawn: list[tuple[int, QueryPair]] = []
         right: set[int] = set()
         graded: set[int] = set()
         while len(drawn) < SETTINGS.batch_size - ENGLISH - OTHERS:
@@ -141,7 +141,7 @@ class Drawer:
             for row in self._chance.sample(others, min(BESIDE, len(others))):
                 if pair := self._pair(row):
                     drawn.append(
-                        (row, TrainingPair(pair.query, self._skills[row].metadata(), pair.kind))
+                        (row, QueryPair(pair.query, self._skills[row].metadata(), pair.kind))
                     )
                     right.add(row)
                     graded.add(row)
@@ -150,12 +150,10 @@ class Drawer:
                 drawn.append((row, pair))
         return tuple(drawn)
 
-    def _pair_of(self, request: Request, row: int) -> TrainingPair:
+    def _pair_of(self, request: Request, row: int) -> QueryPair:
         head = self._skills[row].head()
         use_head = head and self._chance.random() < HEAD_SHARE
-        return TrainingPair(
-            request.text, head if use_head else self._skills[row].metadata(), JUDGED
-        )
+        return QueryPair(request.text, head if use_head else self._skills[row].metadata(), JUDGED)
 
 
 def main() -> None:

@@ -54,12 +54,7 @@ _CURES = {
 }
 """What helps against errors of the system, by their numbers; else the disk is in doubt."""
 _THREAD = "can't start new thread"
-
-
-def _first(names: tuple[str, ...], n: int = 10) -> str:
-    """Return the first names for a message, and how many more there are."""
-    more = f" and {len(names) - n:,} more" if len(names) > n else ""
-    return ", ".join(names[:n]) + more
+_MOST_NAMED = 10
 
 
 class SkillSearchError(Exception):
@@ -111,7 +106,7 @@ class AmbiguousNameError(SkillError, LookupError):
     """Several indexed skills share the requested name; `candidates` are their qualified names."""
 
     def __init__(self, name: str, candidates: tuple[str, ...]) -> None:
-        names = _first(candidates)
+        names = ", ".join(candidates[:_MOST_NAMED])
         super().__init__(f"{len(candidates)} skills are named {name!r}; ask for one of: {names}")
         self.name, self.candidates = name, candidates
 
@@ -131,8 +126,10 @@ class ChunkNotFoundError(SkillError, LookupError):
     """A skill has no chunk of the requested id; `available` are those it has, in order."""
 
     def __init__(self, skill: str, chunk_id: str, available: tuple[str, ...]) -> None:
-        ids = _first(available)
+        ids = ", ".join(available[:_MOST_NAMED])
         hint = f"ask for one of: {ids}." if ids else "it has no chunks at all; load its body."
+        if len(available) > _MOST_NAMED:
+            hint = f"ask for one of its {len(available):,}, such as: {ids}."
         super().__init__(f"The skill {skill!r} has no chunk {chunk_id[:200]!r}; {hint}")
         self.skill, self.chunk_id, self.available = skill, chunk_id, available
 

@@ -110,9 +110,8 @@ EVALUATED |= {"per_query": {str: {str: {str: float}}}, "kinds?": {str: PART}}
 EVALUATED |= {"languages?": {str: COMPARED}, "confusables?": [Confusion]}
 EVALUATED |= each(COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
 MADE = each(str, "made version")
-CHANGE = (
-    some(QualityChange, "before after") | each(float, "difference p_value") | {"interval": [float]}
-)
+CHANGE = some(QualityChange, "before after") | each(float, "difference p_value")
+CHANGE |= {"interval": [float]}
 MEASURED = each(int, "queries documents") | {"dense?": CHANGE, "hybrid": CHANGE}
 TUNED = some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 TUNED |= {"measured": {str: MEASURED}}

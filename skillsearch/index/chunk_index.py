@@ -1,4 +1,4 @@
-"""Finds the chunk of a document that matches a query best: where in a hit to read."""
+"""Finds the chunk of a document that fits a query best: where in a hit to read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ChunkIndex(ArrayTable):
         return len(self.starts) - 1
 
     def best(self, query: NDArray[np.float32], shares: TermShares, document: int) -> int | None:
-        """Return the place of the chunk of a document that matches best, the first on a tie.
+        """Return the place of the chunk of a document that fits best, the first on a tie.
 
         Its score is the cosine plus the weighted share of the query's terms that it holds.
         None if no chunk holds any or is similar.

@@ -97,6 +97,6 @@ def near_names(index: SkillIndex, query: str, selection: Selection = ()) -> tupl
     doubtful = words if len(words) == 1 else _HYPHENATED.findall(query)[:_MAX_DOUBTFUL]
     if not doubtful or len(index) > MAX_CHECKED_SKILLS:
         return ()
-    documents = list(index.documents(selection))
-    names = (nearest_names(word, documents, by_words=False) for word in doubtful)
-    return tuple(dict.fromkeys(chain.from_iterable(names)))
+    names = [document.name for document in index.documents(selection)]
+    near = (nearest_names(word, names, by_words=False) for word in doubtful)
+    return tuple(dict.fromkeys(chain.from_iterable(near)))

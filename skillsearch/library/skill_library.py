@@ -12,7 +12,13 @@ from typing import TypedDict, TypeVar, Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import Shadowed, find_by_name, find_shadowed, handle_of
+from skillsearch.index.documents.names import (
+    Shadowed,
+    find_by_name,
+    find_shadowed,
+    handle_of,
+    is_in_folder,
+)
 from skillsearch.index.documents.selecting import selected
 from skillsearch.index.freshness import MAX_AGE
 from skillsearch.index.indexing.changes import Changes
@@ -216,11 +222,10 @@ class SkillLibrary:
         take a name raise the same.
         """
         self._look()
-        try:
-            return self._find(name)
-        except SkillNotFoundError:
-            self._look(0)
-            return self._find(name)
+        with suppress(SkillNotFoundError):
+            return find_by_name(name, self._documents, self.root_paths, suggest=False)
+        self._look(0)
+        return self._find(name)
 
     def _find(self, name: str) -> Document:
         try:
@@ -244,11 +249,9 @@ class SkillLibrary:
 
     def in_folder(self, folder: str) -> Document | None:
         """Return the first skill in a folder of that name, ignoring case, or None."""
-        wanted = folder.casefold()
         order = {path: rank for rank, path in enumerate(self.root_paths)}
-        documents = self._documents
-        matches = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
-        return min(matches, key=lambda d: order.get(d.root, len(order)), default=None)
+        inside = (document for document in self._documents if is_in_folder(document, folder))
+        return min(inside, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, skill: Document | Hit | Skill) -> str:
         """Return the name to show for a skill: one that means it alone, whatever is selected."""
@@ -320,7 +323,7 @@ class SkillLibrary:
 
     @searches(LibrarySearchOptions)
     def search(self, query: str, options: SearchOptions) -> SearchResult:
-        """Find the selected skills that match a request, or none, as `SkillIndex.search` does.
+        """Find the selected skills that fit a request, or none, as `SkillIndex.search` does.
 
         A `threshold` or `reader` of None is the library's, or else the one of the settings;
         `include_hidden` is False by default; a `selection` adds to the library's.

@@ -62,6 +62,6 @@ class WordIndex:
         self._index = SkillIndex(IndexFolder(Path()), opened)
 
     def answer(self, queries: Sequence[str], options: SearchOptions) -> list[SearchResult]:
-        """Find the skills that match requests by their words, as `SkillIndex.answer` does."""
+        """Find the skills that fit requests by their words, as `SkillIndex.answer` does."""
         results = self._index.answer(queries, replace(options, reader="off"))
         return [replace(result, words_only=True) for result in results]

@@ -176,9 +176,10 @@ def read_cursor(cursor: str | None, start: str = SCHEME) -> str | None:
 def _index(publisher: Publisher) -> bytes:
     skills: list[dict[str, str]] = []
     after: str | None = ""
-    while after is not None and len(str(skills)) < MAX_INDEX_CHARS:
+    chars = 0
+    while after is not None and chars < MAX_INDEX_CHARS:
         manifests, after = publisher.page(after, PAGE_SIZE)
-        skills += (
+        rows = [
             {
                 "name": text_of(manifest.frontmatter["name"]),
                 "type": "skill-md",
@@ -187,7 +188,9 @@ def _index(publisher: Publisher) -> bytes:
                 "digest": manifest.resources[0].digest,
             }
             for manifest in manifests
-        )
+        ]
+        skills += rows
+        chars += len(str(rows))
     record: JsonObject = {"$schema": SCHEMA, "skills": skills}
     if after:
         others = len(publisher.skills) - len(skills)

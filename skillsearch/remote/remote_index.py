@@ -369,5 +369,6 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
                 view = self._view(query)
                 with suppress(errors.EmbedderError, CollectionMissingError):
                     rows = view.candidates(self._analyse(query, view), 1)
-                    near = nearest_names(query, view.index_of(rows).corpus.documents)
+                    nearby = view.index_of(rows).corpus.documents
+                    near = nearest_names(query, (document.name for document in nearby))
             raise errors.SkillNotFoundError(name, near) from exc

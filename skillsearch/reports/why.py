@@ -20,8 +20,7 @@ from skillsearch.index.documents.names import (
     find_by_name,
     find_shadowed,
     freely,
-    in_folder,
-    meant_names,
+    near_to,
 )
 from skillsearch.index.documents.relatives import family_of
 from skillsearch.index.documents.selecting import selected
@@ -138,12 +137,11 @@ def _is_folded(check: Check) -> bool:
 
 def _find(index: SkillIndex, name: str, selection: Selection) -> Document | None:
     """Return the skill of a name, seen from the question's folder or else anywhere, or None."""
-    with suppress(SkillNotFoundError, SelectionError):
-        return index.find(name, scope_of(selection))
-    settings = index.opened.settings
-    with suppress(SkillNotFoundError):
-        every = index.opened.corpus.documents
-        return find_by_name(name, every, settings.root_paths, suggest=False)
+    every, settings = index.opened.corpus.documents, index.opened.settings
+    for scope in (scope_of(selection), ()):
+        with suppress(SkillNotFoundError, SelectionError):
+            documents = selected(every, scope, settings.roots)
+            return find_by_name(name, documents, settings.root_paths, suggest=False)
     return None
 
 
@@ -160,8 +158,7 @@ def check_absent(
     sightings = dict(_sightings(index, freely(name)[2], folder, option))
     for path, reason in islice(sightings.items(), _MOST_NAMED):
         yield Check("disk", "error", f"{path}: {reason}")
-    documents = index.opened.corpus.documents
-    called = in_folder(name, documents)
+    called, near = near_to(name, index.opened.corpus.documents)
     for document in called[:_MOST_NAMED]:
         handle = one_line(index.handle(document), SHOWN_NAME_CHARS)
         yield Check("disk", "warning", f"{visible(document.path)}: it is indexed as {handle}")
@@ -170,7 +167,7 @@ def check_absent(
         where = f"no SKILL.md of that name lies in what is indexed ({roots}), nor where hosts look"
         cure = f"to add its folder: skillsearch index FOLDER{option}"
         yield Check("disk", "warning", f"{where} from {folder}; {cure}")
-    if near := meant_names(name, documents):
+    if near:
         names = ", ".join(one_line(other, SHOWN_NAME_CHARS) for other in near)
         yield Check("names", "ok", f"similar names: {names}")
 

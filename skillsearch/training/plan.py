@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.text.requests import fold_blanks
-from skillsearch.training.queries import BODY_SHARE, MinedSkill, SkillText, TrainingPair
+from skillsearch.training.queries import BODY_SHARE, MinedSkill, QueryPair, SkillText
 
-Batch: TypeAlias = tuple[tuple[int, TrainingPair], ...]
+Batch: TypeAlias = tuple[tuple[int, QueryPair], ...]
 """Rows of skills, each with a pair of it."""
 
 JUDGED = "judged"  # kind of the pairs with a judged query
@@ -133,7 +133,7 @@ def make_plan(
             (row,) = judged_query.rows
             head = skills[row].head()
             document = head if head and chance.random() < BODY_SHARE else skills[row].metadata()
-            drawn.append((row, TrainingPair(judged_query.query, document, JUDGED)))
+            drawn.append((row, QueryPair(judged_query.query, document, JUDGED)))
             if beside := [int(other) for other in near[row][:8] if other >= 0]:
                 row = chance.choice(beside)
                 drawn.append((row, mined[row].draw(chance)))

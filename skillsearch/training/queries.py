@@ -101,7 +101,7 @@ class SkillText:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingPair:
+class QueryPair:
     """A query as a user may type it, a document that it must find, and its kind in `WEIGHTS`."""
 
     query: str
@@ -131,7 +131,7 @@ class MinedSkill:
         sources = {kind: tuple(dict.fromkeys(texts)) for kind, texts in texts_by_kind.items()}
         return cls(text, {kind: texts[:24] for kind, texts in sources.items() if texts})
 
-    def draw(self, chance: random.Random) -> TrainingPair | None:
+    def draw(self, chance: random.Random) -> QueryPair | None:
         """Draw a pair; None if the skill has too little text. The state of `chance` decides."""
         kinds = [*self.sources, "name"]
         if "piece" in self.sources:
@@ -200,7 +200,7 @@ def without_name(text: str, name: str) -> str:
     return " ".join(spelled.sub(" ", text).split())
 
 
-def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> TrainingPair | None:
+def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> QueryPair | None:
     """Pair a statement about the skill with the rest of its metadata, or with its body."""
     query = source = chance.choice(skill.sources[kind])
     if kind != "sentence" and chance.random() < 0.3 and not source.endswith("?"):
@@ -209,13 +209,11 @@ def _from_metadata(skill: MinedSkill, chance: random.Random, kind: str) -> Train
     remaining = len(skill.text.about.replace(source, ""))
     head = skill.text.head(source)
     if head and (remaining < _LEAST_LEFT or chance.random() < BODY_SHARE):
-        return TrainingPair(query, head, kind)
-    return (
-        TrainingPair(query, skill.text.metadata(source), kind) if remaining >= _LEAST_LEFT else None
-    )
+        return QueryPair(query, head, kind)
+    return QueryPair(query, skill.text.metadata(source), kind) if remaining >= _LEAST_LEFT else None
 
 
-def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> TrainingPair | None:
+def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> QueryPair | None:
     """Pair parts of the body, or the description of a script, with the metadata."""
     sources = skill.sources
     if kind == "piece":
@@ -236,10 +234,10 @@ def _from_body(skill: MinedSkill, chance: random.Random, kind: str) -> TrainingP
     if chance.random() < _MASKED:
         text = without_name(text, skill.text.name)
     query = _plainer(text, chance) if kind in ("piece", "script") else text
-    return TrainingPair(query, skill.text.metadata(), kind)
+    return QueryPair(query, skill.text.metadata(), kind)
 
 
-def _keywords(skill: MinedSkill, chance: random.Random) -> TrainingPair | None:
+def _keywords(skill: MinedSkill, chance: random.Random) -> QueryPair | None:
     """Pair a few words of the metadata, or of a piece, with the other field."""
     parts = skill.sources.get("piece")
     from_body = bool(parts) and chance.random() < 0.5
@@ -252,19 +250,19 @@ def _keywords(skill: MinedSkill, chance: random.Random) -> TrainingPair | None:
     numbers = sorted(chance.sample(range(len(window)), min(len(window), chance.randint(3, 6))))
     query = " ".join(window[number] for number in numbers).lower()
     document = skill.text.metadata() if from_body or not skill.text.body else skill.text.head()
-    return TrainingPair(query, document, "keywords")
+    return QueryPair(query, document, "keywords")
 
 
-def _name(skill: MinedSkill, chance: random.Random) -> TrainingPair | None:
+def _name(skill: MinedSkill, chance: random.Random) -> QueryPair | None:
     """Pair the name, as words, with the metadata or body without it."""
     name = " ".join(re.split(r"[\s_-]+", skill.text.name)).strip()
     bare = without_name(skill.text.about, skill.text.name)
     if skill.text.body and chance.random() < BODY_SHARE:
         bare = without_name(skill.text.head(), skill.text.name)
-    return TrainingPair(name, bare, "name")
+    return QueryPair(name, bare, "name")
 
 
-_DRAWN: Mapping[str, Callable[[MinedSkill, random.Random], TrainingPair | None]] = {
+_DRAWN: Mapping[str, Callable[[MinedSkill, random.Random], QueryPair | None]] = {
     **{kind: partial(_from_metadata, kind=kind) for kind in ("request", "clause", "sentence")},
     **{kind: partial(_from_body, kind=kind) for kind in ("piece", "task", "script", "headings")},
     "keywords": _keywords,

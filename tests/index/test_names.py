@@ -13,7 +13,13 @@ from skillsearch.errors import (
 )
 from skillsearch.index.documents import names
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import find_by_name, find_shadowed, name_problems, preferred
+from skillsearch.index.documents.names import (
+    find_by_name,
+    find_shadowed,
+    name_problems,
+    near_to,
+    preferred,
+)
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.types.skills import Root
 
@@ -200,6 +206,22 @@ def test_names_are_suggested_only_where_that_is_wanted(pdfs):
     with pytest.raises(SkillNotFoundError) as caught:
         find_by_name("pdff", pdfs, ROOTS, suggest=False)
     assert caught.value.nearest == ()
+
+
+def test_an_unknown_name_is_looked_up_among_all_documents_once(pdfs, monkeypatch):
+    looks, every = [], DocumentStore.__iter__
+    monkeypatch.setattr(DocumentStore, "__iter__", lambda self: looks.append(1) or every(self))
+    with pytest.raises(SkillNotFoundError, match="Did you mean: PDF"):
+        find(pdfs, "pdff")
+    assert len(looks) == 1
+
+
+def test_the_names_in_a_folder_of_that_name_come_first():
+    """It is what a user sees on the disk, in upper or lower case."""
+    oolong = made("mine:teas/Oolong", "brew")
+    documents = [made("mine:a", "oolong-1"), oolong, made("mine:oolong-2", "tea")]
+    assert near_to("oolong", documents) == ([oolong], ("brew", "oolong-1"))
+    assert near_to("", documents) == ([], ())
 
 
 @pytest.mark.parametrize("name", ["@", "@@", "pdf@@", "@>=1", "pdf@\0", "pdf@" + "9" * 9999, ":@1"])

@@ -14,8 +14,9 @@ from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.roots.scope import from_folders
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.reports.why import check_absent, check_skill, explain_skill
-from skillsearch.types.skills import STRICT
+from skillsearch.types.skills import STRICT, FileStat
 
 LONG = "Grind the beans, wet the filter, pour slowly in circles and wait for the last drop. " * 9
 
@@ -273,6 +274,13 @@ def test_an_unknown_name_gets_the_nearest(index, tmp_path):
     assert said(absent(index, "quantum-computing-zzz", tmp_path), "names") == []
 
 
+def test_an_unknown_name_is_looked_up_among_all_documents_once(index, explain, monkeypatch):
+    looks, every = [], DocumentStore.__iter__
+    monkeypatch.setattr(DocumentStore, "__iter__", lambda self: looks.append(1) or every(self))
+    assert "steep-tea" in only(explain(index, "steep-tee"), "names")[1]
+    assert len(looks) == 1
+
+
 def test_a_skill_is_told_by_the_folder_that_it_is_not_called_after(
     build, drinks, make_skill, tmp_path
 ):
@@ -376,6 +384,10 @@ def test_what_was_removed_stays_out_and_is_named(drinks, build, make_skill, tmp_
 
 def test_nothing_is_looked_for_behind_a_good_answer(index, drinks, tmp_path):
     """A check reads the disk, and leaves it as it was."""
-    before = {path: path.stat() for path in Path(index.folder).rglob("*")}
+
+    def stats():
+        return {path: FileStat.of(path.stat()) for path in Path(index.folder).rglob("*")}
+
+    before = stats()
     assert [*check_skill(index, index.find("steep-tea"), from_folders((), [tmp_path]), None)]
-    assert {path: path.stat() for path in Path(index.folder).rglob("*")} == before
+    assert stats() == before

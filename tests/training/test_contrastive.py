@@ -10,7 +10,7 @@ import pytest
 
 from skillsearch.errors import TrainingError
 from skillsearch.training.plan import JUDGED, TrainingSettings
-from skillsearch.training.queries import TrainingPair
+from skillsearch.training.queries import QueryPair
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("sentence_transformers")
@@ -32,8 +32,7 @@ def make_plan(steps, size=4):
     """Return batches in which each query has always the same document."""
     rows = [[(step + place) % len(QUERIES) for place in range(size)] for step in range(steps)]
     return [
-        tuple((row, TrainingPair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one)
-        for one in rows
+        tuple((row, QueryPair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one) for one in rows
     ]
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.training.queries import TASK_CHARS, WEIGHTS, MinedSkill, SkillText, TrainingPair
+from skillsearch.training.queries import TASK_CHARS, WEIGHTS, MinedSkill, QueryPair, SkillText
 
 BODY = """# Sourdough
 
@@ -31,7 +31,7 @@ SKILL = SkillText(
 )
 
 
-def draw_many(skill: SkillText, count: int = 400, seed: int = 1) -> list[TrainingPair]:
+def draw_many(skill: SkillText, count: int = 400, seed: int = 1) -> list[QueryPair]:
     mined, chance = MinedSkill.mine(skill), random.Random(seed)
     return [pair for pair in (mined.draw(chance) for _ in range(count)) if pair]
 

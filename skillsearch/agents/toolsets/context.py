@@ -289,17 +289,13 @@ class SearchSkillsArgs(ToolArguments):
     limit: Count = 5
 
 
-class GetSkillArgs(ToolArguments):
+class GetSkillArgs(PagedArguments):
     """Get the full content of a skill and follow its instructions.
 
     If it names skills to get first, get these before you follow it.
     """
 
     name: str = Field(max_length=LOADED_NAME_CHARS, description="Name of the skill, in any case.")
-
-
-class _GetPageArgs(GetSkillArgs, PagedArguments):
-    pass
 
 
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:
@@ -326,13 +322,12 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
 
     Lines before it say which other skills to get first, and what is wrong with them.
     """
-    offset = args.offset if isinstance(args, PagedArguments) else 0
 
     def get(manager: SkillsManager) -> str:
         manager.reload()
         document = manager.catalog.find(args.name)
         text = visible(manager.loader.load(document).content)
-        content = page(manager.catalog.note(document) + text, offset)
+        content = page(manager.catalog.note(document) + text, args.offset)
         needs = _needs(manager.library, document, ctx.active_skills)
         name = manager.library.handle(document)
         ctx.active_skills[:] = [*(other for other in ctx.active_skills if other != name), name]
@@ -357,7 +352,7 @@ def toolset(ctx: ToolContext) -> Toolset:
         [
             Tool.of("list_skills", ListSkillsArgs, answer(list_skills)),
             Tool.of("search_skills", SearchSkillsArgs, answer(search_skills), searches=True),
-            Tool.of("get_skill", _GetPageArgs, answer(get_skill)),
+            Tool.of("get_skill", GetSkillArgs, answer(get_skill)),
         ]
     )
 

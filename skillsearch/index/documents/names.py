@@ -27,7 +27,7 @@ from skillsearch.types.answers import Family, Hit, Relative
 from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS, Diagnostic, Root, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
-"""Least similarity (difflib's ratio) of a name that is worth suggesting."""
+"""Names that are suggested, and that are compared letter by letter; characters of one."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
 _MOST_LISTED = 5
 # Namesakes of one root that another is compared with.
@@ -58,7 +58,7 @@ def find_by_name(
         named = _meant(wanted, documents)
     named = named or _read_freely(wanted, documents)
     if not named:
-        raise SkillNotFoundError(name, meant_names(wanted, documents) if suggest else ())
+        raise SkillNotFoundError(name, near_to(wanted, documents)[1] if suggest else ())
     if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
         if not fitting:
@@ -157,26 +157,28 @@ def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
     return [each for each in named if wanted in map(name_hash, Path(each.path).parent.parts)]
 
 
-def meant_names(name: str, documents: DocumentStore) -> tuple[str, ...]:
-    """Return up to five names that an unknown one may mean.
+def near_to(name: str, documents: Iterable[Document]) -> tuple[Sequence[Document], tuple[str, ...]]:
+    """Return the documents in a folder of an unknown name, and up to five names that it may mean.
 
-    First those of skills in a folder of that name, which is what a user sees on the disk.
+    First those of the former, since a folder is what a user sees on the disk.
     """
-    meant = [document.name for document in in_folder(name, documents)]
-    return tuple(dict.fromkeys([*meant, *nearest_names(name, documents)]))[:_NEAREST_NAMES]
+    inside, names = [], []
+    for document in documents:
+        names.append(document.name)
+        if is_in_folder(document, name):
+            inside.append(document)
+    near_names = (document.name for document in inside), nearest_names(name, names)
+    return inside, tuple(dict.fromkeys(itertools.chain(*near_names)))[:_NEAREST_NAMES]
 
 
-def in_folder(name: str, documents: Iterable[Document]) -> list[Document]:
-    """Return the documents whose folder is called so."""
-    ends = (f":{name}", f"/{name}")
-    return [document for document in documents if name and document.doc_id.endswith(ends)]
+def is_in_folder(document: Document, name: str) -> bool:
+    """Return whether a skill lies in a folder of that name, ignoring case."""
+    return document.path.casefold().endswith(f"/{name.casefold()}/skill.md")
 
 
-def nearest_names(
-    name: str, documents: Iterable[Document], *, by_words: bool = True
-) -> tuple[str, ...]:
-    """Return up to five names of documents that a name may mean, as `near` says."""
-    folded = {document.name.casefold(): document.name for document in documents}
+def nearest_names(name: str, names: Iterable[str], *, by_words: bool = True) -> tuple[str, ...]:
+    """Return up to five names that a name may mean, as `near` says."""
+    folded = {other.casefold(): other for other in names}
     wanted = name[:_COMPARED_CHARS].casefold()
     pairs = _pairs(wanted)
 

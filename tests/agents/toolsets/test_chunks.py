@@ -454,7 +454,7 @@ def test_a_failed_call_tells_the_model_what_there_is(manager, arguments, code, d
 
 def test_very_many_chunks_fill_no_error():
     manager = registered(skill_md("a", "".join(chunk(f"c{n}") for n in range(60))))
-    with pytest.raises(ChunkNotFoundError, match=r": c0, .*, c9 and 50 more\.") as caught:
+    with pytest.raises(ChunkNotFoundError, match=r"of its 60, such as: c0, .*, c9\.$") as caught:
         manager.activate_chunk("a", "x" * 10_000)
     assert len(caught.value.available) == 60
     assert len(str(caught.value)) < 400

@@ -387,7 +387,7 @@ def test_the_arguments_are_those_of_the_document():
     assert issubclass(ListSkillsArgs, BaseModel)
     assert not ListSkillsArgs.model_fields
     assert SearchSkillsArgs(query="tea").model_dump() == {"query": "tea", "limit": 5}
-    assert GetSkillArgs(name="tea").model_dump() == {"name": "tea"}
+    assert GetSkillArgs(name="tea").model_dump() == {"name": "tea", "offset": 0}
     schemas = [arguments_schema(args) for args in (SearchSkillsArgs, GetSkillArgs)]
     assert [schema["required"] for schema in schemas] == [["query"], ["name"]]
     fields = [field for schema in schemas for field in schema["properties"].values()]
