@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from skillsearch.errors import ConfigError, EditError
+from skillsearch.errors import ConfigError, EditError, StorageError, explained
 from skillsearch.files.atomic_files import (
     may_change,
     replace_unchanged,
@@ -152,8 +152,14 @@ class FileChange:
     def write(self) -> Path | None:
         """Make the change in one step; return the copy of the old file, if one is kept.
 
-        `ConfigError` is raised if somebody else changed the file since `plan` read it.
+        `ConfigError` is raised if somebody else changed the file since `plan` read it, a
+        `StorageError` if it cannot be written; then it is as it was.
         """
+        advice = "It is as it was; free some space, or check who may write there."
+        with explained(StorageError, f"{self.path} cannot be written: %s. {advice}"):
+            return self._write()
+
+    def _write(self) -> Path | None:
         backup = None
         if self.after is None:
             self._refuse_unless(_read(self.target)[0] == self.before)

@@ -82,11 +82,15 @@ class Journal:
         """Write down how far a move is, before anything that relies on it."""
         is_new = not self._path.exists()
         line = json.dumps(asdict(move)).encode() + b"\n"
-        with self._path.open("ab") as file:
-            file.truncate(self._size)  # the disk may have had room for a part of the last line
-            file.write(line)
-            file.flush()
-            os.fsync(file.fileno())
+        try:
+            with self._path.open("ab") as file:
+                file.truncate(self._size)  # the disk may have had room for a part of the last line
+                file.write(line)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as exc:
+            exc.filename = str(self._path)
+            raise
         self._size += len(line)
         if is_new:
             sync_to_disk(self._path.parent)

@@ -142,6 +142,34 @@ def test_an_interrupt_that_a_callback_swallows_comes_again():
     assert (done.stdout, done.stderr) == ("interrupted\n", "")
 
 
+def test_an_interrupt_within_an_import_comes_after_it(tmp_path):
+    """Numpy makes an ImportError of it, which was told as a bug of ours."""
+    (tmp_path / "library.py").write_text(
+        "import signal, time\nsignal.raise_signal(signal.SIGINT)\ntime.sleep(0.1)\nwhole = 1\n"
+    )
+    code = """if True:
+        import signal, time
+        from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        leave_on_interrupt()
+        raise_on_interrupt()
+        try:
+            import library
+            time.sleep(30)
+        except KeyboardInterrupt:
+            print("interrupted", library.whole)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), *sys.path])},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.stdout, done.stderr) == ("interrupted 1\n", "")
+
+
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(
     "times", [pytest.param(4, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.night)]

@@ -1,5 +1,6 @@
 """Tests of how a host's file is found, and replaced so that nothing in it can be lost."""
 
+import errno
 import os
 import signal
 import stat
@@ -9,7 +10,7 @@ import textwrap
 
 import pytest
 
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, StorageError
 from skillsearch.hosts import files
 from skillsearch.hosts.entries import HOOK_HOSTS, HOSTS, hook_entry, server_entry
 from skillsearch.hosts.files import FileChange, host_file
@@ -205,6 +206,21 @@ def test_a_change_by_another_is_not_overwritten(config):
         change.write()
     assert config.read_bytes() == b"{}"
     assert others(config) == ["settings.json.skillsearch.bak"]
+
+
+def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypatch):
+    """A command took it for the end of its output."""
+    change = Change.plan(config, [ENTRY])
+
+    def fail(_handle):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(
+        StorageError, match=r"settings\.json cannot be written: No space left on dev"
+    ):
+        change.write()
+    assert config.read_bytes() == OLD
 
 
 def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):

@@ -373,7 +373,7 @@ def test_a_disk_that_fills_up_in_a_line_tears_no_later_one(home, make_skill):
         before = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 20, before[1]))
         try:
-            with pytest.raises(OSError, match="File too large"):
+            with pytest.raises(OSError, match=r"File too large.*journal\.jsonl"):
                 journal.note(replace(move, state="restoring"))
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, before)
@@ -590,7 +590,7 @@ def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_awa
         patch.setattr(Path, "replace", fail)
         failed = cli(*words, "--yes")
     assert failed.exit_code == 1
-    assert "not moved: settings.json: No space left on device" in failed.stderr
+    assert "settings.json cannot be written: No space left on device" in failed.stderr
     assert "No skill has been moved" in cli("library", "list").stderr
     assert cli(*words, "--yes").exit_code == 0
     assert cli("library", "list").stdout.count("claude-code") == 2

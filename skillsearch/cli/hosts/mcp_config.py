@@ -15,7 +15,7 @@ from skillsearch.cli import options
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import NamedRoot, read_flags, read_settings, selecting_words
 from skillsearch.cli.output import say
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, StorageError
 from skillsearch.hosts.entries import (
     HOOK_HOSTS,
     HOSTS,
@@ -265,7 +265,7 @@ def _change(entry: Entry, file: Path, *, project: bool) -> None:
             return
         click.echo(change.diff(), err=True)
         make_change(change, [entry])
-    except (ConfigError, OSError):
+    except (ConfigError, StorageError, OSError):
         if writes:
             click.echo(entry.text, nl=False)
         raise

@@ -15,7 +15,7 @@ from skillsearch.cli.hosts.mcp_config import make_change
 from skillsearch.cli.index import ask_to_vouch, build_index, show_folders
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, StorageError
 from skillsearch.hosts.plans import HostPlan, plan_hosts
 from skillsearch.index.roots.held import held_roots, request_of
 from skillsearch.index.roots.root_change import RootChange
@@ -132,7 +132,7 @@ def _carry_out(plan: HostPlan) -> Mapping[str, str]:
         if plan.change is None:
             return plan.row
         make_change(plan.change, plan.entries)
-    except (ConfigError, OSError) as exc:
+    except (ConfigError, StorageError) as exc:
         say(f"refused: {exc}")
         return {**plan.row, "state": "refused", "reason": str(exc)}
     return {**plan.row, "state": "changed"}
