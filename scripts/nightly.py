@@ -45,7 +45,7 @@ STEPS = {
         "-m 'night or slow' tests",
         "-m night tests/hosts tests/cli/test_find.py",
     ),
-    "kills": Step("soak_index.py kill --json", "--size 20000", "--size 60 --kills 3"),
+    "kills": Step("soak_index.py kill --json", "--size 20000", "--size 40 --kills 2"),
     "readers": Step(
         "soak_index.py readers --json", "--seconds 300", "--size 200 --seconds 15 --readers 2"
     ),

@@ -58,7 +58,7 @@ def make_skill(folder: Path) -> Path:
     return skill
 
 
-def time_true(name: str, folder: Path) -> Record:
+def time_true(name: str, folder: Path, runs: int) -> Record:
     """Time ``true``, by an executor alone and as a run of a skill."""
     executor = select_executor(name)
     skill = make_skill(folder)
@@ -67,7 +67,7 @@ def time_true(name: str, folder: Path) -> Record:
         request = RunRequest("soak", skill, ("true",))
         runner.run(request)
         program = Program(("true",), folder, folder, {"PATH": "/usr/local/bin:/usr/bin:/bin"})
-        for _ in range(TIMED):
+        for _ in range(min(TIMED, runs)):
             alone.append(milliseconds(lambda: executor.run(program)))
             whole.append(milliseconds(lambda: runner.run(request)))
     return {
@@ -169,7 +169,9 @@ def main() -> None:
     report = {}
     for name in given.executor or here:
         with tempfile.TemporaryDirectory() as timed, tempfile.TemporaryDirectory() as soaked:
-            report[name] = time_true(name, Path(timed)) | soak(name, Path(soaked), given.runs)
+            report[name] = time_true(name, Path(timed), given.runs) | soak(
+                name, Path(soaked), given.runs
+            )
     print(json.dumps(report, indent=None if given.json else 1))
     left = ("processes_left", "mounts_left", "workspaces_left")
     if any(found[key] for found in report.values() for key in left):

@@ -308,7 +308,10 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
         ("def test_a():\n    assert 0", {"failed": 1}, "test_it.py::test_a']"),
     ],
 )
-def test_tests_of_the_night_are_counted_and_named(import_script, tmp_path, test, found, fault):
+def test_tests_of_the_night_are_counted_and_named(
+    import_script, tmp_path, monkeypatch, test, found, fault
+):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # it takes longer than the rest
     (tmp_path / "test_it.py").write_text(test)
     words = ["-m", "pytest", "-rf", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", tmp_path]
     done = import_script("nightly").carry_out("tests", [*map(str, words)], tmp_path / "none", 60)

@@ -223,7 +223,7 @@ def test_a_library_without_skills_answers_all_tools(tmp_path):
     assert toolset.call("load_skill", {"name": "tea"})["error"]["code"] == "skill-not-found"
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=80)
 @given(data=st.data())
 @pytest.mark.slow
 def test_nothing_that_a_model_sends_breaks_a_tool(library, data):

@@ -29,15 +29,14 @@ def example_index(tmp_path_factory):
 
 @pytest.mark.slow
 def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(collection, example_index):
+    """For some requests; how many of all have one is counted where the example is judged."""
     manager = skills_manager.SkillsManager(EXAMPLES, index_dir=example_index)
-    right = {"en": 0, "zh": 0}
-    for query in (query for query in collection.queries if query.language in right):
+    right = 0
+    for query in collection.queries[:12]:
         names = {one["name"] for one in manager.search_skills(query.text)}
-        right[query.language] += not names.isdisjoint(collection.qrels[query.query_id])
-    answered = [one.text for one in collection.negatives if manager.search_skills(one.text)]
-    assert right["en"] >= 37
-    assert right["zh"] >= 7
-    assert len(answered) <= 2, answered
+        right += not names.isdisjoint(collection.qrels[query.query_id])
+    assert right >= 8
+    assert [one.text for one in collection.negatives[:6] if manager.search_skills(one.text)] == []
 
 
 @pytest.mark.slow
@@ -49,7 +48,7 @@ def test_every_list_has_the_same_skills(collection, example_index, monkeypatch):
     third = skills_manager.SkillsManager(EXAMPLES, **given)
     environment = Environment("examples", EXAMPLES, **given)
     states = set()
-    for query in (*collection.queries[:12], *collection.negatives[:3]):
+    for query in (*collection.queries[:6], collection.negatives[0]):
         result = index.search(query.text)
         expected = [(hit.name, "fits") for hit in result]
         expected += [(hit.name, "perhaps") for hit in result.perhaps]

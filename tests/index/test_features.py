@@ -82,6 +82,7 @@ print(hits[0].explain.contributions["is_terse"], hits[0].explain.log_odds["is_te
 sys.path.insert(0, str(scripts))
 import fit_fusion, fusion_confidence, fusion_samples
 
+fit_fusion.PACKAGED_COLLECTIONS = fit_fusion.PACKAGED_COLLECTIONS[:1]
 fusion_samples.VARIANTS = fusion_confidence.VARIANTS = {"whole": fusion_samples.VARIANTS["whole"]}
 output = work / "fitted.json"
 output.write_bytes(calibration_file.PACKAGED.read_bytes())

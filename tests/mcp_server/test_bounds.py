@@ -14,7 +14,7 @@ from skillsearch.mcp_server.session_tools import TOOLSETS
 
 MOST = 260_000
 MOST_OF_ALL = 1_300_000  # of what the protocol or a document wants whole
-TWINS = 2_000
+TWINS, SECTIONS = 1_400, 3_000
 SECTION = '<chunk id="section-{}" description="{}">x</chunk>\n'
 OFFSET = re.compile(r"offset=(\d+)\)")
 FILL = (
@@ -95,21 +95,21 @@ def hostile(tmp_path_factory, write_skill):
     root = tmp_path_factory.mktemp("hostile")
     body = "word " * 150_000
     huge = write_skill(root, "huge", "Huge. " * 10_000, body=body).parent
-    for number in range(5_000):
+    for number in range(2_500):
         path = huge / "references" / f"{'d' * 60}-{number:04}.md"
         path.parent.mkdir(exist_ok=True)
         path.touch()
     for number in range(100):
         (huge / f"top-{number}.md").touch()
     (huge / "references" / "big.md").write_text("x" * 3_000_000)
-    sections = "".join(SECTION.format(number, "d" * 30) for number in range(8_000))
+    sections = "".join(SECTION.format(number, "d" * 90) for number in range(SECTIONS))
     long = f'<chunk id="long" description="d">{"y" * 150_000}</chunk>\n'
     write_skill(root, "sections", "Do things by sections.", body=sections + long)
     write_skill(root, "small", "Small.")
     named = write_skill(root, "named", "Has a long name.")
     named.write_text(named.read_text().replace("name: named", f"name: {'n' * 50_000}"))
     for number in range(TWINS):
-        twin = write_skill(root, f"twin-{number}", f"Does twin things {number}. " * 40)
+        twin = write_skill(root, f"twin-{number}", f"Does twin things {number}. " * 44)
         twin.write_text(twin.read_text().replace(f"name: twin-{number}", "name: twin"))
     return root
 
@@ -198,10 +198,9 @@ def test_what_a_default_answer_leaves_out_can_be_had(serve, talk):
         return loaded, line, "".join(pages), huge, text_of(folder), listed, last
 
     loaded, line, text, huge, folder, listed, last = talk(serve(), say)
-    hidden = 8_001 - len(loaded["chunks"])
-    said = f"(not listed: {hidden:,} of 8,001 chunks; read_skill_file pages through SKILL.md)"
-    assert line == said
-    assert 'id="section-7999"' in text
+    hidden = f"{SECTIONS + 1 - len(loaded['chunks']):,} of {SECTIONS + 1:,} chunks"
+    assert line == f"(not listed: {hidden}; read_skill_file pages through SKILL.md)"
+    assert f'id="section-{SECTIONS - 1}"' in text
     cut, files = huge["left_out"]
     assert huge["body_truncated"]
     assert cut.endswith(" follow; read_skill_file pages through SKILL.md)")

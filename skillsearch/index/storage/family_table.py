@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union, without
+from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,9 @@ class FamilyTable:
     def relatives(self, number: int) -> Numbers:
         """Return the other documents of a document's family, ascending."""
         leader = self.leader_of(number)
-        return without(union(np.array([leader]), self.followers(leader)[0]), np.array([number]))
+        family = union(np.array([leader]), self.followers(leader)[0])
+        are_others: Flags = family != number
+        return family[are_others]
 
     @cached_property
     def _by_leader(self) -> tuple[Numbers, Numbers]:

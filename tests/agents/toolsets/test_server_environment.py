@@ -299,7 +299,7 @@ NAMES = st.one_of(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
 @given(name=NAMES)
 @pytest.mark.slow
 def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
