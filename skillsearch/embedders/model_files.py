@@ -165,9 +165,8 @@ def weight_files(model: Path) -> list[Path]:
         raise EmbedderError(problem)
     for path in (file.resolve() for file in files):
         if not any(path.is_relative_to(home) for home in homes):
-            raise EmbedderError(
-                f"{model} keeps weights outside its folder: {path}; move them into it"
-            )
+            problem = f"{model} keeps weights outside its folder: {path}; move them into it"
+            raise EmbedderError(problem)
     return files
 
 
@@ -218,8 +217,7 @@ def _read_json(path: Path, default: Any) -> Any:
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as exc:
-        problem = f"{path} cannot be read as JSON: {exc}; reinstall the model"
-        raise EmbedderError(problem) from exc
+        raise EmbedderError(f"{path} cannot be read as JSON: {exc}; reinstall the model") from exc
     if not isinstance(value, type(default)):
         kinds = f"{type(value).__name__}, not {type(default).__name__}"
         raise EmbedderError(f"{path} holds {kinds}; reinstall the model")

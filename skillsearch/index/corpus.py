@@ -13,9 +13,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.fast_start.dataclasses import dataclass
@@ -50,9 +51,6 @@ from skillsearch.types.json_values import (
     texts_of,
 )
 from skillsearch.types.skills import TRUSTS, Diagnostic, Root
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Prefix of the files of the delta segment.
 DELTA = "delta-"
@@ -234,8 +232,7 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     """Write the diagnostics of a generation next to its parts."""
-    records = [diagnostic.to_dict() for diagnostic in diagnostics]
-    data = json.dumps(records, separators=(",", ":"))
+    data = json.dumps([diagnostic.to_dict() for diagnostic in diagnostics], separators=(",", ":"))
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
 
 

@@ -246,8 +246,7 @@ class SkillLibrary:
         """Return the first skill in a folder of that name, ignoring case, or None."""
         wanted = folder.casefold()
         order = {path: rank for rank, path in enumerate(self.root_paths)}
-        documents = self._documents
-        matches = (d for d in documents if Path(d.path).parent.name.casefold() == wanted)
+        matches = (d for d in self._documents if Path(d.path).parent.name.casefold() == wanted)
         return min(matches, key=lambda d: order.get(d.root, len(order)), default=None)
 
     def handle(self, skill: Document | Hit | Skill) -> str:
@@ -329,12 +328,9 @@ class SkillLibrary:
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
         check_query(query)
-        options = replace(
-            options,
-            threshold=self._threshold if options.threshold is None else options.threshold,
-            reader=options.reader or self._reader,
-            selection=(*self.selection, *options.selection),
-        )
+        threshold = self._threshold if options.threshold is None else options.threshold
+        reader, selection = options.reader or self._reader, (*self.selection, *options.selection)
+        options = replace(options, threshold=threshold, reader=reader, selection=selection)
         self._look(selection=options.selected)
         index = self._source.index()
         if index is None:

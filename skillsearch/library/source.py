@@ -81,14 +81,9 @@ def scan(
     notes = [*changes.diagnostics(previous.diagnostics)]
     for problem in problems:
         notes.append(replace(problem, severity="note" if problem.severity == "note" else "warning"))
-    return Scan(
-        DocumentStore.build(documents),
-        about,
-        tuple(roots),
-        in_order(notes),
-        changes.snapshot(""),
-        tuple(path for path in paths if not path.is_dir()),
-    )
+    store, missing = DocumentStore.build(documents), [path for path in paths if not path.is_dir()]
+    snapshot = changes.snapshot("")
+    return Scan(store, about, tuple(roots), in_order(notes), snapshot, tuple(missing))
 
 
 def differences(before: DocumentStore, now: DocumentStore) -> Changes:
@@ -109,23 +104,23 @@ class IndexSource:
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor, or else a thread, indexes large changes meanwhile."""
-        self._index, self._executor = index, executor
+        self.made, self._executor = index, executor
         self.indexer = Freshness(index, executor or ThreadPoolExecutor(1))
 
     @property
     def documents(self) -> DocumentStore:
         """All skills, by id."""
-        return self._index.opened.corpus.documents
+        return self.made.opened.corpus.documents
 
     @property
     def roots(self) -> tuple[Root, ...]:
         """The roots, in order of precedence."""
-        return self._index.opened.settings.roots
+        return self.made.opened.settings.roots
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics reported when the index was made, by path."""
-        return self._index.diagnostics()
+        return self.made.diagnostics()
 
     @property
     def problem(self) -> str:
@@ -134,7 +129,7 @@ class IndexSource:
 
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was indexed."""
-        return self._index.is_current()
+        return self.made.is_current()
 
     def look(self, max_age: float | None, folders: Iterable[str] = ()) -> None:
         """Be like the disk, as `Freshness.look` says."""
@@ -145,16 +140,11 @@ class IndexSource:
         if self._executor:
             self.look(0)
         else:
-            self._index.refresh(keep_missing=True)
+            self.made.refresh(keep_missing=True)
 
     def index(self) -> SkillIndex:
         """Return the index."""
-        return self._index
-
-    @property
-    def made(self) -> SkillIndex:
-        """The index."""
-        return self._index
+        return self.made
 
     def add_root(self, path: Path) -> None:
         """Raise a SkillError: whoever made a saved index decides on its skills."""

@@ -46,8 +46,7 @@ def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = 
     with exclusive(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS, failed, busy):
         lines = [line for line in _lines_of(path) if _digest_of(line) not in gone]
         for record in records.values():
-            text = json.dumps(record, ensure_ascii=False)
-            lines.append(text.encode("utf-8", "surrogatepass"))
+            lines.append(json.dumps(record, ensure_ascii=False).encode("utf-8", "surrogatepass"))
         write_atomically(path, b"".join(line + b"\n" for line in lines))
 
 

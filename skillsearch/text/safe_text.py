@@ -67,11 +67,8 @@ def visible(text: str) -> str:
     """
     if _SUSPECT.search(text) is None:
         return text
-    lines = _BREAKS.sub("\n", text.replace("\r\n", "\n"))
-    plain = _HIDDEN.sub("", lines)
-    if plain.isascii():
-        return plain
-    return _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
+    plain = _HIDDEN.sub("", _BREAKS.sub("\n", text.replace("\r\n", "\n")))
+    return plain if plain.isascii() else _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
 
 
 def hidden_runs(text: str) -> Iterator[str]:
@@ -135,8 +132,7 @@ def _keep_needed(match: re.Match[str]) -> str:
 
 def _has_variant(base: str, selector: str) -> bool:
     if selector >= "\U000e0000":
-        is_known = "\U000e0100" <= selector <= "\U000e010f"
-        return is_known and _IDEOGRAPH.match(base) is not None
+        return "\U000e0100" <= selector <= "\U000e010f" and _IDEOGRAPH.match(base) is not None
     if selector < "\u200c":
         return _MONGOLIAN.match(base) is not None
     if base.isascii():

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
 
 import Stemmer
 import xxhash
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.languages import FUNCTION_WORDS, language_name, word_language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 VERSION = 2
 

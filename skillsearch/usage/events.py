@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of, text_of
 from skillsearch.types.skills import LAST_SECOND
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Kind = Literal["asked", "loaded", "pin"]
 KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
@@ -67,11 +65,8 @@ class Event(NamedTuple):
 
     def line(self) -> bytes:
         """Return its line: what has its default is left out."""
-        record: JsonObject = {
-            name: value
-            for name, value in self._asdict().items()
-            if value != self._field_defaults.get(name)
-        }
+        usual, values = self._field_defaults, self._asdict()
+        record: JsonObject = {key: values[key] for key in values if values[key] != usual.get(key)}
         if self.vector:
             record["vector"] = base64.b64encode(self.vector).decode("ascii")
         return json.dumps(record).encode("ascii") + b"\n"

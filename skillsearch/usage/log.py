@@ -15,7 +15,10 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import StorageError, explained
 from skillsearch.files.atomic_files import write_atomically
@@ -29,16 +32,13 @@ from skillsearch.types.answers import SearchResult
 from skillsearch.usage.events import (
     MAX_TEXT_CHARS,
     Event,
+    Kind,
     OfferedSkill,
     is_request,
     packed,
     read_line,
 )
 from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, LogRead, Usage
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FOLDER, FILE, KEY, LOCK = "usage", "events.jsonl", "key", "lock"
 MAX_BYTES = 4 << 20
@@ -50,6 +50,8 @@ MOST_BACK = 5
 _TAIL_BYTES, _END_BYTES = 1 << 16, 256
 _LOCK_SECONDS = 0.5
 _HASH_BYTES = 12
+_OF_REQUEST = ("request_id", "model", "vector", "is_shadow")
+"""What a load has of the request that led to it."""
 
 logger = logging.getLogger(__name__)
 
@@ -127,33 +129,20 @@ class UsageLog:
 
     def _led_to(self, load: Event) -> Event | None:
         """Return a load with the request that led to it; None if it was recorded before."""
-        events = [
-            event
-            for event in self._events(_TAIL_BYTES)
-            if (event.index_id, event.project_id) == (load.index_id, load.project_id)
-            and 0 <= load.at - event.at <= WINDOW_SECONDS
-        ]
+        tail, ours = self._events(_TAIL_BYTES), (load.index_id, load.project_id)
+        recent = (event for event in tail if 0 <= load.at - event.at <= WINDOW_SECONDS)
+        events = [event for event in recent if (event.index_id, event.project_id) == ours]
         requests = [event for event in reversed(events) if event.kind == "asked"]
-        offering = (
-            number
-            for number, event in enumerate(requests[:MOST_BACK])
-            if any(offer.skill == load.skill for offer in event.offered)
-        )
         if not requests:
             return load
-        back = next(offering, 0)
+        offered = [{offer.skill for offer in event.offered} for event in requests[:MOST_BACK]]
+        back = next((number for number, skills in enumerate(offered) if load.skill in skills), 0)
         request = requests[back]
         again = ("loaded", load.skill, request.request_id)
         if any((event.kind, event.skill, event.request_id) == again for event in events):
             return None
-        return load._replace(
-            after=back + 1,
-            request_id=request.request_id,
-            model=request.model,
-            vector=request.vector,
-            is_shadow=request.is_shadow,
-            text=request.text if self._has_text else "",
-        )
+        same = {name: getattr(request, name) for name in _OF_REQUEST}
+        return load._replace(after=back + 1, text=request.text if self._has_text else "", **same)
 
     def pin(self, origin: Origin, request: str, vector: NDArray[np.float32], skill: str) -> None:
         """Have a request always count as one that led to a skill; a StorageError if that fails."""
@@ -232,11 +221,8 @@ class UsageLog:
             data = self._bytes(0, stat[2])
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data[len(before.end) :].splitlines() if not is_request(line)]
-        new = tuple(
-            event
-            for event in map(read_line, lines)
-            if event and event.kind != "asked" and (event.index_id, event.model) == last.of[1:]
-        )
+        loads = (event for event in map(read_line, lines) if event and event.kind != "asked")
+        new = tuple(event for event in loads if (event.index_id, event.model) == last.of[1:])
         size = before.stat[2] - len(before.end) + len(data)
         events = before.events + new if new else before.events
         return LogRead(last.of, (*stat[:2], size), data[-_END_BYTES:], events)
@@ -252,18 +238,11 @@ class UsageLog:
             file.seek(begin)
             return file.read(min(count, 2 * MAX_BYTES))
 
-    def _request(self, kind: str, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
+    def _request(self, kind: Kind, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
         index, project, hashed = self._hashed(origin.index_dir, _project(origin), _plain(text))
-        return Event(
-            "pin" if kind == "pin" else "asked",
-            int(time.time()),
-            index,
-            project,
-            request_id=hashed,
-            model=origin.model,
-            vector=packed(vector),
-            text=text[:MAX_TEXT_CHARS] if self._has_text else "",
-        )
+        kept = text[:MAX_TEXT_CHARS] if self._has_text else ""
+        event = Event(kind, int(time.time()), index, project, request_id=hashed, text=kept)
+        return event._replace(model=origin.model, vector=packed(vector))
 
     @property
     def _explained(self) -> AbstractContextManager[None]:

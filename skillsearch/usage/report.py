@@ -189,8 +189,7 @@ def _gaps(
     One that was pinned since, or found something when it was asked again, is no gap any more.
     """
     form = origin.model, dimensions
-    unanswered = _unanswered(events)
-    usable = [event for event in unanswered if (event.model, len(event.vector)) == form]
+    usable = [event for event in _unanswered(events) if (event.model, len(event.vector)) == form]
     usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)
     by_id = {event.request_id: event for event in usable}

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.usage.events import Event, unpacked
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 ALIKE, ALIKE_ELSEWHERE = 0.5, 0.9
 """Below this cosine, requests are not alike: of a packaged model, and of any other."""

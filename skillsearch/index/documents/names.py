@@ -309,8 +309,7 @@ def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
             documents.meanings.clear()
         documents.meanings[key] = ""
         with suppress(LookupError, ValueError):
-            document = find_by_name(name, documents, roots, suggest=False)
-            documents.meanings[key] = document.doc_id
+            documents.meanings[key] = find_by_name(name, documents, roots, suggest=False).doc_id
     return documents.meanings[key]
 
 

@@ -34,8 +34,7 @@ def family_of(
         return None
     others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))
     listed = _listed(store[number], [store[other] for other in others[:MOST_LISTED]])
-    leader = store.families.leader_of(number)
-    return Family(len(others), store.count_roots(leader), listed)
+    return Family(len(others), store.count_roots(store.families.leader_of(number)), listed)
 
 
 def described(document: Document, others: Sequence[Document]) -> Family:

@@ -108,12 +108,8 @@ def parse_file(
     location = {"path": file.path, "root": file.root.path}
     skill, diagnostics = parse_skill(data, doc_id=file.doc_id, **location)
     more, evals = _beside(file, data, book)
-    skill = replace(
-        skill,
-        examples=book.with_own(skill.metadata, evals),
-        evals_hash=evals.digest,
-        continuation=more.text if more else None,
-    )
+    examples, text = book.with_own(skill.metadata, evals), more.text if more else None
+    skill = replace(skill, examples=examples, evals_hash=evals.digest, continuation=text)
     return skill, diagnostics, (*(more.files if more else ()), *evals.stats)
 
 
@@ -165,8 +161,7 @@ class FileReader:
         read = self.files.get(path)
         if read is None or (read.skill is None and read.seen.is_indexed):
             read = read_file(file, self._book, self.roots)
-            is_kept = len(self.files) < _MOST_KEPT
-            self.files[path] = read if is_kept else read._replace(skill=None)
+            self.files[path] = read if len(self.files) < _MOST_KEPT else read._replace(skill=None)
             self.continued[path] = read.files
         return read.skill
 

@@ -53,12 +53,8 @@ class Trial:
         aliases = {str(root.path): root.alias for root in like.settings.roots}
         request = replace(like.settings.request(), aliases=aliases)
         embedder = load_embedder(request.model)
-        options = IndexOptions(
-            missing="leave",
-            embedders={request.model: embedder},
-            progress=progress,
-            examples=NO_EXAMPLES,
-        )
+        options = IndexOptions(missing="leave", progress=progress, examples=NO_EXAMPLES)
+        options = replace(options, embedders={request.model: embedder})
         builder = Builder(IndexFolder(folder / "as-it-is"), request, options)
         builder.run()
         if builder.opened is None:

@@ -264,11 +264,8 @@ class DeltaWriter:
     def __init__(self, update: Update, index: OpenedIndex) -> None:
         """Read the files that came or changed, and decide which documents the delta has."""
         self._update, self._corpus = update, index.corpus
-        self.reused = [
-            part
-            for part in index.generation.parts
-            if not part.startswith(DELTA) and part != "diagnostics.json"
-        ]
+        ours = (part for part in index.generation.parts if not part.startswith(DELTA))
+        self.reused = [part for part in ours if part != "diagnostics.json"]
         before = self._corpus.documents
         self._base = before.segments[0]
         gone = set(update.changes.removed_ids)

@@ -113,12 +113,9 @@ class Calibration:
         single = _numbers({"": values}, "", {"threshold": 1, READER: 1})
         if single["threshold"] > 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
-        return cls(
-            weights,
-            alone=_numbers(values, "alone", _EVIDENCE_SIGNS),
-            read=_numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1}),
-            **single,
-        )
+        alone = _numbers(values, "alone", _EVIDENCE_SIGNS)
+        read = _numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1})
+        return cls(weights, alone=alone, read=read, **single)
 
 
 def _parts(fit: Mapping[str, float], evidence: Mapping[str, float]) -> dict[str, float]:

@@ -79,10 +79,8 @@ def speaks_of(text: str, request: Claims) -> bool:
 
 def without(claimed: Claims, excluded: Claims) -> Claims:
     """Return the claims of a text, without the versions that it says not to use it for."""
-    versions = {
-        name: numbers - excluded.versions.get(name, frozenset())
-        for name, numbers in claimed.versions.items()
-    }
+    own, gone = claimed.versions, excluded.versions
+    versions = {name: own[name] - gone.get(name, frozenset()) for name in own}
     return claimed._replace(versions=versions)
 
 
@@ -116,9 +114,8 @@ def _directions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
 
 
 def _is_same(pair: tuple[_Side, _Side], other: tuple[_Side, _Side]) -> bool:
-    return all(
-        one[0] == two[0] and _agree(one[1], two[1]) for one, two in zip(pair, other, strict=True)
-    )
+    sides = zip(pair, other, strict=True)
+    return all(one[0] == two[0] and _agree(one[1], two[1]) for one, two in sides)
 
 
 def _agree(version: str, other: str) -> bool:

@@ -77,12 +77,9 @@ def _rarest_term(hits: Hits) -> Values:
 
     The mean of metadata and full text.
     """
-    fields = list(zip(hits.corpus.lexical, hits.query.weights, strict=True))
-    metadata, full = (
-        field.rarest_held(weights, hits.documents) / field.rarest_idf
-        for field, weights in (fields[0], fields[-1])
-    )
-    return (metadata + full) / 2 * hits.query.has_vector
+    pairs = zip(hits.corpus.lexical, hits.query.weights, strict=True)
+    held = [field.rarest_held(terms, hits.documents) / field.rarest_idf for field, terms in pairs]
+    return (held[0] + held[-1]) / 2 * hits.query.has_vector
 
 
 def _length(hits: Hits) -> Values:

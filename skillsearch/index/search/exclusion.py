@@ -54,14 +54,11 @@ def contradiction_shares(
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]
         if speaks_of(text := f"{document.name}. {document.description}", request):
-            claimed = without(claims(text), claims(document.excluded))
-            shares[row] = contradiction(request, claimed)
+            shares[row] = contradiction(request, without(claims(text), claims(document.excluded)))
     return shares
 
 
 def _nearest(rows: Numbers, nearness: Values) -> Numbers:
-    if len(rows) <= _MOST_READ:
-        return rows
     nearest: Numbers = rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
     return nearest
 

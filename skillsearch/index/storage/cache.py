@@ -181,20 +181,15 @@ class IndexFolder:
                     wanted = {part: before.parts[part] for part in reused}
                     shared = generation_parts.share_parts(before.folder, wanted, folder)
                 parts = generation_parts.describe_parts(folder, shared)
-                described = {
-                    n: {"bytes": part.size, "xxh3": part.digest} for n, part in parts.items()
+                entries = {
+                    n: {"bytes": size, "xxh3": digest} for n, (size, digest) in parts.items()
                 }
-                manifest = {
-                    "format": FORMAT_VERSION,
-                    "settings": dict(settings),
-                    "parts": described,
-                }
+                manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": entries}
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 (folder / _MANIFEST).write_bytes(data)
                 sync_to_disk(folder / _MANIFEST)
-                generation_parts.trust_parts(
-                    folder, [*trusted, *(part for part in parts if part not in shared)]
-                )
+                hashed = (part for part in parts if part not in shared)
+                generation_parts.trust_parts(folder, [*trusted, *hashed])
                 sync_to_disk(folder)
                 name = xxhash.xxh3_128_hexdigest(data)
                 announce(name)
@@ -239,11 +234,8 @@ class IndexFolder:
             held.enter_context(locked(lock, first))
             return
         if timeout > first:
-            logger.warning(
-                "another process is writing the index in %s; waiting for it, %.0f s at most",
-                self.path,
-                timeout,
-            )
+            message = "another process is writing the index in %s; waiting for it, %.0f s at most"
+            logger.warning(message, self.path, timeout)
         held.enter_context(locked(lock, timeout - first))
 
     def clear(self) -> None:
@@ -283,10 +275,8 @@ class IndexFolder:
             raise errors.CacheError(f"{folder / _MANIFEST} is damaged")
         try:
             manifest = object_of(json.loads(data))
-            if manifest["format"] != FORMAT_VERSION:
-                raise errors.CacheError(
-                    f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
-                )
+            if (version := manifest["format"]) != FORMAT_VERSION:
+                raise errors.CacheError(f"the index has format {version}, not {FORMAT_VERSION}")
             parts = {
                 Path(part).name: _part(object_of(described))
                 for part, described in object_of(manifest["parts"]).items()

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import xxhash
 
@@ -27,9 +28,6 @@ from skillsearch.files.atomic_files import read_record, reading, sync_handle, wr
 from skillsearch.files.openat import is_racy
 from skillsearch.types.json_values import JsonObject, object_of
 from skillsearch.types.skills import FileStat
-
-if TYPE_CHECKING:
-    from io import FileIO
 
 STAT_CACHE = "stat-cache.json"
 # We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
