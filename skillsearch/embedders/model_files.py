@@ -65,8 +65,7 @@ class ModelConfig:
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
             sha256_of(manifest, manifest_sha256)
-        ours = _read_json(manifest, {})
-        if not ours:
+        if not (ours := _read_json(manifest, {})):
             limits = [_read_json(folder / file, {}).get(key) for file, key in TOKEN_LIMITS.items()]
             numbers = (number for number in limits if isinstance(number, int))
             tokens = next((number for number in numbers if 1 <= number <= LARGEST_MAX_TOKENS), None)

@@ -105,8 +105,7 @@ def update_added(entry: LockedSource, agree: Callable[[SkillChanges], bool]) -> 
         if digest == entry.digest:
             return True
         is_pinned = old is not None and content_digest(old) == entry.digest
-        is_taken = agree(compare(old if is_pinned else None, new))
-        if is_taken:
+        if is_taken := agree(compare(old if is_pinned else None, new)):
             pin(entry.source, entry.text, digest)
         return is_taken
 

@@ -79,8 +79,7 @@ class Indexer:
 
     def _end_job(self) -> None:
         """Take up what came of the work of the executor, if it is done."""
-        job = self._job
-        if job is not None and job.future.done():
+        if (job := self._job) and job.future.done():
             self._job = None
             self.last = (job.state, job.future.result())
 

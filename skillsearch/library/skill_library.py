@@ -123,8 +123,7 @@ class SkillLibrary:
         request = replace(IndexRequest.of(roots, config), sources=())
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
-        threshold = config.get("threshold")
-        if threshold is None:
+        if (threshold := config.get("threshold")) is None:
             threshold = load_only("threshold", index_dir=folder or cache_dir()).threshold
         strict: Selection = (("strict", STRICT),) if config.get("strict") else ()
         return cls(
@@ -332,8 +331,7 @@ class SkillLibrary:
         reader, selection = options.reader or self._reader, (*self.selection, *options.selection)
         options = replace(options, threshold=threshold, reader=reader, selection=selection)
         self._look(selection=options.selected)
-        index = self._source.index()
-        if index is None:
+        if (index := self._source.index()) is None:
             return options.result(query, default_calibration())
         if isinstance(index, SkillIndex):
             learn(index, self.usage)

@@ -59,8 +59,7 @@ def watch(
     watcher = _Watch(require_watchfiles(), paths, on_change, stop, left_out, *times)
     before: list[_Present] | None = None
     while not stop.is_set():
-        present = _present(watcher.paths)
-        if present:
+        if present := _present(watcher.paths):
             watcher.follow(present)
         else:
             if present != before:

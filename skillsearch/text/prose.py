@@ -59,8 +59,7 @@ def prose(body: str) -> Iterator[str]:
     """Yield the paragraphs of a Markdown text, without code, lists, tables, headings and links."""
     for begin, end in markdown.paragraphs(body):
         lines = (line.strip() for line in body[begin:end].split("\n"))
-        sentences = "\n".join(line for line in lines if not _NO_SENTENCE.match(line))
-        if sentences:
+        if sentences := "\n".join(line for line in lines if not _NO_SENTENCE.match(line)):
             yield _NO_WORDS.sub(" ", sentences)
 
 

@@ -78,8 +78,7 @@ def hidden_runs(text: str) -> Iterator[str]:
     for run in _UNSEEN.finditer(text):
         begin, end = run.span()
         seen = visible(text[max(0, begin - 1) : end + 1])
-        removed = "".join(char for char in run[0] if char not in seen)
-        if removed:
+        if removed := "".join(char for char in run[0] if char not in seen):
             yield removed
 
 

@@ -198,8 +198,7 @@ def _identifier_parts(word: str) -> list[str]:
 def _stems(word: str, language: str) -> tuple[str, str]:
     """Fold a word; stem it by its language and, if Latin, as English; empty if dropped."""
     lowered = word.casefold()
-    folded = lowered if lowered.isascii() else _folded(lowered)
-    if not folded:
+    if not (folded := lowered if lowered.isascii() else _folded(lowered)):
         return "", ""
     own = word_language(folded, language)
     dropped = _stop_words(own)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,20 +72,12 @@ class Event(NamedTuple):
         return json.dumps(record).encode("ascii") + b"\n"
 
 
-_DEFAULTS = dict.fromkeys(Event._fields) | Event._field_defaults
-
-
 def read_line(line: bytes) -> Event | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
-        values = {name: _value(name, value) for name, value in record.items()}
-        if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
-            return None
-        return Event._make(
-            values[name] if name in ("kind", "at", "index_id") else values.get(name, default)
-            for name, default in _DEFAULTS.items()
-        )
+        values: dict[str, Any] = {name: _value(name, value) for name, value in record.items()}
+        return Event(**values) if values["kind"] in KINDS else None
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
 

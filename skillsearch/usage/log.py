@@ -132,8 +132,7 @@ class UsageLog:
         tail, ours = self._events(_TAIL_BYTES), (load.index_id, load.project_id)
         recent = (event for event in tail if 0 <= load.at - event.at <= WINDOW_SECONDS)
         events = [event for event in recent if (event.index_id, event.project_id) == ours]
-        requests = [event for event in reversed(events) if event.kind == "asked"]
-        if not requests:
+        if not (requests := [event for event in reversed(events) if event.kind == "asked"]):
             return load
         offered = [{offer.skill for offer in event.offered} for event in requests[:MOST_BACK]]
         back = next((number for number, skills in enumerate(offered) if load.skill in skills), 0)

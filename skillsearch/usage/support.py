@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from typing import NamedTuple
@@ -106,10 +107,9 @@ class Usage:
         likeness = (self._cosines(vector) - self.alike) / (1.0 - self.alike)
         weights = np.clip(likeness, 0.0, 1.0) * self.weights
         total = float(weights.sum()) + PRIOR
-        sums = dict[str, float]()
+        sums = defaultdict[str, float](float)
         for row in np.flatnonzero(weights).tolist():
-            skill = self.skills[row]
-            sums[skill] = sums.get(skill, 0.0) + float(weights[row])
+            sums[self.skills[row]] += float(weights[row])
         return {skill: weight / total for skill, weight in sums.items()}
 
 

@@ -56,8 +56,7 @@ def find_by_name(
     if not named and "@" in name.lstrip("@ "):
         wanted, constraint = split_requirement(name)
         named = _meant(wanted, documents)
-    named = named or _read_freely(wanted, documents)
-    if not named:
+    if not (named := named or _read_freely(wanted, documents)):
         raise SkillNotFoundError(name, meant_names(wanted, documents) if suggest else ())
     if constraint:
         fitting = [document for document in named if satisfies(document.version, constraint)]
@@ -65,8 +64,7 @@ def find_by_name(
             versions = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in named)
             raise VersionNotFoundError(name, tuple(dict.fromkeys(versions))[:_SHOWN_VERSIONS])
         named = fitting
-    best = preferred(named, roots)
-    if len(best) > 1:
+    if len(best := preferred(named, roots)) > 1:
         raise AmbiguousNameError(name, tuple(document.doc_id for document in best))
     return best[0]
 
@@ -86,8 +84,7 @@ def _preferred(
 
     That is kin which lies nearer to the live skills, or as near and is newer.
     """
-    best = _of_first_root(documents, roots)
-    if len(best) == 1:
+    if len(best := _of_first_root(documents, roots)) == 1:
         return best, {}
     remote = {document.doc_id: remoteness(document.folder) for document in best}
     release = {document.doc_id: release_order(document.version) or () for document in best}

@@ -64,10 +64,8 @@ def families(store: DocumentStore) -> list[tuple[Document, ...]]:
     table = store.families
     leaders, sizes = np.unique(table.leaders, return_counts=True)
     order = np.lexsort((store.in_order(leaders), -sizes))
-    return [
-        tuple(store[number] for number in (leader, *table.followers(leader)[0].tolist()))
-        for leader in leaders[order].tolist()
-    ]
+    all_of = ((leader, *table.followers(leader)[0].tolist()) for leader in leaders[order].tolist())
+    return [tuple(map(store.__getitem__, numbers)) for numbers in all_of]
 
 
 def are_kin(left: Document, right: Document) -> bool:

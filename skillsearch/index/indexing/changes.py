@@ -426,10 +426,8 @@ def _subfolders(folder: str) -> list[str]:
 
 def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:
     folder = Path(path)
-    inner = max(
-        (root for root in roots if folder.is_relative_to(root.path)),
-        key=lambda root: len(root.path.parts),
-    )
+    around = (root for root in roots if folder.is_relative_to(root.path))
+    inner = max(around, key=lambda root: len(root.path.parts))
     below = folder.relative_to(inner.path).parts
     # A walk does not look into these, and reports them.
     if len(below) > MAX_DEPTH or not is_plain(path):

@@ -177,8 +177,7 @@ class FileReader:
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
-    ordered = sorted(set(diagnostics), key=lambda d: (d.path, d.line or 0, d.code, d.message))
-    return tuple(ordered)
+    return tuple(sorted(set(diagnostics), key=lambda d: (d.path, d.line or 0, d.code, d.message)))
 
 
 def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:
@@ -327,10 +326,8 @@ class Snapshot:
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
         """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
-        folders = {
-            path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
-            for path, mtime in self.folders.items()
-        }
+        unknown, times = UNKNOWN_STAT.mtime_ns, self.folders.items()
+        folders = {path: unknown if is_racy(at, seen_at_ns) else at for path, at in times}
         files, more = (seen.without_racy(seen_at_ns) for seen in (self.files, self.continued))
         return replace(self, folders=folders, files=files, continued=more)
 

@@ -57,8 +57,7 @@ class Update:
 
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
-        skill = self.changes.reader.read(file)
-        if not skill:
+        if not (skill := self.changes.reader.read(file)):
             return None
         is_pending = str(file.root.path) in self.settings.pending
         return field_texts(skill, with_body=self.settings.with_body, metadata_only=is_pending)
@@ -307,9 +306,8 @@ class DeltaWriter:
             else self._corpus.documents.places[old - base.size]
             for document, old in self._members
         ]
-        documents, lexical, dense, _ = load_segment(
-            folder, DELTA, with_body=update.settings.with_body
-        )
+        with_body = update.settings.with_body
+        documents, lexical, dense, _ = load_segment(folder, DELTA, with_body=with_body)
         # The numbers of the base stay.
         added_numbers = writer.renumber[base.size :]
         added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)

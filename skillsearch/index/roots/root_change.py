@@ -252,8 +252,7 @@ class RootChange:
                 f"{_shown(lasting[:1])} is a root of the settings ({self._source}), so the next "
                 "indexing would add it again; take it out there."
             )
-        kept = [root for root, key in zip(held, keys, strict=True) if key not in gone]
-        if not kept:
+        if not (kept := [root for root, key in zip(held, keys, strict=True) if key not in gone]):
             raise RootError(
                 "Nothing would be left in this index; say what it is to hold instead: "
                 + replace_command((), self._option)

@@ -108,8 +108,7 @@ def _versions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
 def _directions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
     for pair in request.directions:
         names = {name for name, _ in pair}
-        alike = [other for other in skill.directions if {name for name, _ in other} == names]
-        if alike:
+        if alike := [other for other in skill.directions if {name for name, _ in other} == names]:
             yield not any(map(_is_same, [pair] * len(alike), alike))
 
 

@@ -48,8 +48,7 @@ def contradiction_shares(
     See `contradiction`; `nearness` says which documents are worth reading.
     """
     shares = np.zeros(len(documents))
-    request = claims(query.request)
-    if not any(request):
+    if not any(request := claims(query.request)):
         return shares
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]

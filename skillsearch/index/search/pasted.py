@@ -165,8 +165,7 @@ def _by_form(block: _Part) -> Iterator[_Part]:
             if not is_end or (len(lines) > 2 and not _orders(lines[number])):
                 formed[number] = True
     for is_formed, numbers in groupby(range(len(lines)), formed.__getitem__):
-        text = "\n".join(lines[number] for number in numbers).strip()
-        if text:
+        if text := "\n".join(lines[number] for number in numbers).strip():
             yield _Part(text, is_formed)
 
 

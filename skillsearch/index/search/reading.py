@@ -65,8 +65,7 @@ class Reading:
         rows = [hit.row for hit in judged[:READ_MOST]]
         documents = {row: corpus.documents[int(ranked.documents[row])] for row in rows}
         able = {row: each for row, each in documents.items() if can_read(each, query)}
-        reader = self.load() if able else None
-        if reader is None:
+        if not able or (reader := self.load()) is None:
             return {}
         shown = {row: shown_of(document, query, roots) for row, document in able.items()}
         logits = reader.read(query.request, list(shown.values())).tolist()

@@ -125,8 +125,7 @@ class Search:
         if row is None:
             (candidates_with_it,) = find_candidates(self.corpus, [form], n, excluded, also=itself)
             among = heads(self.corpus, self._rank(candidates_with_it))
-            row = self._row_of(among, number)
-            if row is None:
+            if (row := self._row_of(among, number)) is None:
                 return None
         own = self._unjudged(form, among, row) if at is None else judged[at]
         before = max(among.best.tolist().index(row), len(judged)) if at is None else at
@@ -294,10 +293,8 @@ def vetted_results(
     if not len(unvetted):
         return ours
     theirs = search.results(queries, forms, vetted)
-    return [
-        replace(own, unvetted=_count_new(store, own.hits, other.hits))
-        for own, other in zip(ours, theirs, strict=True)
-    ]
+    pairs = zip(ours, theirs, strict=True)
+    return [replace(own, unvetted=_count_new(store, own.hits, other.hits)) for own, other in pairs]
 
 
 def _count_new(store: DocumentStore, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:

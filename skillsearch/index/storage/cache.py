@@ -105,8 +105,7 @@ class IndexFolder:
 
     def open(self) -> Generation:
         """Open the generation in use after checking its parts; a CacheError if that fails."""
-        name = self.current()
-        if name is None:
+        if (name := self.current()) is None:
             raise errors.CacheError(f"{self.path} holds no finished index")
         generation = self._described(name)
         if damaged := damaged_parts(generation.folder, generation.parts):
@@ -270,17 +269,14 @@ class IndexFolder:
 
     def _described(self, name: str) -> Generation:
         folder = self.path / "generations" / name
-        data = _read_manifest(folder, name)
-        if data is None:
+        if (data := _read_manifest(folder, name)) is None:
             raise errors.CacheError(f"{folder / _MANIFEST} is damaged")
         try:
             manifest = object_of(json.loads(data))
             if (version := manifest["format"]) != FORMAT_VERSION:
                 raise errors.CacheError(f"the index has format {version}, not {FORMAT_VERSION}")
-            parts = {
-                Path(part).name: _part(object_of(described))
-                for part, described in object_of(manifest["parts"]).items()
-            }
+            described = object_of(manifest["parts"]).items()
+            parts = {Path(part).name: _part(object_of(values)) for part, values in described}
             return Generation(name, folder, object_of(manifest["settings"]), parts)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
             raise errors.CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
@@ -289,8 +285,7 @@ class IndexFolder:
         target = self.path / "generations" / name
         before = self.current()
         if before == name:
-            damaged = self.damage(everything=True)
-            if not damaged:
+            if not (damaged := self.damage(everything=True)):
                 return
             logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
         # Nobody opens these any more.

@@ -83,8 +83,7 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
     up to `reread` bytes, but at least one unless it is 0.
     """
     stats = {name: _stat_of(folder / name) for name in parts}
-    recorded = _read_stat_cache(folder)
-    trusted = [name for name, stat in recorded.items() if stats.get(name) == stat]
+    trusted = [name for name, stat in _read_stat_cache(folder).items() if stats.get(name) == stat]
     again: list[str] = []
     for name in trusted:
         if reread <= 0 or (again and parts[name].size > reread):
@@ -148,8 +147,7 @@ class DamageGuard(AbstractContextManager["DamageGuard"]):
         # A generation that was removed meanwhile is not damaged.
         if not isinstance(error, Exception) or is_ours or not self.folder.is_dir():
             return
-        damaged = different_parts(self.folder, self.parts)
-        if damaged:
+        if damaged := different_parts(self.folder, self.parts):
             raise CacheError(describe_damage(self.folder.parents[1], damaged)) from error
 
 
