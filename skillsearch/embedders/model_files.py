@@ -189,8 +189,7 @@ def require_safetensors(folder: Path) -> None:
     """Raise an EmbedderError if weights in a folder are a pickle only, which can run code."""
     safe = {path.parent for path in folder.rglob("*.safetensors")}
     pickles = (path for path in sorted(folder.rglob("*")) if path.suffix in PICKLE_SUFFIXES)
-    unsafe = next((path for path in pickles if path.parent not in safe), None)
-    if unsafe is not None:
+    if unsafe := next((path for path in pickles if path.parent not in safe), None):
         raise EmbedderError(f"{unsafe} is a pickle, which can run code; save it as .safetensors")
     if not safe:
         raise EmbedderError(

@@ -101,8 +101,7 @@ def update_added(entry: LockedSource, agree: Callable[[SkillChanges], bool]) -> 
     """
 
     def pin_changed(old: Path | None, new: Path) -> bool:
-        digest = content_digest(new)
-        if digest == entry.digest:
+        if (digest := content_digest(new)) == entry.digest:
             return True
         is_pinned = old is not None and content_digest(old) == entry.digest
         if is_taken := agree(compare(old if is_pinned else None, new)):

@@ -9,12 +9,15 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.word_index import WordIndex
 from skillsearch.types.indexing import IndexProgress, Progress
 
+Make: TypeAlias = Callable[[Progress | None], SkillIndex]
+Count: TypeAlias = Callable[[], WordIndex]
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""
 WORDS_AFTER = 1.0
@@ -50,12 +53,7 @@ class Indexer:
         return self._job.progress() if self._job and self.last is None else None
 
     def index_of(
-        self,
-        state: object,
-        make: Callable[[Progress | None], SkillIndex],
-        count_words: Callable[[], WordIndex] | None = None,
-        *,
-        at_once: bool = False,
+        self, state: object, make: Make, count_words: Count | None = None, *, at_once: bool = False
     ) -> SkillIndex | WordIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
@@ -89,8 +87,8 @@ class _Job:
     """An index that is being made for a state."""
 
     state: object
-    make: Callable[[Progress | None], SkillIndex]
-    count_words: Callable[[], WordIndex] | None
+    make: Make
+    count_words: Count | None
     words: WordIndex | None = None
     future: Future[SkillIndex] = field(init=False)
     _read: tuple[int, int] = (0, 0)

@@ -270,8 +270,7 @@ class SkillLibrary:
             stale = skill.content_hash != document.content_hash
             return LoadedSkill(document, skill, stale, *list_files(skill.path.parent))
 
-        loaded = self._use(name, load)
-        if loaded.stale:
+        if (loaded := self._use(name, load)).stale:
             self._look(0)
             loaded = self._use(name, load)
         return loaded

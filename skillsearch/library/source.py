@@ -257,8 +257,7 @@ class ScannedSource:
 
         A ParseError if it is too large or is not read as a skill.
         """
-        data = content.encode("utf-8", "surrogatepass")
-        if len(data) > MAX_SKILL_MD_BYTES:
+        if len(data := content.encode("utf-8", "surrogatepass")) > MAX_SKILL_MD_BYTES:
             raise ParseError(
                 f"The skill is larger than {MAX_SKILL_MD_BYTES} bytes; write it into a folder and "
                 "move parts of it to references/.",

@@ -167,7 +167,6 @@ def _present(paths: Iterable[Path]) -> list[_Present]:
     for path in paths:
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
-            status = real.stat()
-            if stat.S_ISDIR(status.st_mode):
+            if stat.S_ISDIR((status := real.stat()).st_mode):
                 present.add((str(real), status.st_dev, status.st_ino))
     return sorted(present)

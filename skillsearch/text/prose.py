@@ -48,8 +48,7 @@ def keyword_stretch(text: str) -> tuple[int, str]:
 
 def repetition(text: str) -> float:
     """Return which share of the runs of three words has occurred before; 0 for a short text."""
-    words = [word.lower() for word in _WORD.findall(text)]
-    if len(words) < _LEAST_WORDS:
+    if len(words := [word.lower() for word in _WORD.findall(text)]) < _LEAST_WORDS:
         return 0.0
     runs = list(zip(words, words[1:], words[2:], strict=False))
     return 1 - len(set(runs)) / len(runs)

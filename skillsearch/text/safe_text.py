@@ -144,8 +144,7 @@ def _has_variant(base: str, selector: str) -> bool:
 def _joins(base: str, joiner: str, after: str) -> bool:
     if joiner not in _JOINERS:
         return False
-    category = unicodedata.category(base)
-    if category in _JOINS_AFTER:
+    if (category := unicodedata.category(base)) in _JOINS_AFTER:
         if not _JOINING.match(base):
             return False
         is_letter = _JOINING.match(after) and unicodedata.category(after) == "Lo"

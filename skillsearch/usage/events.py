@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of, text_of
 from skillsearch.types.skills import LAST_SECOND
 
+Vector = NDArray[np.float32]
+"""A request as its embedder has it, at unit length; or several, one a row."""
 Kind = Literal["asked", "loaded", "pin"]
 KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
 LEVELS = 127
@@ -90,8 +92,7 @@ def _value(name: str, value: Json) -> object:
         pairs = (list_of(pair) for pair in list_of(value))
         return tuple(OfferedSkill(text_of(skill), checked(at, float)) for skill, at in pairs)
     if name in ("at", "after"):
-        number = checked(value, int)
-        if not 0 <= number <= LAST_SECOND:
+        if not 0 <= (number := checked(value, int)) <= LAST_SECOND:
             raise ValueError(f"{name} is out of bounds")
         return number
     return checked(value, bool if name == "is_shadow" else str)
@@ -102,15 +103,15 @@ def is_request(line: bytes) -> bool:
     return line.startswith(_ASKED)
 
 
-def packed(vector: NDArray[np.float32]) -> bytes:
+def packed(vector: Vector) -> bytes:
     """Return a vector in 8 bits a number; empty for a vector of zeros."""
     most = float(np.abs(vector).max(initial=0.0))
     return np.rint(vector / most * LEVELS).astype(np.int8).tobytes() if most else b""
 
 
-def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+def unpacked(vectors: Sequence[bytes]) -> Vector:
     """Return packed vectors of one size as unit rows."""
     rows = np.stack([np.frombuffer(data, np.int8) for data in vectors]).astype(np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    units: NDArray[np.float32] = rows / np.maximum(lengths, 1e-9)
+    units: Vector = rows / np.maximum(lengths, 1e-9)
     return units

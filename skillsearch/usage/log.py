@@ -17,9 +17,6 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from skillsearch.errors import StorageError, explained
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import briefly_locked
@@ -34,6 +31,7 @@ from skillsearch.usage.events import (
     Event,
     Kind,
     OfferedSkill,
+    Vector,
     is_request,
     packed,
     read_line,
@@ -100,12 +98,7 @@ class UsageLog:
         return f"{'text' if self._has_text else 'hashes'}:{self.folder}"
 
     def note_request(
-        self,
-        origin: Origin,
-        answer: SearchResult,
-        vector: NDArray[np.float32],
-        *,
-        is_shadow: bool = False,
+        self, origin: Origin, answer: SearchResult, vector: Vector, *, is_shadow: bool = False
     ) -> None:
         """Record a request and the skills that it was offered."""
         with _never_failing():
@@ -143,7 +136,7 @@ class UsageLog:
         same = {name: getattr(request, name) for name in _OF_REQUEST}
         return load._replace(after=back + 1, text=request.text if self._has_text else "", **same)
 
-    def pin(self, origin: Origin, request: str, vector: NDArray[np.float32], skill: str) -> None:
+    def pin(self, origin: Origin, request: str, vector: Vector, skill: str) -> None:
         """Have a request always count as one that led to a skill; a StorageError if that fails."""
         with self._explained:
             event = self._request("pin", origin, request, vector)._replace(skill=skill)
@@ -237,7 +230,7 @@ class UsageLog:
             file.seek(begin)
             return file.read(min(count, 2 * MAX_BYTES))
 
-    def _request(self, kind: Kind, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
+    def _request(self, kind: Kind, origin: Origin, text: str, vector: Vector) -> Event:
         index, project, hashed = self._hashed(origin.index_dir, _project(origin), _plain(text))
         kept = text[:MAX_TEXT_CHARS] if self._has_text else ""
         event = Event(kind, int(time.time()), index, project, request_id=hashed, text=kept)

@@ -230,8 +230,7 @@ def body_hash(text: str) -> str:
 def _sketch(terms: Sequence[str]) -> str:
     """Return `Document.sketch` of a body."""
     hashes = np.array([term_hash(term) for term in terms], np.uint64)
-    count = len(hashes) - _SHINGLE + 1
-    if count < 1:
+    if (count := len(hashes) - _SHINGLE + 1) < 1:
         return ""
     mixed = np.zeros(count, np.uint64)
     for shift in range(_SHINGLE):

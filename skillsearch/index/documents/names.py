@@ -261,8 +261,7 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
                 message = f"The name {name!r} means {first}, where both are seen;"
                 more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
                 yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
-        same = [each for each in namesakes.values() if each.root == best[0].root]
-        if len(same) > 1:
+        if len(same := [each for each in namesakes.values() if each.root == best[0].root]) > 1:
             name = one_line(same[0].name, MAX_NAME_CHARS)
             meant = {document.doc_id for document in best}
             same.sort(key=lambda each: each.doc_id not in meant)
@@ -318,10 +317,8 @@ def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequenc
 
 def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str]) -> Family:
     """Return a family whose members have the handles that they need."""
-    members = (
-        replace(each, handle=other_handle(each, documents, roots)) for each in family.members
-    )
-    return replace(family, members=tuple(members))
+    handles = ((each, other_handle(each, documents, roots)) for each in family.members)
+    return replace(family, members=tuple(replace(each, handle=name) for each, name in handles))
 
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> Numbers:

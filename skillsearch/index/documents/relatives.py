@@ -44,10 +44,8 @@ def described(document: Document, others: Sequence[Document]) -> Family:
 
 
 def _listed(document: Document, others: Sequence[Document]) -> tuple[Relative, ...]:
-    return tuple(
-        Relative(each.name, each.path, each.root, tuple(_differences(document, each)), each.doc_id)
-        for each in others
-    )
+    pairs = ((each, tuple(_differences(document, each))) for each in others)
+    return tuple(Relative(each.name, each.path, each.root, how, each.doc_id) for each, how in pairs)
 
 
 def copies(store: DocumentStore, numbers: Iterable[int]) -> frozenset[int]:

@@ -356,8 +356,7 @@ class ChangeDetector:
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
         for position, file in enumerate(files if seen_before else ()):
-            seen = seen_before.get(str(file.path))
-            if seen and seen.is_indexed:
+            if (seen := seen_before.get(str(file.path))) and seen.is_indexed:
                 more = beside.get(str(file.path.parent))
                 is_kept[position] = self._is_kept(file, seen, reader, is_beside=more is not None)
                 reader.continued.setdefault(str(file.path), more or ())

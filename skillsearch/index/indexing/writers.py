@@ -174,11 +174,9 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for number, keys in self._chunked:
             self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
+        place = self._folder, f"{self._prefix}dense", self._dimensions, self.size
         dense = DenseWriter(
-            self._folder,
-            f"{self._prefix}dense",
-            self._dimensions,
-            self.size,
+            *place,
             with_examples=bool(self._examples),
             beside_codes=self._beside_codes,
             flat_limit=self._update.limits.most_flat,
@@ -300,10 +298,9 @@ class DeltaWriter:
                 else:
                     writer.keep(self._corpus, old, document)
             writer.finish()
+        earlier = self._corpus.documents
         places = [
-            base.position_of(document.doc_id)
-            if old < 0
-            else self._corpus.documents.places[old - base.size]
+            base.position_of(document.doc_id) if old < 0 else earlier.places[old - base.size]
             for document, old in self._members
         ]
         with_body = update.settings.with_body
@@ -313,7 +310,6 @@ class DeltaWriter:
         added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)
         renumber = np.concatenate([np.arange(base.size), added_numbers])
         renumber[self._deleted] = -1
-        earlier = self._corpus.documents
         store = DocumentStore([base, documents], self._deleted, np.array(places, np.int64))
         finder = Representatives(update.settings, update.folder, earlier, renumber)
         store = finder.find(store, DenseIndex((vectors, dense)))

@@ -172,11 +172,8 @@ class LexicalField:
         number, local = locate(self.segments, document)
         segment = self.segments[number]
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
-        return {
-            term: weight
-            for term, weight, row in rows
-            if (among is None or term in among) and segment.has(row, local)
-        }
+        wanted = (row for row in rows if among is None or row[0] in among)
+        return {term: weight for term, weight, row in wanted if segment.has(row, local)}
 
     def rarest_held(self, query: TermWeights, documents: Numbers) -> Values:
         """Return the weight of the rarest query term that each document has, 0 without any."""
@@ -239,8 +236,7 @@ class SegmentScores:
     def scores_of(self, documents: Numbers) -> Floats:
         """Return the scores of some documents."""
         total = self._total[documents]
-        excluded = np.flatnonzero(np.isneginf(total))
-        if len(excluded):
+        if len(excluded := np.flatnonzero(np.isneginf(total))):
             nothing = np.zeros(len(excluded), np.float32)
             total[excluded] = self._with(nothing, documents[excluded], slice(self._read))
         return self._with(total, documents, slice(self._read, None))

@@ -97,10 +97,8 @@ class LexicalSegment(Postings):
 
     def tally(self, signs: NDArray[np.int8]) -> TermTally:
         """Add up the signs (one a document, 0 if it does not count) by term."""
-        parts = [
-            begin + np.flatnonzero(signs[self.documents[begin : begin + _BLOCK]])
-            for begin in range(0, len(self.documents), _BLOCK)
-        ]
+        begins = range(0, len(self.documents), _BLOCK)
+        parts = [at + np.flatnonzero(signs[self.documents[at : at + _BLOCK]]) for at in begins]
         postings = np.concatenate([np.zeros(0, np.int64), *parts])
         rows = np.searchsorted(self.starts, postings, "right") - 1
         counts = signs[self.documents[postings]].astype(np.int64)

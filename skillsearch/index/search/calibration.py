@@ -139,8 +139,7 @@ def _numbers(
     values: Mapping[str, Json], key: str, signs: Mapping[str, Sign]
 ) -> Mapping[str, float]:
     """Read a table of numbers by name, each of its sign, or 0; of either if that is 0."""
-    table = values.get(key)
-    if not isinstance(table, Mapping):
+    if not isinstance(table := values.get(key), Mapping):
         raise ValueError(f"{key!r} is not a table of numbers")
     numbers = {}
     for name, sign in signs.items():

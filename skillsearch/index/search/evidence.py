@@ -87,6 +87,10 @@ def _length(hits: Hits) -> Values:
     return np.full(len(hits.documents), np.log2(len(hits.query.counts) + 1.0))
 
 
+def _by_terms(hits: Hits) -> Values:
+    return hits.features["cosine_metadata"] * _length(hits)
+
+
 def leads(sums: Values) -> Values:
     """Return how far each sum is before the highest of the others, within `LEADS`; 0 if alone."""
     if len(sums) < 2:
@@ -156,12 +160,7 @@ _TABLE = (
     Evidence("name", "its name in the request, or a pin of it", 1),
     Evidence("cosine_metadata", "likeness of name and description in meaning", 1),
     # Of a long task less is said by a skill that fits, and chance says more.
-    Evidence(
-        "cosine_by_length",
-        "likeness in meaning, by the length of the request",
-        1,
-        lambda h: h.features["cosine_metadata"] * _length(h),
-    ),
+    Evidence("cosine_by_length", "likeness in meaning, by the length of the request", 1, _by_terms),
     Evidence("cosine_examples", "likeness of example requests in meaning", 1),
     Evidence("rarest_term", "the rarest word in common", 1, _rarest_term),
     Evidence("stand_out", "likeness beyond that of other skills", 1, _stand_out),

@@ -34,8 +34,7 @@ def exclusion_shares(
     shares = np.zeros(len(documents))
     if query.excluded:
         _add_unwanted(corpus, query, documents, shares)
-    rows = _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)
-    if len(rows):
+    if len(rows := _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)):
         _add_unfit(corpus, query, documents, rows, shares)
     return shares
 

@@ -97,11 +97,7 @@ class IndexFolder:
 
     def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
-        from skillsearch.hosts.folders import has_host_folders
-
-        is_somewhere = has_host_folders(Path.cwd())
-        reason = next_steps.no_index(self.path, settings, has_host_folders=is_somewhere)
-        return errors.IndexNotFoundError(reason)
+        return errors.IndexNotFoundError(next_steps.no_index(self.path, settings))
 
     def open(self) -> Generation:
         """Open the generation in use after checking its parts; a CacheError if that fails."""
@@ -127,8 +123,7 @@ class IndexFolder:
         reread = generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
         while True:
             stamp = self.stamp()
-            damaged = self._damaged_parts(reread)
-            if not damaged or self.stamp() == stamp:
+            if not (damaged := self._damaged_parts(reread)) or self.stamp() == stamp:
                 break
         records = [self.path / name for name in _RECORDS] if everything else []
         return (*damaged, *(path.name for path in records if path.exists() and not is_record(path)))

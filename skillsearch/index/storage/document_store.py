@@ -238,8 +238,7 @@ class DocumentStore(Iterable[Document]):
             with self.guard:
                 begin = segment.position_of(prefix)
             for number in range(first + begin, first + segment.size):
-                document = self[number]
-                if not document.doc_id.startswith(prefix):
+                if not (document := self[number]).doc_id.startswith(prefix):
                     break
                 if not self.is_deleted(number):
                     yield document
