@@ -41,8 +41,7 @@ class MappedModel:
         graph, words = folder / f"{stem}.onnx", folder / WORDS_NAME
         digests = [settings.verify(path) for path in (graph, *weight_files(graph), words)]
         session = open_session(graph)
-        outputs = [node.name for node in session.get_outputs()]
-        if outputs != [output]:
+        if (outputs := [node.name for node in session.get_outputs()]) != [output]:
             raise EmbedderError(f"{graph} gives {outputs}, not {output!r}; reinstall the model")
 
         def run(inputs: Mapping[str, NDArray[Any]]) -> NDArray[Any]:

@@ -65,8 +65,7 @@ class ModelConfig:
         manifest = folder / f"{stem}.json"
         if manifest_sha256 is not None:
             sha256_of(manifest, manifest_sha256)
-        ours = _read_json(manifest, {})
-        if not ours:
+        if not (ours := _read_json(manifest, {})):
             limits = [_read_json(folder / file, {}).get(key) for file, key in TOKEN_LIMITS.items()]
             numbers = (number for number in limits if isinstance(number, int))
             tokens = next((number for number in numbers if 1 <= number <= LARGEST_MAX_TOKENS), None)
@@ -165,9 +164,8 @@ def weight_files(model: Path) -> list[Path]:
         raise EmbedderError(problem)
     for path in (file.resolve() for file in files):
         if not any(path.is_relative_to(home) for home in homes):
-            raise EmbedderError(
-                f"{model} keeps weights outside its folder: {path}; move them into it"
-            )
+            problem = f"{model} keeps weights outside its folder: {path}; move them into it"
+            raise EmbedderError(problem)
     return files
 
 
@@ -191,8 +189,7 @@ def require_safetensors(folder: Path) -> None:
     """Raise an EmbedderError if weights in a folder are a pickle only, which can run code."""
     safe = {path.parent for path in folder.rglob("*.safetensors")}
     pickles = (path for path in sorted(folder.rglob("*")) if path.suffix in PICKLE_SUFFIXES)
-    unsafe = next((path for path in pickles if path.parent not in safe), None)
-    if unsafe is not None:
+    if unsafe := next((path for path in pickles if path.parent not in safe), None):
         raise EmbedderError(f"{unsafe} is a pickle, which can run code; save it as .safetensors")
     if not safe:
         raise EmbedderError(
@@ -218,8 +215,7 @@ def _read_json(path: Path, default: Any) -> Any:
     try:
         value = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError) as exc:
-        problem = f"{path} cannot be read as JSON: {exc}; reinstall the model"
-        raise EmbedderError(problem) from exc
+        raise EmbedderError(f"{path} cannot be read as JSON: {exc}; reinstall the model") from exc
     if not isinstance(value, type(default)):
         kinds = f"{type(value).__name__}, not {type(default).__name__}"
         raise EmbedderError(f"{path} holds {kinds}; reinstall the model")

@@ -156,8 +156,7 @@ def map_ahead(function: Callable[[int, str], Result], texts: Sequence[str]) -> I
 
     Those begun run to their end when the iterator is closed, the others do not begin.
     """
-    workers = min(os.cpu_count() or 1, MAX_WORKERS, len(texts))
-    if workers <= 1:
+    if (workers := min(os.cpu_count() or 1, MAX_WORKERS, len(texts))) <= 1:
         yield from map(function, range(len(texts)), texts)
         return
     with ThreadPoolExecutor(workers, thread_name_prefix="skillsearch-embed") as pool:

@@ -67,9 +67,8 @@ class SentenceTransformerEmbedder:
             heads = [head for head, _ in cut]
             ids: Sequence[Sequence[int]] = [()] * len(batch)
             with embedding.errors_of("sentence-transformers", self.name):
-                rows = self._model.encode(
-                    heads, batch_size=len(heads), normalize_embeddings=True, show_progress_bar=False
-                )
+                how = {"normalize_embeddings": True, "show_progress_bar": False}
+                rows = self._model.encode(heads, batch_size=len(heads), **how)
                 if limit is not None:
                     ids = self._model.tokenizer(heads, truncation=False, verbose=False)["input_ids"]
             for position, (head, is_cut), row, tokens in zip(batch, cut, rows, ids, strict=True):
@@ -95,8 +94,7 @@ def load_cross_encoder(
 
 def _load(class_name: str, name_or_path: str, device: str, role: str) -> tuple[Path, Any]:
     """Return the folder and the model of a class of sentence-transformers."""
-    folder = Path(name_or_path)
-    if folder.is_dir():
+    if (folder := Path(name_or_path)).is_dir():
         require_safetensors(folder)
     purpose = f"The {role} 'st:{name_or_path}'"
     forbid_telemetry()

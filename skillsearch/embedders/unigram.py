@@ -82,8 +82,7 @@ class UnigramTokenizer:
         best = [0.0] + [-np.inf] * len(codes)
         origin, piece = [0] * len(best), [UNKNOWN] * len(best)
         for start, end, score, number in zip(*self._edges(codes), strict=True):
-            total = best[start] + score
-            if total > best[end]:
+            if (total := best[start] + score) > best[end]:
                 best[end], origin[end], piece[end] = total, start, number
         split = []
         end = len(codes)

@@ -80,6 +80,5 @@ def read_parts(path: Path) -> Parts:
     end = bytes(data[: 1 << 20]).index(b"\n")
     parts = {}
     for name, (dtype, shape, start) in json.loads(bytes(data[:end])).items():
-        flat = np.frombuffer(data, dtype, math.prod(shape), end + 1 + start)
-        parts[name] = flat.reshape(shape)
+        parts[name] = np.frombuffer(data, dtype, math.prod(shape), end + 1 + start).reshape(shape)
     return parts

@@ -16,26 +16,18 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(
-        cls: type | None = None,
-        /,
-        *,
-        frozen: bool = False,
-        slots: bool = False,
-        eq: bool = True,
-        kw_only: bool = False,
+        cls: type | None = None, /, *, frozen: bool = False, slots: bool = False, eq: bool = True
     ) -> Any:
         """Make a dataclass, as the standard's does."""
-        make = partial(_make, frozen=frozen, slots=slots, eq=eq, kw_only=kw_only)
+        make = partial(_make, frozen=frozen, slots=slots, eq=eq)
         return make if cls is None else make(cls)
 
 
-def _make(cls: type, *, frozen: bool, slots: bool, eq: bool, kw_only: bool) -> type:
+def _make(cls: type, *, frozen: bool, slots: bool, eq: bool) -> type:
     names = ["__init__", "__repr__", *(["__eq__"] if eq else [])]
     names = [name for name in names if name not in cls.__dict__]
     is_hashed = cls.__dict__.get("__hash__") is not None
-    bare = dataclasses.dataclass(
-        init=False, repr=False, eq=False, frozen=frozen, slots=slots, kw_only=kw_only
-    )
+    bare = dataclasses.dataclass(init=False, repr=False, eq=False, frozen=frozen, slots=slots)
     made: Any = bare(cls)
     if eq and not is_hashed:
         made.__hash__ = None

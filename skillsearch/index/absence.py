@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from skillsearch.files.private import make_private
-from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.next_steps import no_index
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.user_folders import cache_dir
@@ -32,7 +31,7 @@ def first_report(index_dir: str | None) -> str:
     with suppress(OSError):
         make_private(mark.parent)
         mark.touch()
-    return no_index(folder, settings, has_host_folders=has_host_folders(Path.cwd()))
+    return no_index(folder, settings)
 
 
 def forget_report(folder: Path) -> None:

@@ -58,8 +58,7 @@ class ChunkIndex(ArrayTable):
         rows = find_sorted(hashes, self.terms[starts[0] : starts[-1]])
         chunks = np.repeat(np.arange(end - begin), np.diff(starts))[rows >= 0]
         held = np.bincount(chunks, weights[rows[rows >= 0]], minlength=end - begin)
-        can_be_named = (held > 0) | (cosines >= LEAST_OF_CHUNK)
-        if not can_be_named.any():
+        if not (can_be_named := (held > 0) | (cosines >= LEAST_OF_CHUNK)).any():
             return None
         scores = np.round(cosines + held, _SCORE_DIGITS)
         return int(np.argmax(np.where(can_be_named, scores, -np.inf)))

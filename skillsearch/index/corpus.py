@@ -13,9 +13,10 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.fast_start.dataclasses import dataclass
@@ -51,11 +52,9 @@ from skillsearch.types.json_values import (
 )
 from skillsearch.types.skills import TRUSTS, Diagnostic, Root
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 # Prefix of the files of the delta segment.
 DELTA = "delta-"
+Segments = Sequence[LexicalSegment]
 METADATA, FULL = "lexical-metadata", "lexical-full"
 _NUMBERS = ("deleted", "places", "shadowed")
 _FAMILIES: Mapping[str, type] = {"members": np.int64, "leaders": np.int64, "peers": np.bool_}
@@ -234,15 +233,12 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:
     """Write the diagnostics of a generation next to its parts."""
-    records = [diagnostic.to_dict() for diagnostic in diagnostics]
-    data = json.dumps(records, separators=(",", ":"))
+    data = json.dumps([diagnostic.to_dict() for diagnostic in diagnostics], separators=(",", ":"))
     (folder / _DIAGNOSTICS).write_text(data, encoding="utf-8")
 
 
 def save_tombstones(
-    folder: Path,
-    documents: DocumentStore,
-    fields: Sequence[tuple[tuple[LexicalSegment, ...], TermTally]],
+    folder: Path, documents: DocumentStore, fields: Sequence[tuple[Segments, TermTally]]
 ) -> None:
     """Write which documents do not count, and the BM25 statistics of the others.
 
@@ -260,7 +256,7 @@ def save_tombstones(
 
 
 def count_statistics(
-    documents: DocumentStore, segments: Sequence[LexicalSegment], corrections: TermTally
+    documents: DocumentStore, segments: Segments, corrections: TermTally
 ) -> LexicalStatistics:
     """Return the BM25 statistics of a field without the documents that do not count."""
     lengths = np.concatenate([segment.lengths for segment in segments])
@@ -290,8 +286,7 @@ def load_segment(
     lexical = [LexicalSegment.load(folder, f"{prefix}{name}") for name in names]
     dense = DenseFields.load(folder, f"{prefix}dense")
     chunks = ChunkIndex.find(folder, prefix) if with_body else None
-    sizes = {part.size for part in (documents, chunks, dense, *lexical) if part}
-    if len(sizes) != 1:
+    if len(sizes := {part.size for part in (documents, chunks, dense, *lexical) if part}) != 1:
         raise CacheError(f"the parts of the index differ in size: {sorted(sizes)}")
     return documents, lexical, dense, chunks
 

@@ -157,8 +157,7 @@ class Freshness:
         has_changed_model = self.index.has_changed_model()
         self.problem = self._gone = ""
         request = IndexRequest.load(index.folder) or index.opened.settings.request()
-        event = self._follow_hosts(request)
-        if event or self._job:
+        if (event := self._follow_hosts(request)) or self._job:
             return event
         roots = index.opened.settings.roots
         paths = {root.path for root in make_roots(request.roots)[0]}

@@ -21,15 +21,18 @@ def index_option(folder: Path, settings: Settings | None = None) -> str:
     return "" if is_meant else f" --index-dir {shlex.quote(str(folder))}"
 
 
-def no_index(folder: Path, settings: Settings | None, *, has_host_folders: bool) -> str:
+def no_index(folder: Path, settings: Settings | None) -> str:
     """Return the message that a folder holds no index: why it was chosen, and what makes one.
 
     That is a command without a FOLDER if hosts look for skills somewhere.
     """
+    # Whoever has an index does without it.
+    from skillsearch.hosts.folders import has_host_folders
+
     try:
         settings = settings or load_settings()
         is_meant = folder == settings.index_dir.absolute()
-        has_roots = bool((settings.index_roots if is_meant else ()) or has_host_folders)
+        has_roots = (is_meant and settings.index_roots) or has_host_folders(Path.cwd())
         own = user_index_dir()
     except ConfigError:
         return f"There is no index in {folder}. Make it: skillsearch index FOLDER"

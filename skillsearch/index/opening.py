@@ -46,9 +46,8 @@ def open_index(settings: Settings) -> SkillIndex:
             raise folder.not_found(settings) from None
         raise
     except RootError as exc:
-        raise IndexNotFoundError(
-            f"The index in {folder.path} is damaged and cannot be built anew: {exc}"
-        ) from exc
+        problem = f"The index in {folder.path} is damaged and cannot be built anew: {exc}"
+        raise IndexNotFoundError(problem) from exc
 
 
 def open_fresh(settings: Settings, tell: Tell) -> SkillIndex:

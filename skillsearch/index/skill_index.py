@@ -125,8 +125,7 @@ class SkillIndex:
             StorageError: If the index cannot be written.
         """
         request = IndexRequest.of(roots, config)
-        default = index_dir_for(request.roots, request.model)
-        folder = Path(config.get("index_dir") or default)
+        folder = Path(config.get("index_dir") or index_dir_for(request.roots, request.model))
         options = IndexOptions(device=device, progress=progress, examples=examples)
         index, _ = cls.build(request, folder.absolute(), options)
         index.threshold = load_only("threshold", index_dir=folder).threshold

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,23 +37,18 @@ class SkillChanges:
     removed: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = {"added": self.added, "changed": self.changed, "removed": self.removed}
-        phrases = [
-            f"{word}: {listed(names, _MOST_NAMED)}" for word, names in parts.items() if names
-        ]
-        return "; ".join(phrases) or "no skill differs, other files do"
+        parts = asdict(self).items()
+        named = ((word, listed(names, _MOST_NAMED)) for word, names in parts if names)
+        return "; ".join(map(": ".join, named)) or "no skill differs, other files do"
 
 
 def compare(old: Path | None, new: Path) -> SkillChanges:
     """Compare the skills of two folders: by their place below it, and by all of their files."""
     before, now = _skills(old) if old else {}, _skills(new)
+    names = {key: name for key, (name, _) in (before | now).items()}
     changed = (key for key in before.keys() & now.keys() if before[key][1] != now[key][1])
-    groups = (
-        (now[key][0] for key in now.keys() - before.keys()),
-        (now[key][0] for key in changed),
-        (before[key][0] for key in before.keys() - now.keys()),
-    )
-    return SkillChanges(*(tuple(sorted(names)) for names in groups))
+    groups = (now.keys() - before.keys(), changed, before.keys() - now.keys())
+    return SkillChanges(*(tuple(sorted(map(names.__getitem__, keys))) for keys in groups))
 
 
 def _skills(folder: Path) -> dict[str, tuple[str, str]]:
@@ -91,9 +86,8 @@ def _fetch(source: str, text: str) -> None:
 
     def pin_new(_old: Path | None, new: Path) -> bool:
         if not _skills(new):
-            raise RootError(
-                f"{shown(source)} holds no skill, a folder with a SKILL.md; see its files."
-            )
+            problem = f"{shown(source)} holds no skill, a folder with a SKILL.md; see its files."
+            raise RootError(problem)
         pin(source, text, content_digest(new))
         return True
 
@@ -107,12 +101,10 @@ def update_added(entry: LockedSource, agree: Callable[[SkillChanges], bool]) -> 
     """
 
     def pin_changed(old: Path | None, new: Path) -> bool:
-        digest = content_digest(new)
-        if digest == entry.digest:
+        if (digest := content_digest(new)) == entry.digest:
             return True
         is_pinned = old is not None and content_digest(old) == entry.digest
-        is_taken = agree(compare(old if is_pinned else None, new))
-        if is_taken:
+        if is_taken := agree(compare(old if is_pinned else None, new)):
             pin(entry.source, entry.text, digest)
         return is_taken
 

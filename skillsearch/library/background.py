@@ -8,12 +8,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Executor
 from contextlib import suppress
+from typing import TypeAlias
 
 from skillsearch.errors import IndexingError, QueryError
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.word_index import WordIndex
 from skillsearch.types.indexing import IndexProgress, Progress
 
+Make: TypeAlias = Callable[[Progress | None], SkillIndex]
+Count: TypeAlias = Callable[[], WordIndex]
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""
 WORDS_AFTER = 1.0
@@ -49,12 +52,7 @@ class Indexer:
         return self._job.progress() if self._job and self.last is None else None
 
     def index_of(
-        self,
-        state: object,
-        make: Callable[[Progress | None], SkillIndex],
-        count_words: Callable[[], WordIndex] | None = None,
-        *,
-        at_once: bool = False,
+        self, state: object, make: Make, count_words: Count | None = None, *, at_once: bool = False
     ) -> SkillIndex | WordIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
@@ -77,8 +75,7 @@ class Indexer:
 
     def _end_job(self) -> None:
         """Take up what came of the work of the executor, if it is done."""
-        job = self._job
-        if job is not None and job.future.done():
+        if (job := self._job) and job.future.done():
             self._job = None
             self.last = (job.state, job.future.result())
 
@@ -87,11 +84,7 @@ class _Job:
     """An index that is being made for a state."""
 
     def __init__(
-        self,
-        state: object,
-        make: Callable[[Progress | None], SkillIndex],
-        count_words: Callable[[], WordIndex] | None,
-        executor: Executor,
+        self, state: object, make: Make, count_words: Count | None, executor: Executor
     ) -> None:
         self.state, self.make, self.count_words = state, make, count_words
         self.words: WordIndex | None = None

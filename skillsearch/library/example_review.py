@@ -165,8 +165,7 @@ def read_answers(text: str) -> tuple[list[WrittenExamples], list[Refusal]]:
             refused.append(Refusal(f"line {number}", one_line(line, _QUOTED), f"no JSON: {exc}"))
     for number, value in values:
         for record in value if isinstance(value, list) else [value]:
-            answer = _answer(record)
-            if answer:
+            if answer := _answer(record):
                 answers.append(answer)
             else:
                 reason = 'it is not {"digest": …, "examples": […]}'
@@ -213,27 +212,22 @@ class Review:
                 refused.append(Refusal(one_line(answer.named, _QUOTED), "", str(exc)))
                 continue
             document = self.skills[digest]
-            good = list[str]()
             if digests is not None and digest not in digests:
                 refused.append(Refusal(document.name, "", "it was not asked for"))
                 continue
-            for text, reason in self._reasons(document, answer.examples):
-                if reason:
-                    refused.append(Refusal(document.name, text, reason))
-                else:
-                    good.append(text)
+            texts = list(self._reasons(document, answer.examples))
+            refused += [Refusal(document.name, text, reason) for text, reason in texts if reason]
+            good = tuple(text for text, reason in texts if not reason)
             if reason := _reason_for_all(document, good):
                 refused.append(Refusal(document.name, "", reason))
             else:
-                accepted[digest] = ExampleEntry(digest, document.name, tuple(good))
+                accepted[digest] = ExampleEntry(digest, document.name, good)
         return list(accepted.values()), refused
 
     def _digest_of(self, named: str) -> str:
-        if len(named) >= _DIGEST_CHARS:
-            for digest in self.skills:
-                if digest.startswith(named):
-                    return digest
-        return key_of(self.index.find(named[:_NAME_CHARS]))
+        digests = self.skills if len(named) >= _DIGEST_CHARS else ()
+        same = next((digest for digest in digests if digest.startswith(named)), "")
+        return same or key_of(self.index.find(named[:_NAME_CHARS]))
 
     def _reasons(self, document: Document, examples: Iterable[object]) -> Iterator[tuple[str, str]]:
         """Yield each text, blanks folded, and why it is refused; empty if it is not."""

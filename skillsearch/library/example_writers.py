@@ -85,9 +85,8 @@ class Writer:
             return cls(argv, is_host=True)
         if line in hosts():
             writers = ", ".join(with_key("writes"))
-            raise ConfigError(
-                f"It is not known how {line} writes without tools; hosts are {writers}."
-            )
+            problem = f"It is not known how {line} writes without tools; hosts are {writers}."
+            raise ConfigError(problem)
         try:
             argv = shlex.split(line)
         except ValueError as exc:

@@ -47,8 +47,7 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
     def needs(requirements: Iterable[str], needed_by: str) -> Iterator[Document]:
         needed: dict[str, Document] = {}
         for requirement in dict.fromkeys(requirements):
-            document = resolve(requirement)
-            if document is None:
+            if (document := resolve(requirement)) is None:
                 missing.append(Missing(requirement, needed_by))
             else:
                 needed.setdefault(document.doc_id, document)
@@ -57,8 +56,7 @@ def load_order(wanted: Sequence[str], resolve: Callable[[str], Document | None])
     # Depth first with an explicit stack: a chain of needs may exceed the recursion limit.
     stack = [needs(wanted, "")]
     while stack:
-        document = next(stack[-1], None)
-        if document is None:
+        if (document := next(stack[-1], None)) is None:
             stack.pop()
             if path:
                 loaded.update([path.popitem()])

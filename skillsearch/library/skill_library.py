@@ -129,8 +129,7 @@ class SkillLibrary:
         request = replace(IndexRequest.of(roots, config), sources=())
         index_dir = config.get("index_dir")
         folder = Path(index_dir).absolute() if index_dir else None
-        threshold = config.get("threshold")
-        if threshold is None:
+        if (threshold := config.get("threshold")) is None:
             threshold = load_only("threshold", index_dir=folder or cache_dir()).threshold
         strict: Selection = (("strict", STRICT),) if config.get("strict") else ()
         return cls(
@@ -275,8 +274,7 @@ class SkillLibrary:
             stale = skill.content_hash != document.content_hash
             return LoadedSkill(document, skill, stale, *list_files(skill.path.parent))
 
-        loaded = self._use(name, load)
-        if loaded.stale:
+        if (loaded := self._use(name, load)).stale:
             self._look(0)
             loaded = self._use(name, load)
         return loaded
@@ -332,15 +330,11 @@ class SkillLibrary:
         is raised when an executor has just begun to, a StorageError when it cannot be written.
         """
         check_query(query)
-        options = replace(
-            options,
-            threshold=self._threshold if options.threshold is None else options.threshold,
-            reader=options.reader or self._reader,
-            selection=(*self.selection, *options.selection),
-        )
+        threshold = self._threshold if options.threshold is None else options.threshold
+        reader, selection = options.reader or self._reader, (*self.selection, *options.selection)
+        options = replace(options, threshold=threshold, reader=reader, selection=selection)
         self._look(selection=options.selected)
-        index = self._source.index()
-        if index is None:
+        if (index := self._source.index()) is None:
             return options.result(query, default_calibration())
         if isinstance(index, SkillIndex):
             learn(index, self.usage)

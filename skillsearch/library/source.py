@@ -109,23 +109,23 @@ class IndexSource:
 
     def __init__(self, index: SkillIndex, executor: Executor | None = None) -> None:
         """Take an opened index; an executor, or else a thread, indexes large changes meanwhile."""
-        self._index, self._executor = index, executor
+        self.made, self._executor = index, executor
         self.indexer = Freshness(index, executor or ThreadPoolExecutor(1))
 
     @property
     def documents(self) -> DocumentStore:
         """All skills, by id."""
-        return self._index.opened.corpus.documents
+        return self.made.opened.corpus.documents
 
     @property
     def roots(self) -> tuple[Root, ...]:
         """The roots, in order of precedence."""
-        return self._index.opened.settings.roots
+        return self.made.opened.settings.roots
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
         """The diagnostics reported when the index was made, by path."""
-        return self._index.diagnostics()
+        return self.made.diagnostics()
 
     @property
     def problem(self) -> str:
@@ -134,7 +134,7 @@ class IndexSource:
 
     def is_current(self) -> bool:
         """Return, by stat alone, whether the disk still is what was indexed."""
-        return self._index.is_current()
+        return self.made.is_current()
 
     def look(self, max_age: float | None, folders: Iterable[str] = ()) -> None:
         """Be like the disk, as `Freshness.look` says."""
@@ -145,16 +145,11 @@ class IndexSource:
         if self._executor:
             self.look(0)
         else:
-            self._index.refresh(keep_missing=True)
+            self.made.refresh(keep_missing=True)
 
     def index(self) -> SkillIndex:
         """Return the index."""
-        return self._index
-
-    @property
-    def made(self) -> SkillIndex:
-        """The index."""
-        return self._index
+        return self.made
 
     def add_root(self, path: Path) -> None:
         """Raise a SkillError: whoever made a saved index decides on its skills."""
@@ -267,8 +262,7 @@ class ScannedSource:
 
         A ParseError if it is too large or is not read as a skill.
         """
-        data = content.encode("utf-8", "surrogatepass")
-        if len(data) > MAX_SKILL_MD_BYTES:
+        if len(data := content.encode("utf-8", "surrogatepass")) > MAX_SKILL_MD_BYTES:
             raise ParseError(
                 f"The skill is larger than {MAX_SKILL_MD_BYTES} bytes; write it into a folder and "
                 "move parts of it to references/.",

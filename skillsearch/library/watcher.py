@@ -60,8 +60,7 @@ def watch(
     before: list[_Present] | None = None
     polls = False
     while not stop.is_set():
-        present = _present(watcher.paths)
-        if present:
+        if present := _present(watcher.paths):
             polls = watcher.follow(present, polls=polls)
         else:
             if present != before:
@@ -169,7 +168,6 @@ def _present(paths: Iterable[Path]) -> list[_Present]:
     for path in paths:
         with suppress(OSError, ValueError):
             real = Path(os.path.realpath(path, strict=True))
-            status = real.stat()
-            if stat.S_ISDIR(status.st_mode):
+            if stat.S_ISDIR((status := real.stat()).st_mode):
                 present.add((str(real), status.st_dev, status.st_ino))
     return sorted(present)

@@ -51,7 +51,9 @@ class OnnxReader:
             settings.verify(weights)
         limit = settings.max_tokens
         encode = load_tokenizer(file, limit).encode
-        return cls(settings.name, limit, encode, _load_session(path))
+        cure = f", expected {OUTPUT!r}; export one for sequence classification with one label"
+        _, run = load_output(path, [OUTPUT], "a cross-encoder that we know", cure)
+        return cls(settings.name, limit, encode, lambda pair: checked_logit(path, run(pair)))
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
@@ -81,10 +83,3 @@ class CrossEncoderReader:
         if logits.shape != (len(texts),) or not np.isfinite(logits).all():
             raise EmbedderError(no_logit(self.name, logits))
         return logits.astype(np.float64)
-
-
-def _load_session(path: Path) -> Callable[[Encoding], float]:
-    """Load an ONNX model and return a function from an encoded pair to a logit."""
-    cure = f", expected {OUTPUT!r}; export one for sequence classification with one label"
-    _, run = load_output(path, [OUTPUT], "a cross-encoder that we know", cure)
-    return lambda pair: checked_logit(path, run(pair))

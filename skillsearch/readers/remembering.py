@@ -19,8 +19,7 @@ class RememberingReader:
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:
         """Return the log-odds that the skill of each text fits, in order."""
-        new = [text for text in dict.fromkeys(texts) if (request, text) not in self._logits]
-        if new:
+        if new := [text for text in dict.fromkeys(texts) if (request, text) not in self._logits]:
             pairs = ((request, text) for text in new)
             self._logits.update(zip(pairs, self._reader.read(request, new).tolist(), strict=True))
         return np.array([self._logits[request, text] for text in texts])

@@ -42,8 +42,7 @@ def decode(data: bytes) -> tuple[str, str]:
     if name:
         return data.decode(name, "replace"), name[:6].upper()
     text = data.decode("utf-8", "replace")
-    damages = text.count("\ufffd") - data.count("\ufffd".encode())
-    if not damages:
+    if not (damages := text.count("\ufffd") - data.count("\ufffd".encode())):
         is_shifted = b"\x1b$" in data
         return (data.decode("iso2022_jp", "replace"), "ISO-2022-JP") if is_shifted else (text, "")
     if 2 * damages < sum(char > "\x7f" for char in text):

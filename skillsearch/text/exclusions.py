@@ -128,8 +128,7 @@ def _foreign(text: str) -> Iterator[_Span]:
 def _following(text: str, at: int) -> Iterator[tuple[str, str, int]]:
     """Yield each word of a clause as written, in lower case, and where it ends."""
     for _ in range(_MOST_WORDS):
-        match = _WORD.match(text, at)
-        if not match:
+        if not (match := _WORD.match(text, at)):
             return
         word = match["word"].rstrip(".'\u2019-/")
         at = match.end()

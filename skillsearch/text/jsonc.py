@@ -45,7 +45,6 @@ def without_last_commas(bare: str) -> str:
 
 
 def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
-    counts = Counter(name for name, _ in pairs)
-    if len(counts) < len(pairs):
+    if len(counts := Counter(name for name, _ in pairs)) < len(pairs):
         raise ValueError(f"the key {counts.most_common(1)[0][0]!r} stands twice")
     return dict(pairs)

@@ -102,8 +102,7 @@ def language_of(text: str) -> str:
     head = _NO_PROSE.sub(" ", head)
     latin = _latin_words(head)
     shares = {} if is_plain else _words_by_script(head)
-    foreign = sum(shares.values())
-    if foreign:
+    if foreign := sum(shares.values()):
         running = _RUNNING * sum(word in _LATIN_FUNCTION_WORDS for word in latin)
         if foreign >= max(running, _FOREIGN_SHARE * (len(latin) + foreign)):
             return _of_scripts(head, shares)
@@ -114,8 +113,7 @@ def language_of(text: str) -> str:
 
 def word_language(word: str, language: str) -> str:
     """Return the language of a word: the text's if it uses the script, else the script's main."""
-    script = _script(word[0])
-    if not script:
+    if not (script := _script(word[0])):
         return language if language in _LATIN else "en"
     return language if language in _CANDIDATES.get(script, ()) else SCRIPTS[script][1]
 

@@ -51,8 +51,7 @@ def sections(body: str) -> Iterator[tuple[str, str]]:
     heading = ""
     section: list[str] = []
     for line in lines(body):
-        mark = None if line.is_fenced else _HEADING.match(line.text)
-        if mark:
+        if not line.is_fenced and (mark := _HEADING.match(line.text)):
             yield heading, "\n".join(section)
             # Marks may close a heading; the ``#`` of ``C#`` stays.
             text = line.text[mark.end() :].rstrip()

@@ -48,8 +48,7 @@ def keyword_stretch(text: str) -> tuple[int, str]:
 
 def repetition(text: str) -> float:
     """Return which share of the runs of three words has occurred before; 0 for a short text."""
-    words = [word.lower() for word in _WORD.findall(text)]
-    if len(words) < _LEAST_WORDS:
+    if len(words := [word.lower() for word in _WORD.findall(text)]) < _LEAST_WORDS:
         return 0.0
     runs = list(zip(words, words[1:], words[2:], strict=False))
     return 1 - len(set(runs)) / len(runs)
@@ -59,8 +58,7 @@ def prose(body: str) -> Iterator[str]:
     """Yield the paragraphs of a Markdown text, without code, lists, tables, headings and links."""
     for begin, end in markdown.paragraphs(body):
         lines = (line.strip() for line in body[begin:end].split("\n"))
-        sentences = "\n".join(line for line in lines if not _NO_SENTENCE.match(line))
-        if sentences:
+        if sentences := "\n".join(line for line in lines if not _NO_SENTENCE.match(line)):
             yield _NO_WORDS.sub(" ", sentences)
 
 

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types.answers import MOST_NAMED, Hit
-from skillsearch.types.skills import SHOWN_NAME_CHARS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skillsearch.types.skills import Root, Trust
+from skillsearch.types.skills import SHOWN_NAME_CHARS, Root, Trust
 
 VOUCH = "skillsearch index --trust ROOT=vetted"
 """The command that vouches for a root."""

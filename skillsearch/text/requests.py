@@ -7,15 +7,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.markdown import lines
+from skillsearch.text.tables import read_tables
 
 _MAX_BODY_CHARS = 1 << 20
 _MAX_LINE_CHARS = 1_000
 _CLAUSE_CHARS = 300
 """How far before a quoted phrase a negating word may stand."""
+
+_TABLES = read_tables(Path(__file__).with_name("request_phrases.txt"))
+
+
+def _any_of(title: str) -> re.Pattern[str]:
+    phrases = chain.from_iterable(_TABLES[title].values())
+    return lazy_pattern("|".join(phrases).replace("_", " "), re.IGNORECASE)
+
 
 _HEADING = lazy_pattern(r"(?P<level>#{1,6})[ \t]+(?P<text>.*)")
 _ITEM = lazy_pattern(r"\s*(?:[-*+•]|[0-9]{1,3}[.)])\s+(?P<text>.*)")
@@ -27,28 +38,7 @@ _QUOTED = lazy_pattern(
     r"""|(?<!\w)'((?:[^'\n]|(?<=\w)'(?=\w)){1,300})'(?!\w)"""
 )
 _SENTENCE_END = lazy_pattern(r"[.!?;](?=\s)|[。\uff01\uff1f\uff1b\n]")
-_NEGATED = lazy_pattern(
-    r"\b(?:not|never|avoid|except|instead|nicht|kein\w*|statt|jamais|ne pas|nunca|evit[ae]r?"
-    r"|no usar|não|не|нельзя)\b|n['\u2019]t\b|\banti\b|不要|不用|不适|不適|不是|避免|勿|而非"
-    r"|しない|ません|ではなく|使わない|않|마세요|아닌",
-    re.IGNORECASE,
-)
-_REQUESTS = lazy_pattern(
-    r"\bwhen (?:to|you|(?:the )?users?|someone)\b|\bwhen$"
-    r"|\buse (?:this|cases?|for)\b|\btriggers?\b|\btrigger(?:ed|ing)? (?:by|on|phrases?)\b"
-    r"|\b(?:example|sample) (?:prompts?|requests?|questions?|quer(?:y|ies)|phrases?|tasks?)\b"
-    r"|\bprompts?$|\buser (?:says?|asks?|wants?|requests?)\b|\bwann\b|\bauslöser\b|\bquand\b"
-    r"|\bdéclencheurs?\b|\bcu[aá]ndo\b|\bquando\b|何时|何時|什么时候|场景|場景|触发|觸發"
-    r"|适用|適用|いつ|トリガー|場面|언제|트리거",
-    re.IGNORECASE,
-)
-"""In the line above a list: its items are requests."""
-_EXAMPLES = lazy_pattern(
-    r"\bexamples?\b|\busage\b|\bbeispiele?\b|\bexemples?\b|\bejemplos?\b|\bexemplos?\b"
-    r"|示例|例子|用法|範例|使用例|使い方|예시|예제|사용법|사용 예",
-    re.IGNORECASE,
-)
-"""In the line above a list or paragraph: what is quoted there is a request."""
+_NEGATED, _REQUESTS, _EXAMPLES = map(_any_of, ("negated", "requests", "examples"))
 _SOMEONE_ASKS = lazy_pattern(
     r"(?:(?:use )?(?:when|if) )?(?:the |a )?(?:users?|you|someone) (?:explicitly )?"
     r"(?:asks?|wants?|needs?|says?|requests?)(?: you| me)?(?: (?:to|for|about|help with))? ",

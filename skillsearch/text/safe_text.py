@@ -67,11 +67,8 @@ def visible(text: str) -> str:
     """
     if _SUSPECT.search(text) is None:
         return text
-    lines = _BREAKS.sub("\n", text.replace("\r\n", "\n"))
-    plain = _HIDDEN.sub("", lines)
-    if plain.isascii():
-        return plain
-    return _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
+    plain = _HIDDEN.sub("", _BREAKS.sub("\n", text.replace("\r\n", "\n")))
+    return plain if plain.isascii() else _RUN.sub(_keep_needed, _SURROGATE.sub("\ufffd", plain))
 
 
 def hidden_runs(text: str) -> Iterator[str]:
@@ -81,8 +78,7 @@ def hidden_runs(text: str) -> Iterator[str]:
     for run in _UNSEEN.finditer(text):
         begin, end = run.span()
         seen = visible(text[max(0, begin - 1) : end + 1])
-        removed = "".join(char for char in run[0] if char not in seen)
-        if removed:
+        if removed := "".join(char for char in run[0] if char not in seen):
             yield removed
 
 
@@ -135,8 +131,7 @@ def _keep_needed(match: re.Match[str]) -> str:
 
 def _has_variant(base: str, selector: str) -> bool:
     if selector >= "\U000e0000":
-        is_known = "\U000e0100" <= selector <= "\U000e010f"
-        return is_known and _IDEOGRAPH.match(base) is not None
+        return "\U000e0100" <= selector <= "\U000e010f" and _IDEOGRAPH.match(base) is not None
     if selector < "\u200c":
         return _MONGOLIAN.match(base) is not None
     if base.isascii():
@@ -149,8 +144,7 @@ def _has_variant(base: str, selector: str) -> bool:
 def _joins(base: str, joiner: str, after: str) -> bool:
     if joiner not in _JOINERS:
         return False
-    category = unicodedata.category(base)
-    if category in _JOINS_AFTER:
+    if (category := unicodedata.category(base)) in _JOINS_AFTER:
         if not _JOINING.match(base):
             return False
         is_letter = _JOINING.match(after) and unicodedata.category(after) == "Lo"

@@ -7,13 +7,10 @@ shown.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 from skillsearch.types.answers import Face
 
-BOUNDS: Mapping[Face, float] = MappingProxyType(
-    {"list": 0.3, "prompt": 0.3, "terminal": 0.2, "page": 0.1}
-)
+BOUNDS: Mapping[Face, float] = {"list": 0.3, "prompt": 0.3, "terminal": 0.2, "page": 0.1}
 """Lowest score of a skill that may fit, by face.
 
 list: what the documents say that first described such a search. prompt: 84 % of foreign requests

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING
 
 import Stemmer
 import xxhash
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.languages import FUNCTION_WORDS, language_name, word_language
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 VERSION = 2
 
@@ -201,8 +198,7 @@ def _identifier_parts(word: str) -> list[str]:
 def _stems(word: str, language: str) -> tuple[str, str]:
     """Fold a word; stem it by its language and, if Latin, as English; empty if dropped."""
     lowered = word.casefold()
-    folded = lowered if lowered.isascii() else _folded(lowered)
-    if not folded:
+    if not (folded := lowered if lowered.isascii() else _folded(lowered)):
         return "", ""
     own = word_language(folded, language)
     dropped = _stop_words(own)

@@ -68,10 +68,8 @@ class Explanation(Record):
     @property
     def summary(self) -> list[tuple[str, str]]:
         """Labelled texts: terms, the best section, features and evidence by what they add."""
-        added, odds = (
-            sorted(parts.items(), key=itemgetter(1), reverse=True)
-            for parts in (self.contributions, self.log_odds)
-        )
+        parts = (self.contributions, self.log_odds)
+        added, odds = (sorted(some.items(), key=itemgetter(1), reverse=True) for some in parts)
         values = self.features
         reasons = [
             f"{name} {values[name]:.2f} adds {part:.2f}"

@@ -100,8 +100,7 @@ def searches(
 ) -> Callable[[Callable[[_Self, str, _Options], SearchResult]], _SearchMethod[_P]]:
     """Do what `takes` does for a method ``search``; its query may be passed by name."""
     return cast(
-        "Callable[[Callable[[_Self, str, _Options], SearchResult]], _SearchMethod[_P]]",
-        takes(make),
+        "Callable[[Callable[[_Self, str, _Options], SearchResult]], _SearchMethod[_P]]", takes(make)
     )
 
 
@@ -154,11 +153,9 @@ def _signature(function: Callable[..., Any], defaults: Mapping[str, object]) -> 
             parameters.append(each)
             continue
         for name, hint in options.__annotations__.items():
-            text = getattr(hint, "__forward_arg__", hint)
-            default = defaults.get(name, None)
-            parameters.append(
-                inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=text)
-            )
+            text, default = getattr(hint, "__forward_arg__", hint), defaults.get(name)
+            option = inspect.Parameter(name, each.KEYWORD_ONLY, default=default, annotation=text)
+            parameters.append(option)
     return plain.replace(parameters=parameters)
 
 

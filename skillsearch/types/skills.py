@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self, get_args
+from typing import Literal, NamedTuple, Self, get_args
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Json, Record
-
-if TYPE_CHECKING:
-    import os
 
 Trust = Literal["vetted", "project", "fetched"]
 TRUSTS: tuple[Trust, ...] = get_args(Trust)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of, text_of
 from skillsearch.types.skills import LAST_SECOND
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
+Vector = NDArray[np.float32]
+"""A request as its embedder has it, at unit length; or several, one a row."""
 Kind = Literal["asked", "loaded", "pin"]
 KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
 LEVELS = 127
@@ -67,30 +67,19 @@ class Event(NamedTuple):
 
     def line(self) -> bytes:
         """Return its line: what has its default is left out."""
-        record: JsonObject = {
-            name: value
-            for name, value in self._asdict().items()
-            if value != self._field_defaults.get(name)
-        }
+        usual, values = self._field_defaults, self._asdict()
+        record: JsonObject = {key: values[key] for key in values if values[key] != usual.get(key)}
         if self.vector:
             record["vector"] = base64.b64encode(self.vector).decode("ascii")
         return json.dumps(record).encode("ascii") + b"\n"
-
-
-_DEFAULTS = dict.fromkeys(Event._fields) | Event._field_defaults
 
 
 def read_line(line: bytes) -> Event | None:
     """Return the event of a line, or None if the line is not an event."""
     try:
         record = object_of(json.loads(line))
-        values = {name: _value(name, value) for name, value in record.items()}
-        if values.keys() - {*Event._fields} or values["kind"] not in KINDS:
-            return None
-        return Event._make(
-            values[name] if name in ("kind", "at", "index_id") else values.get(name, default)
-            for name, default in _DEFAULTS.items()
-        )
+        values: dict[str, Any] = {name: _value(name, value) for name, value in record.items()}
+        return Event(**values) if values["kind"] in KINDS else None
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
 
@@ -103,8 +92,7 @@ def _value(name: str, value: Json) -> object:
         pairs = (list_of(pair) for pair in list_of(value))
         return tuple(OfferedSkill(text_of(skill), checked(at, float)) for skill, at in pairs)
     if name in ("at", "after"):
-        number = checked(value, int)
-        if not 0 <= number <= LAST_SECOND:
+        if not 0 <= (number := checked(value, int)) <= LAST_SECOND:
             raise ValueError(f"{name} is out of bounds")
         return number
     return checked(value, bool if name == "is_shadow" else str)
@@ -115,15 +103,15 @@ def is_request(line: bytes) -> bool:
     return line.startswith(_ASKED)
 
 
-def packed(vector: NDArray[np.float32]) -> bytes:
+def packed(vector: Vector) -> bytes:
     """Return a vector in 8 bits a number; empty for a vector of zeros."""
     most = float(np.abs(vector).max(initial=0.0))
     return np.rint(vector / most * LEVELS).astype(np.int8).tobytes() if most else b""
 
 
-def unpacked(vectors: Sequence[bytes]) -> NDArray[np.float32]:
+def unpacked(vectors: Sequence[bytes]) -> Vector:
     """Return packed vectors of one size as unit rows."""
     rows = np.stack([np.frombuffer(data, np.int8) for data in vectors]).astype(np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    units: NDArray[np.float32] = rows / np.maximum(lengths, 1e-9)
+    units: Vector = rows / np.maximum(lengths, 1e-9)
     return units

@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from skillsearch.errors import StorageError, explained
 from skillsearch.files.atomic_files import write_atomically
@@ -29,16 +29,14 @@ from skillsearch.types.answers import SearchResult
 from skillsearch.usage.events import (
     MAX_TEXT_CHARS,
     Event,
+    Kind,
     OfferedSkill,
+    Vector,
     is_request,
     packed,
     read_line,
 )
 from skillsearch.usage.support import ALIKE, DAY, NO_USAGE, LogRead, Usage
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
 
 FOLDER, FILE, KEY, LOCK = "usage", "events.jsonl", "key", "lock"
 MAX_BYTES = 4 << 20
@@ -98,12 +96,7 @@ class UsageLog:
         return f"{'text' if self._has_text else 'hashes'}:{self.folder}"
 
     def note_request(
-        self,
-        origin: Origin,
-        answer: SearchResult,
-        vector: NDArray[np.float32],
-        *,
-        is_shadow: bool = False,
+        self, origin: Origin, answer: SearchResult, vector: Vector, *, is_shadow: bool = False
     ) -> None:
         """Record a request and the skills that it was offered."""
         with _never_failing():
@@ -127,21 +120,13 @@ class UsageLog:
 
     def _led_to(self, load: Event) -> Event | None:
         """Return a load with the request that led to it; None if it was recorded before."""
-        events = [
-            event
-            for event in self._events(_TAIL_BYTES)
-            if (event.index_id, event.project_id) == (load.index_id, load.project_id)
-            and 0 <= load.at - event.at <= WINDOW_SECONDS
-        ]
-        requests = [event for event in reversed(events) if event.kind == "asked"]
-        offering = (
-            number
-            for number, event in enumerate(requests[:MOST_BACK])
-            if any(offer.skill == load.skill for offer in event.offered)
-        )
-        if not requests:
+        tail, ours = self._events(_TAIL_BYTES), (load.index_id, load.project_id)
+        recent = (event for event in tail if 0 <= load.at - event.at <= WINDOW_SECONDS)
+        events = [event for event in recent if (event.index_id, event.project_id) == ours]
+        if not (requests := [event for event in reversed(events) if event.kind == "asked"]):
             return load
-        back = next(offering, 0)
+        offered = [{offer.skill for offer in event.offered} for event in requests[:MOST_BACK]]
+        back = next((number for number, skills in enumerate(offered) if load.skill in skills), 0)
         request = requests[back]
         again = ("loaded", load.skill, request.request_id)
         if any((event.kind, event.skill, event.request_id) == again for event in events):
@@ -155,7 +140,7 @@ class UsageLog:
             text=request.text if self._has_text else "",
         )
 
-    def pin(self, origin: Origin, request: str, vector: NDArray[np.float32], skill: str) -> None:
+    def pin(self, origin: Origin, request: str, vector: Vector, skill: str) -> None:
         """Have a request always count as one that led to a skill.
 
         A StorageError if that fails, or if pins would leave no room for other events.
@@ -242,11 +227,8 @@ class UsageLog:
             data = self._bytes(0, stat[2])
         data = data[: data.rfind(b"\n") + 1]
         lines = [line for line in data[len(before.end) :].splitlines() if not is_request(line)]
-        new = tuple(
-            event
-            for event in map(read_line, lines)
-            if event and event.kind != "asked" and (event.index_id, event.model) == last.of[1:]
-        )
+        loads = (event for event in map(read_line, lines) if event and event.kind != "asked")
+        new = tuple(event for event in loads if (event.index_id, event.model) == last.of[1:])
         size = before.stat[2] - len(before.end) + len(data)
         events = before.events + new if new else before.events
         return LogRead(last.of, (*stat[:2], size), data[-_END_BYTES:], events)
@@ -262,18 +244,11 @@ class UsageLog:
             file.seek(begin)
             return file.read(min(count, 2 * MAX_BYTES))
 
-    def _request(self, kind: str, origin: Origin, text: str, vector: NDArray[np.float32]) -> Event:
+    def _request(self, kind: Kind, origin: Origin, text: str, vector: Vector) -> Event:
         index, project, hashed = self._hashed(origin.index_dir, _project(origin), _plain(text))
-        return Event(
-            "pin" if kind == "pin" else "asked",
-            int(time.time()),
-            index,
-            project,
-            request_id=hashed,
-            model=origin.model,
-            vector=packed(vector),
-            text=text[:MAX_TEXT_CHARS] if self._has_text else "",
-        )
+        kept = text[:MAX_TEXT_CHARS] if self._has_text else ""
+        event = Event(kind, int(time.time()), index, project, request_id=hashed, text=kept)
+        return event._replace(model=origin.model, vector=packed(vector))
 
     @property
     def _explained(self) -> AbstractContextManager[None]:

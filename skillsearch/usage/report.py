@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, filterfalse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.types.json_values import Record
-from skillsearch.usage.events import Event, unpacked
+from skillsearch.usage.events import Event, Vector, unpacked
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from skillsearch.usage.log import Origin
 
+Nearest: TypeAlias = Callable[[Vector], Sequence[str]]
+"""Returns the name of the skill that is nearest to each vector."""
 FEW = 3
 """A skill offered less often does not count as passed over, nor a pair as a collision."""
 MOST_REQUESTS = 2000
@@ -84,7 +84,7 @@ class UsageReport(Record):
         cls,
         events: Sequence[Event],
         skills: Mapping[str, str],
-        nearest: Callable[[NDArray[np.float32]], Sequence[str]],
+        nearest: Nearest,
         origin: Origin,
         dimensions: int,
     ) -> UsageReport:
@@ -164,7 +164,7 @@ def _collisions(
     ]
 
 
-def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
+def _grouped(rows: Vector, alike: float) -> list[list[int]]:
     """Group vectors, each group around the first that is in none before it."""
     is_left = np.ones(len(rows), bool)
     groups: list[list[int]] = []
@@ -178,19 +178,13 @@ def _grouped(rows: NDArray[np.float32], alike: float) -> list[list[int]]:
     return groups
 
 
-def _gaps(
-    events: Sequence[Event],
-    nearest: Callable[[NDArray[np.float32]], Sequence[str]],
-    origin: Origin,
-    dimensions: int,
-) -> list[Gap]:
+def _gaps(events: Sequence[Event], nearest: Nearest, origin: Origin, dimensions: int) -> list[Gap]:
     """Group similar unanswered requests, each group around its most frequent one.
 
     One that was pinned since, or found something when it was asked again, is no gap any more.
     """
     form = origin.model, dimensions
-    unanswered = _unanswered(events)
-    usable = [event for event in unanswered if (event.model, len(event.vector)) == form]
+    usable = [event for event in _unanswered(events) if (event.model, len(event.vector)) == form]
     usable = usable[-MOST_REQUESTS:]
     times = Counter(event.request_id for event in usable)
     by_id = {event.request_id: event for event in usable}

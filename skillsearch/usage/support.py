@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.usage.events import Event, unpacked
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from skillsearch.usage.events import Event, Vector, unpacked
 
 ALIKE, ALIKE_ELSEWHERE = 0.5, 0.9
 """Below this cosine, requests are not alike: of a packaged model, and of any other."""
@@ -54,7 +53,7 @@ class Usage:
     day since 1970; `read` is how far the log was read for them.
     """
 
-    vectors: NDArray[np.float32] = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+    vectors: Vector = field(default_factory=lambda: np.zeros((0, 0), np.float32))
     skills: Sequence[str] = ()
     weights: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
     are_pins: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
@@ -86,21 +85,21 @@ class Usage:
     def __len__(self) -> int:
         return len(self.skills)
 
-    def _cosines(self, vector: NDArray[np.float32]) -> NDArray[np.float32]:
+    def _cosines(self, vector: Vector) -> Vector:
         """Return the cosine of each request; zeros for a vector of another model."""
         if len(vector) != self.vectors.shape[1]:
             return np.zeros(len(self), np.float32)
-        cosines: NDArray[np.float32] = self.vectors @ vector
+        cosines: Vector = self.vectors @ vector
         return cosines
 
-    def pinned(self, vector: NDArray[np.float32]) -> tuple[str, ...]:
+    def pinned(self, vector: Vector) -> tuple[str, ...]:
         """Return the skills that the request of a unit vector is pinned to, each once."""
         if not self.are_pins.any():
             return ()
         rows = np.flatnonzero(self.are_pins & (self._cosines(vector) >= SAME))
         return tuple(dict.fromkeys(self.skills[row] for row in rows.tolist()))
 
-    def support(self, vector: NDArray[np.float32]) -> Mapping[str, float]:
+    def support(self, vector: Vector) -> Mapping[str, float]:
         """Return how far requests like the one of a unit vector led to each skill, from 0 to 1.
 
         That is the weight of those that led to it as a share of the weight of all, and `PRIOR`.
@@ -108,10 +107,9 @@ class Usage:
         likeness = (self._cosines(vector) - self.alike) / (1.0 - self.alike)
         weights = np.clip(likeness, 0.0, 1.0) * self.weights
         total = float(weights.sum()) + PRIOR
-        sums = dict[str, float]()
+        sums = defaultdict[str, float](float)
         for row in np.flatnonzero(weights).tolist():
-            skill = self.skills[row]
-            sums[skill] = sums.get(skill, 0.0) + float(weights[row])
+            sums[self.skills[row]] += float(weights[row])
         return {skill: weight / total for skill, weight in sums.items()}
 
 

@@ -11,11 +11,10 @@ import pytest
 from skillsearch.fast_start import dataclasses as late
 
 OPTIONS = [
-    {"frozen": frozen, "slots": slots, "eq": eq, "kw_only": kw_only}
+    {"frozen": frozen, "slots": slots, "eq": eq}
     for frozen in (False, True)
     for slots in (False, True)
     for eq in (False, True)
-    for kw_only in (False, True)
 ]
 
 

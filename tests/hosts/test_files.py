@@ -210,7 +210,7 @@ def test_a_change_by_another_is_not_overwritten(config):
 
 def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypatch):
     """A command took it for the end of its output."""
-    change = Change.plan(config, [ENTRY])
+    change = FileChange.plan(config, [ENTRY])
 
     def fail(_handle):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

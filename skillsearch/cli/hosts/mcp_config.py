@@ -26,7 +26,6 @@ from skillsearch.hosts.entries import (
     server_entry,
 )
 from skillsearch.hosts.files import FileChange, host_file, our_command
-from skillsearch.hosts.folders import has_host_folders
 from skillsearch.index.next_steps import no_index
 from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.settings.config import Flags, Settings
@@ -229,8 +228,7 @@ class _Config:
         if not (self.hook or self.url or importlib.util.find_spec("mcp")):
             say(f"warning: the server needs an extra: {install_extra('mcp')}")
         if self.names_index and not (self.roots or (index_dir / "CURRENT").exists()):
-            has_folders = has_host_folders(Path.cwd())
-            say(f"note: {no_index(index_dir.absolute(), settings, has_host_folders=has_folders)}")
+            say(f"note: {no_index(index_dir.absolute(), settings)}")
 
 
 def _server_options(

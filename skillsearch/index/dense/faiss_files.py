@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.files.arrays import ArrayWriter
 from skillsearch.files.atomic_files import reading
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Rows = NDArray[Any]
+Rows = NDArray[Any]
 
 # Four letters for the kind of index, dimensions, vectors, two numbers that FAISS ignores, whether
 # it is trained, the metric: 0 is the inner product.
@@ -58,8 +56,7 @@ def map_rows(path: Path) -> Rows:
 def _header(dtype: np.dtype[Any], count: int, dimensions: int) -> bytes:
     """Return the bytes before the rows; a struct.error for sizes that do not fit into it."""
     code = next(code for code, known in _KINDS.items() if known == dtype)
-    ignored = _IGNORED, _IGNORED
-    index = _INDEX.pack(code, dimensions, count, *ignored, True, 0)
+    index = _INDEX.pack(code, dimensions, count, _IGNORED, _IGNORED, True, 0)
     if dtype == np.float32:
         return index + _LENGTH.pack(count * dimensions)  # in numbers
     width = dtype.itemsize * dimensions

@@ -60,8 +60,7 @@ class QueryEmbedder:
 
         An EmbedderError if it cannot be loaded or has changed since.
         """
-        embedder = self.embedder_of(settings)
-        if embedder.fingerprint == settings.fingerprint:
+        if (embedder := self.embedder_of(settings)).fingerprint == settings.fingerprint:
             return embedder
         raise EmbedderError(
             f"The model {settings.spec!r} has changed since the index was built "

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from skillsearch.errors import CacheError
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
-from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, numbered, within, without
+from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, divided, numbered, without
 
 if TYPE_CHECKING:
     from faiss import Index, IndexPQFastScan
@@ -99,9 +99,7 @@ class DenseFields:
         while len(near) < wanted and count < self.size:
             count *= 4
             near = without(search_codes(codes, query, count), excluded)
-        if len(near) <= k:
-            return near
-        return near[_highest(self.similarities(query, near), k)]
+        return near if len(near) <= k else near[_highest(self.similarities(query, near), k)]
 
     def similarities(self, query: Floats, documents: Numbers) -> Floats:
         """Return how near some documents are by both fields."""
@@ -132,10 +130,8 @@ class DenseIndex:
     def nearest_to_each(self, queries: Floats, k: int, excluded: Numbers) -> list[Numbers]:
         """Return the k documents nearest to each query by both fields, ascending."""
         parts = list(numbered(self.segments))
-        near = [
-            part.nearest_to_each(queries, k, excluded[within(excluded, first, part)] - first)
-            for first, part in parts
-        ]
+        divided_excluded = divided(excluded, self.segments)
+        near = [part.nearest_to_each(queries, k, own) for _, part, own in divided_excluded]
         if len(parts) == 1:
             return near[0]
         merged = []
@@ -149,15 +145,10 @@ class DenseIndex:
 
     def cosines(self, query: Floats, documents: Numbers) -> list[Floats]:
         """Return the same as `DenseFields.cosines`, for documents in ascending order."""
-        parts = [
-            segment.cosines(query, documents[within(documents, first, segment)] - first)
-            for first, segment in numbered(self.segments)
-        ]
-        count = max(map(len, parts))
-        return [
-            np.concatenate([cosines[min(field, len(cosines) - 1)] for cosines in parts])
-            for field in range(count)
-        ]
+        parts = [part.cosines(query, own) for _, part, own in divided(documents, self.segments)]
+        # Where a segment has no second field, the metadata stands for it.
+        filled = [(*fields, fields[-1])[: max(map(len, parts))] for fields in parts]
+        return [np.concatenate(fields) for fields in zip(*filled, strict=True)]
 
     @property
     def is_rounded(self) -> bool:
@@ -197,8 +188,7 @@ class DenseWriter:
         metadata, examples, self._path = _files(folder, name)
         self._training_rows = training_rows
         self._has_codes = size > flat_limit and not beside_codes
-        is_rounded = self._has_codes or beside_codes
-        types = {metadata: np.float16 if is_rounded else np.float32}
+        types = {metadata: np.float16 if self._has_codes or beside_codes else np.float32}
         # A mean of examples is no more exact than that.
         types |= {examples: np.float16} if with_examples else {}
         self._writers = [FaissWriter(path, kind, (dimensions,)) for path, kind in types.items()]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.embedders.embedding import text_key
 from skillsearch.fast_start.dataclasses import dataclass
@@ -21,9 +22,6 @@ from skillsearch.text.lookalikes import look
 from skillsearch.text.safe_text import visible
 from skillsearch.text.tokenizer import document_terms, term_hash
 from skillsearch.types.skills import Example, Skill
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Bump when the texts of a skill change; an index made of the old ones is rebuilt.
 VERSION = 15
@@ -48,12 +46,6 @@ _SHINGLE = 3
 # An odd number that spreads the bits of a product (the golden ratio: Knuth, volume 3, 6.4).
 _MIXER = np.uint64(0x9E3779B97F4A7C15)
 _COMMENT = lazy_pattern(r"<!--.*?(?:-->|\Z)", re.DOTALL)
-# What makes a member of a field of the list that JSON has; None if it is as it should be.
-_FROM_JSON: Mapping[str, Callable[[Any], object] | None] = {
-    **dict.fromkeys(("requires", "tags", "lapses", "paths")),
-    "chunks": tuple,
-    "examples": Example._make,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +100,10 @@ class Document:
 
         Raises TypeError or ValueError for what is no such record.
         """
-        record = dict(zip(cls.__slots__[: len(values)], values, strict=True))
-        for name, convert in _FROM_JSON.items():
-            if name in record:
-                record[name] = tuple(map(convert, record[name]) if convert else record[name])
+        given = (tuple(value) if isinstance(value, list) else value for value in values)
+        record: dict[str, Any] = dict(zip(cls.__slots__[: len(values)], given, strict=True))
+        record["chunks"] = tuple(map(tuple, record.get("chunks", ())))
+        record["examples"] = tuple(map(Example._make, record.get("examples", ())))
         return cls(**record)
 
     @classmethod
@@ -238,8 +230,7 @@ def body_hash(text: str) -> str:
 def _sketch(terms: Sequence[str]) -> str:
     """Return `Document.sketch` of a body."""
     hashes = np.array([term_hash(term) for term in terms], np.uint64)
-    count = len(hashes) - _SHINGLE + 1
-    if count < 1:
+    if (count := len(hashes) - _SHINGLE + 1) < 1:
         return ""
     mixed = np.zeros(count, np.uint64)
     for shift in range(_SHINGLE):
@@ -287,5 +278,4 @@ def _chunk_texts(body: str, language: str) -> tuple[ChunkTexts, ...]:
 
 def name_hash(name: str) -> int:
     """Return a number equal for names that look alike but for case, hyphens and spaces."""
-    folded = look(visible(name)).replace("-", " ").replace("_", " ")
-    return term_hash(" ".join(folded.split()))
+    return term_hash(" ".join(look(visible(name)).replace("-", " ").replace("_", " ").split()))

@@ -220,8 +220,7 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
     ends = np.minimum(*(np.where(each[:, -1:], each[:, -1:], _NO_END) for each in (some, others)))
     are_shown = [(each > 0) & (each <= ends) for each in (some, others)]
     are_shared = (some[:, :, np.newaxis] == others[:, np.newaxis, :]).any(axis=2) & are_shown[0]
-    smaller = np.minimum(*(shown.sum(axis=1) for shown in are_shown))
-    return are_shared.sum(axis=1), smaller
+    return are_shared.sum(axis=1), np.minimum(*(shown.sum(axis=1) for shown in are_shown))
 
 
 def _with_enough(sketches: Sketches) -> Sketches:

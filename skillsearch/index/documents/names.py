@@ -65,8 +65,7 @@ def find_by_name(
             versions = (one_line(document.version, _SHOWN_VERSION_CHARS) for document in named)
             raise VersionNotFoundError(name, tuple(dict.fromkeys(versions))[:_SHOWN_VERSIONS])
         named = fitting
-    best = preferred(named, roots)
-    if len(best) > 1:
+    if len(best := preferred(named, roots)) > 1:
         raise AmbiguousNameError(name, tuple(document.doc_id for document in best))
     return best[0]
 
@@ -86,8 +85,7 @@ def _preferred(
 
     That is kin which lies nearer to the live skills, or as near and is newer.
     """
-    best = _of_first_root(documents, roots)
-    if len(best) == 1:
+    if len(best := _of_first_root(documents, roots)) == 1:
         return best, {}
     remote = {document.doc_id: remoteness(document.folder) for document in best}
     release = {document.doc_id: release_order(document.version) or () for document in best}
@@ -266,8 +264,7 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
                 message = f"The name {name!r} means {first}, where both are seen;"
                 more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
                 yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
-        same = [each for each in namesakes.values() if each.root == best[0].root]
-        if len(same) > 1:
+        if len(same := [each for each in namesakes.values() if each.root == best[0].root]) > 1:
             name = one_line(same[0].name, MAX_NAME_CHARS)
             meant = {document.doc_id for document in best}
             same.sort(key=lambda each: each.doc_id not in meant)
@@ -311,8 +308,7 @@ def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
             documents.meanings.clear()
         documents.meanings[key] = ""
         with suppress(LookupError, ValueError):
-            document = find_by_name(name, documents, roots, suggest=False)
-            documents.meanings[key] = document.doc_id
+            documents.meanings[key] = find_by_name(name, documents, roots, suggest=False).doc_id
     return documents.meanings[key]
 
 
@@ -324,10 +320,8 @@ def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequenc
 
 def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str]) -> Family:
     """Return a family whose members have the handles that they need."""
-    members = (
-        replace(each, handle=other_handle(each, documents, roots)) for each in family.members
-    )
-    return replace(family, members=tuple(members))
+    handles = ((each, other_handle(each, documents, roots)) for each in family.members)
+    return replace(family, members=tuple(replace(each, handle=name) for each, name in handles))
 
 
 def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> Numbers:

@@ -34,8 +34,7 @@ def family_of(
         return None
     others.sort(key=lambda other: (ranks.get(other, len(ranks)), other))
     listed = _listed(store[number], [store[other] for other in others[:MOST_LISTED]])
-    leader = store.families.leader_of(number)
-    return Family(len(others), store.count_roots(leader), listed)
+    return Family(len(others), store.count_roots(store.families.leader_of(number)), listed)
 
 
 def described(document: Document, others: Sequence[Document]) -> Family:
@@ -45,10 +44,8 @@ def described(document: Document, others: Sequence[Document]) -> Family:
 
 
 def _listed(document: Document, others: Sequence[Document]) -> tuple[Relative, ...]:
-    return tuple(
-        Relative(each.name, each.path, each.root, tuple(_differences(document, each)), each.doc_id)
-        for each in others
-    )
+    pairs = ((each, tuple(_differences(document, each))) for each in others)
+    return tuple(Relative(each.name, each.path, each.root, how, each.doc_id) for each, how in pairs)
 
 
 def copies(store: DocumentStore, numbers: Iterable[int]) -> frozenset[int]:
@@ -65,10 +62,8 @@ def families(store: DocumentStore) -> list[tuple[Document, ...]]:
     table = store.families
     leaders, sizes = np.unique(table.leaders, return_counts=True)
     order = np.lexsort((store.in_order(leaders), -sizes))
-    return [
-        tuple(store[number] for number in (leader, *table.followers(leader)[0].tolist()))
-        for leader in leaders[order].tolist()
-    ]
+    all_of = ((leader, *table.followers(leader)[0].tolist()) for leader in leaders[order].tolist())
+    return [tuple(map(store.__getitem__, numbers)) for numbers in all_of]
 
 
 def are_kin(left: Document, right: Document) -> bool:

@@ -36,7 +36,6 @@ from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
     REQUEST_FILE,
     IndexRequest,
-    Missing,
     key_of,
     resolve_roots,
 )
@@ -84,28 +83,24 @@ class Builder:
         self._damaged: tuple[str, ...] = ()
 
     def _decide(self, held: IndexRequest | None, *, unpack: bool = True) -> None:
+        """Find out what is to be held; roots that are gone keep their skills, if that is meant.
+
+        Raises RootError if a root cannot be indexed and is not to be left out.
+        """
         self._held = held
         missing = self.options.missing
         if missing == "keep" and not self.folder.exists():
             missing = "refuse"
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.options.device)
-        self._find_roots(missing)
-
-    def _find_roots(self, missing: Missing) -> None:
-        """Find the roots of the request; those that are gone keep their skills, if that is meant.
-
-        Raises RootError if a root cannot be indexed and is not to be left out.
-        """
         usable, problems = make_roots(self.request.roots, self.request.aliases)
         self._root_diagnostics = [problem for problem in problems if problem.severity != "error"]
         is_missing = len(self._root_diagnostics) < len(problems)
-        keeps_missing = self.options.missing == "keep" and is_missing
-        before = open_current(self.folder) if keeps_missing else None
+        before = open_current(self.folder) if is_missing and missing == "keep" else None
         if is_missing and not before and not (missing == "leave" and usable):
             resolve_roots(self.request.roots)
-        held = before.settings.roots if before else ()
-        roots = {str(root.path): root for root in (*held, *usable)}
+        earlier = before.settings.roots if before else ()
+        roots = {str(root.path): root for root in (*earlier, *usable)}
         wanted = dict.fromkeys(filter(roots.__contains__, map(key_of, self.request.roots)))
         aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
         self.request = replace(self.request, aliases=aliases)
@@ -132,15 +127,14 @@ class Builder:
                     self._decide(held, unpack=False)
                     detector = None
                 previous = self._reusable()
-                name = previous.name if previous else None
-                if not detector or not detector.index or detector.index.name != name:
+                seen = detector.index if detector else None
+                if not (detector and seen and previous and seen.name == previous.name):
                     detector = self._detector(previous)
-                before = self._before
                 report = self._update(detector)
                 if not self._is_request_held():
                     self.request.save(self.folder.path, report.generation)
                 self.opened = self.opened or open_current(self.folder)
-                return replace(report, left=_count_left(before, self.opened))
+                return replace(report, left=_count_left(self._before, self.opened))
 
     def _update(self, detector: ChangeDetector) -> IndexReport:
         """Bring the index up to date, or build it anew if it turns out to be damaged."""
@@ -157,9 +151,7 @@ class Builder:
 
     def _detect(self, detector: ChangeDetector, index: OpenedIndex) -> FileChanges | None:
         """Find out what changed, looking at no more than necessary; None for nothing."""
-        changes = None
-        only = self.options.only
-        limits = self.options.limits
+        changes, only, limits = None, self.options.only, self.options.limits
         if index.settings.roots != self._roots or detector.unfinished:
             return detector.walk()
         if only and limits.allow(index.corpus, len(only)):
@@ -168,9 +160,7 @@ class Builder:
             if detector.is_unchanged():
                 return None
             changes = detector.by_stat() if limits.allow(index.corpus, 1) else None
-        if not changes or not self._fits_delta(changes):
-            changes = detector.walk()
-        return changes
+        return changes if changes and self._fits_delta(changes) else detector.walk()
 
     def _all_new(self) -> FileChanges:
         """Look at everything, to read it again; a RootError if a root is gone."""
@@ -186,21 +176,16 @@ class Builder:
         """Write a new generation, unless it would equal the one before."""
         with ExitStack() as stack:
             cached = self._open_embedder(stack)
-            settings = IndexSettings(
-                roots=self._roots,
-                model=ModelSettings.of(self.request.model, cached.embedder),
-                with_body=self.request.with_body,
-                analysis=ANALYSIS,
-                pending=self._pending(changes),
-            )
+            model = ModelSettings.of(self.request.model, cached.embedder)
+            made_with = model, self.request.with_body, ANALYSIS
+            settings = IndexSettings(self._roots, *made_with, self._pending(changes))
             if changes.index and settings.model != changes.index.settings.model:
                 is_whole = changes.scopes is None and not self._gone
                 changes = (changes if is_whole else self._all_new()).all_new()
             how = self._progress, self.options.limits, self.folder.path
             update = Update(changes, settings, cached, *how)
             previous, delta = changes.index, None
-            is_same = not (changes.to_read or changes.removed_ids)
-            is_same &= self._has_same_rest(changes)
+            is_same = not (changes.to_read or changes.removed_ids) and self._has_same_rest(changes)
             is_same &= previous is None or previous.settings.pending == settings.pending
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
@@ -294,16 +279,9 @@ class Builder:
 
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         pending = index.settings.pending if index and not self.options.metadata_first else ()
-        return ChangeDetector(
-            index,
-            self.folder.path,
-            self._roots,
-            verify=self.options.verify,
-            progress=self._progress,
-            gone=self._gone,
-            book=self._book,
-            unfinished=frozenset(pending).difference(str(root.path) for root in self._gone),
-        )
+        unfinished = frozenset(pending).difference(str(root.path) for root in self._gone)
+        how = self.folder.path, self._roots, self.options.verify, self._progress
+        return ChangeDetector(index, *how, gone=self._gone, book=self._book, unfinished=unfinished)
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import asdict, field, replace
 from functools import cached_property
-from itertools import chain, compress, islice
+from itertools import chain, compress, count, islice
 from pathlib import Path
 
 from skillsearch.fast_start.dataclasses import dataclass
@@ -98,11 +98,8 @@ class FileChanges:
     @cached_property
     def to_read(self) -> list[SkillFile]:
         """The files that came or changed and may be indexed."""
-        return [
-            file
-            for position, file in enumerate(self.files)
-            if not self.is_kept[position] and position not in self.refused
-        ]
+        done = {*compress(count(), self.is_kept), *self.refused}
+        return [file for position, file in enumerate(self.files) if position not in done]
 
     @cached_property
     def removed_ids(self) -> frozenset[str]:
@@ -155,9 +152,8 @@ class FileChanges:
         files = SeenFiles.of(self._paths, seen)
         beside = (self.reader.continued.get(path, ()) for path in self._paths)
         stats = dict(chain.from_iterable(beside))
-        continued = SeenFiles.of(
-            list(stats), (SeenFile(stat, "", False) for stat in stats.values())
-        )
+        others = (SeenFile(stat, "", is_indexed=False) for stat in stats.values())
+        continued = SeenFiles.of(list(stats), others)
         snapshot = Snapshot(generation, folders, files, continued, self.examples)
         return snapshot.without_racy(self.seen_at_ns)
 
@@ -206,9 +202,7 @@ class ChangeDetector:
         """Return whether every folder and file has the stat it had."""
         if self.verify or self.unfinished or self.snapshot is None:
             return False
-        if self.snapshot.examples != self._examples:
-            return False
-        return not any(self._other_stats)
+        return self.snapshot.examples == self._examples and not any(self._other_stats)
 
     @cached_property
     def _examples(self) -> str:
@@ -224,13 +218,10 @@ class ChangeDetector:
         if self.snapshot and self.snapshot.examples == self._examples:
             return frozenset()
         gone = {str(root.path) for root in self.gone}
-        return frozenset(
-            document.path
-            for document in (self.index.corpus.documents if self.index else ())
-            if document.root not in gone
-            and self.book.of(document.name, document.description)
-            != tuple(each for each in document.examples if each.source != "skill")
-        )
+        documents = self.index.corpus.documents if self.index else ()
+        there = (document for document in documents if document.root not in gone)
+        given = ((d, tuple(each for each in d.examples if each.source != "skill")) for d in there)
+        return frozenset(d.path for d, had in given if self.book.of(d.name, d.description) != had)
 
     def at(self, paths: Iterable[Path]) -> FileChanges | None:
         """Look at files and folders, maybe gone; None if only a walk can tell."""
@@ -271,9 +262,8 @@ class ChangeDetector:
             for folder in folders:
                 if os.path.lexists(folder):
                     places.setdefault(folder, False)
-                    places |= {
-                        path: True for path in _subfolders(folder) if path not in folders_before
-                    }
+                    new = (path for path in _subfolders(folder) if path not in folders_before)
+                    places |= dict.fromkeys(new, True)
                 else:
                     places[folder] = True
             if self.folder:
@@ -292,13 +282,8 @@ class ChangeDetector:
         if gone := {str(root.path): root for root in self.gone}:
             left = (document for document in documents if document.root in gone)
             files = [
-                SkillFile(
-                    document.doc_id,
-                    Path(document.path),
-                    gone[document.root],
-                    seen_before[document.path].stat,
-                )
-                for document in left
+                SkillFile(d.doc_id, Path(d.path), gone[d.root], seen_before[d.path].stat)
+                for d in left
             ]
             files = sorted((*discovery.files, *files), key=lambda file: file.doc_id)
             is_gone = inside(Scope(root, "", is_deep=True) for root in self.gone)
@@ -371,8 +356,7 @@ class ChangeDetector:
         is_kept, refused = bytearray(len(files)), set()
         beside = self._unchanged_beside(discovery) if scopes is None else {}
         for position, file in enumerate(files if seen_before else ()):
-            seen = seen_before.get(str(file.path))
-            if seen and seen.is_indexed:
+            if (seen := seen_before.get(str(file.path))) and seen.is_indexed:
                 more = beside.get(str(file.path.parent))
                 is_kept[position] = self._is_kept(file, seen, reader, is_beside=more is not None)
                 reader.continued.setdefault(str(file.path), more or ())
@@ -416,12 +400,8 @@ def _needs_walk(
     """Return whether a folder was reached by a link alone, or a diagnostic would be lost."""
     if any(_parent(path) not in folders and path not in tops for path in folders):
         return True
-    lost = (
-        diagnostic
-        for diagnostic in reported
-        if diagnostic.code in _NOT_AGAIN and _parent(diagnostic.path) in changed
-    )
-    return any(diagnostic.code == "too-many-folders" for diagnostic in reported) or any(lost)
+    lost = (d for d in reported if d.code in _NOT_AGAIN and _parent(d.path) in changed)
+    return any(d.code == "too-many-folders" for d in reported) or any(lost)
 
 
 def _parent(path: str) -> str:
@@ -429,14 +409,8 @@ def _parent(path: str) -> str:
 
 
 def _unseen(documents: Iterable[Document]) -> dict[str, SeenFile]:
-    return {
-        document.path: SeenFile(
-            UNKNOWN_STAT,
-            document.content_hash,
-            beside_hash=beside_hash(document.continuation_hash, document.evals_hash),
-        )
-        for document in documents
-    }
+    hashed = ((d, beside_hash(d.continuation_hash, d.evals_hash)) for d in documents)
+    return {d.path: SeenFile(UNKNOWN_STAT, d.content_hash, beside_hash=more) for d, more in hashed}
 
 
 def _subfolders(folder: str) -> list[str]:
@@ -451,10 +425,8 @@ def _subfolders(folder: str) -> list[str]:
 
 def _scope(roots: Sequence[Root], path: str, *, is_deep: bool) -> Scope:
     folder = Path(path)
-    inner = max(
-        (root for root in roots if folder.is_relative_to(root.path)),
-        key=lambda root: len(root.path.parts),
-    )
+    around = (root for root in roots if folder.is_relative_to(root.path))
+    inner = max(around, key=lambda root: len(root.path.parts))
     below = folder.relative_to(inner.path).parts
     # A walk does not look into these, and reports them.
     if len(below) > MAX_DEPTH or not is_plain(path):

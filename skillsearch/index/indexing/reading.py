@@ -108,12 +108,8 @@ def parse_file(
     location = {"path": file.path, "root": file.root.path}
     skill, diagnostics = parse_skill(data, doc_id=file.doc_id, **location)
     more, evals = _beside(file, data, book)
-    skill = replace(
-        skill,
-        examples=book.with_own(skill.metadata, evals),
-        evals_hash=evals.digest,
-        continuation=more.text if more else None,
-    )
+    examples, text = book.with_own(skill.metadata, evals), more.text if more else None
+    skill = replace(skill, examples=examples, evals_hash=evals.digest, continuation=text)
     return skill, diagnostics, (*(more.files if more else ()), *evals.stats)
 
 
@@ -182,8 +178,7 @@ class FileReader:
 
 def sorted_diagnostics(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sort diagnostics by path and drop duplicates."""
-    ordered = sorted(set(diagnostics), key=lambda d: (d.path, d.line or 0, d.code, d.message))
-    return tuple(ordered)
+    return tuple(sorted(set(diagnostics), key=lambda d: (d.path, d.line or 0, d.code, d.message)))
 
 
 def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:
@@ -332,10 +327,8 @@ class Snapshot:
 
     def without_racy(self, seen_at_ns: int) -> Snapshot:
         """Return this snapshot with unknown stats for what changed just before `seen_at_ns`."""
-        folders = {
-            path: UNKNOWN_STAT.mtime_ns if is_racy(mtime, seen_at_ns) else mtime
-            for path, mtime in self.folders.items()
-        }
+        unknown, times = UNKNOWN_STAT.mtime_ns, self.folders.items()
+        folders = {path: unknown if is_racy(at, seen_at_ns) else at for path, at in times}
         files, more = (seen.without_racy(seen_at_ns) for seen in (self.files, self.continued))
         return replace(self, folders=folders, files=files, continued=more)
 

@@ -57,8 +57,7 @@ class Update:
 
     def texts(self, file: SkillFile) -> FieldTexts | None:
         """Read a file; None if it cannot be indexed."""
-        skill = self.changes.reader.read(file)
-        if not skill:
+        if not (skill := self.changes.reader.read(file)):
             return None
         is_pending = str(file.root.path) in self.settings.pending
         return field_texts(skill, with_body=self.settings.with_body, metadata_only=is_pending)
@@ -178,11 +177,9 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for number, keys in self._chunked:
             self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
+        place = self._folder, f"{self._prefix}dense", self._dimensions, self.size
         dense = DenseWriter(
-            self._folder,
-            f"{self._prefix}dense",
-            self._dimensions,
-            self.size,
+            *place,
             with_examples=bool(self._examples),
             beside_codes=self._beside_codes,
             flat_limit=self._update.limits.most_flat,
@@ -267,11 +264,8 @@ class DeltaWriter:
     def __init__(self, update: Update, index: OpenedIndex) -> None:
         """Read the files that came or changed, and decide which documents the delta has."""
         self._update, self._corpus = update, index.corpus
-        self.reused = [
-            part
-            for part in index.generation.parts
-            if not part.startswith(DELTA) and part != "diagnostics.json"
-        ]
+        ours = (part for part in index.generation.parts if not part.startswith(DELTA))
+        self.reused = [part for part in ours if part != "diagnostics.json"]
         before = self._corpus.documents
         self._base = before.segments[0]
         gone = set(update.changes.removed_ids)
@@ -307,21 +301,18 @@ class DeltaWriter:
                 else:
                     writer.keep(self._corpus, old, document)
             writer.finish()
+        earlier = self._corpus.documents
         places = [
-            base.position_of(document.doc_id)
-            if old < 0
-            else self._corpus.documents.places[old - base.size]
+            base.position_of(document.doc_id) if old < 0 else earlier.places[old - base.size]
             for document, old in self._members
         ]
-        documents, lexical, dense, _ = load_segment(
-            folder, DELTA, with_body=update.settings.with_body
-        )
+        with_body = update.settings.with_body
+        documents, lexical, dense, _ = load_segment(folder, DELTA, with_body=with_body)
         # The numbers of the base stay.
         added_numbers = writer.renumber[base.size :]
         added_numbers = np.where(added_numbers >= 0, added_numbers + base.size, -1)
         renumber = np.concatenate([np.arange(base.size), added_numbers])
         renumber[self._deleted] = -1
-        earlier = self._corpus.documents
         store = DocumentStore([base, documents], self._deleted, np.array(places, np.int64))
         finder = Representatives(update.settings, update.folder, earlier, renumber, update.progress)
         store = finder.find(store, DenseIndex((vectors, dense)))

@@ -12,7 +12,6 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
 from functools import partial
 from itertools import compress, count
 from pathlib import Path
@@ -24,11 +23,11 @@ from skillsearch.files.arrays import ArrayWriter, map_array, save_array
 from skillsearch.index.lexical.postings import (
     LEAST_PREFIX,
     LexicalSegment,
+    Postings,
     average_idf,
     length_norms,
     saturation,
 )
-from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.numbering import find_sorted, run_starts
 from skillsearch.text.tokenizer import term_hash
 
@@ -48,29 +47,13 @@ _RANGE_STARTS = np.arange(_RANGES, dtype=np.uint64) << np.uint64(52)
 _PARTS = {"hashes": np.uint64, "documents": np.int32, "frequencies": np.uint16, "peaks": np.float32}
 
 
-@dataclass(frozen=True, slots=True)
-class Postings(ArrayTable):
-    """Postings by term: hashes ascending, documents ascending within a term."""
-
-    hashes: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    documents: NDArray[np.int32]
-    frequencies: NDArray[np.uint16]
-
-    def is_consistent(self) -> bool:
-        """Return whether there are as many postings as their starts say."""
-        return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
-
-
 class SpilledPostings:
     """Postings to be merged: spilled ones, or those of a segment, with new numbers or -1 for none.
 
     `terms` and `postings` are how many lie below each range of hashes, and of all.
     """
 
-    def __init__(
-        self, load: Callable[[], Postings | LexicalSegment], new: NDArray[np.int32] | None = None
-    ) -> None:
+    def __init__(self, load: Callable[[], Postings], new: NDArray[np.int32] | None = None) -> None:
         """Take what maps the postings; if they stayed mapped, they would stay in memory."""
         self._load, self._renumber = load, new
         table = load()
@@ -80,9 +63,8 @@ class SpilledPostings:
     def read(self, first: int, last: int) -> Postings:
         """Read the ranges from `first` up to but without `last`; terms may be without postings."""
         table = self._load()
-        terms, postings = (
-            slice(*bounds[[first, last]].tolist()) for bounds in (self.terms, self.postings)
-        )
+        below = self.terms, self.postings
+        terms, postings = (slice(*bounds[[first, last]].tolist()) for bounds in below)
         starts = table.starts[terms.start : terms.stop + 1] - postings.start
         documents, frequencies = table.documents[postings], table.frequencies[postings]
         if self._renumber is not None:
@@ -215,9 +197,8 @@ def blocks(runs: Sequence[SpilledPostings], most: tuple[int, int]) -> Iterator[t
         below += np.stack([run.postings, run.terms])
     first = 0
     while first < _RANGES:
-        ends = [
-            row.searchsorted(row[first] + n, "right") for row, n in zip(below, most, strict=True)
-        ]
+        pairs = zip(below, most, strict=True)
+        ends = [row.searchsorted(row[first] + n, "right") for row, n in pairs]
         end = max(int(min(ends)) - 1, first + 1)
         yield first, end
         first = end

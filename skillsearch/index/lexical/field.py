@@ -30,9 +30,9 @@ from skillsearch.index.storage.numbering import (
     Hashes,
     Numbers,
     Values,
+    divided,
     locate,
     numbered,
-    within,
 )
 from skillsearch.text.tokenizer import is_bigram, term_hash
 
@@ -141,10 +141,7 @@ class LexicalField:
     def best(self, query: TermWeights, k: int, excluded: Numbers) -> LexicalMatches:
         """Find the documents with the k highest scores above 0; more only if the last ones tie."""
         parts = tuple(SegmentScores(self, number, query) for number in range(len(self.segments)))
-        pools = [
-            part.best(k, excluded[within(excluded, first, part)] - first) + first
-            for first, part in numbered(parts)
-        ]
+        pools = [part.best(k, own) + first for first, part, own in divided(excluded, parts)]
         matches = LexicalMatches(parts, np.concatenate(pools))
         if len(parts) == 1:
             return matches
@@ -175,11 +172,8 @@ class LexicalField:
         number, local = locate(self.segments, document)
         segment = self.segments[number]
         rows = zip(query.terms, query.idf.tolist(), query.rows[number].tolist(), strict=True)
-        return {
-            term: weight
-            for term, weight, row in rows
-            if (among is None or term in among) and segment.has(row, local)
-        }
+        wanted = (row for row in rows if among is None or row[0] in among)
+        return {term: weight for term, weight, row in wanted if segment.has(row, local)}
 
     def rarest_held(self, query: TermWeights, documents: Numbers) -> Values:
         """Return the weight of the rarest query term that each document has, 0 without any."""
@@ -205,12 +199,8 @@ class LexicalMatches:
 
     def scores_of(self, documents: Numbers) -> Floats:
         """Return the scores of any documents, given ascending."""
-        return np.concatenate(
-            [
-                segment.scores_of(documents[within(documents, first, segment)] - first)
-                for first, segment in numbered(self.segments)
-            ]
-        )
+        parts = divided(documents, self.segments)
+        return np.concatenate([segment.scores_of(own) for _, segment, own in parts])
 
 
 class SegmentScores:
@@ -246,8 +236,7 @@ class SegmentScores:
     def scores_of(self, documents: Numbers) -> Floats:
         """Return the scores of some documents."""
         total = self._total[documents]
-        excluded = np.flatnonzero(np.isneginf(total))
-        if len(excluded):
+        if len(excluded := np.flatnonzero(np.isneginf(total))):
             nothing = np.zeros(len(excluded), np.float32)
             total[excluded] = self._with(nothing, documents[excluded], slice(self._read))
         return self._with(total, documents, slice(self._read, None))
@@ -281,9 +270,8 @@ class SegmentScores:
             lowest = lowest_of_best(total, k) if unread else -math.inf
             # The remaining terms can add `possible` to the scores so far.
             if lowest > possible * (1 + _SAFETY):
-                candidates = np.flatnonzero(
-                    total >= np.float32((lowest - possible) * (1 - _SAFETY))
-                )
+                bound = np.float32((lowest - possible) * (1 - _SAFETY))
+                candidates = np.flatnonzero(total >= bound)
                 if len(candidates) * _LOOKUP_COST * (len(self._rows) - self._read) < unread:
                     return candidates[top_documents(self.scores_of(candidates), k)]
         return top_documents(total, k)
@@ -319,6 +307,5 @@ def top_documents(scores: Floats, k: int) -> Numbers:
     documents = np.flatnonzero(scores >= bound) if bound > 0 else np.flatnonzero(scores > 0)
     if len(documents) <= k:
         return documents
-    lowest = np.partition(scores[documents], -k)[-k]
-    best: Numbers = documents[scores[documents] >= lowest]
+    best: Numbers = documents[scores[documents] >= np.partition(scores[documents], -k)[-k]]
     return best

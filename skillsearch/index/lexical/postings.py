@@ -41,18 +41,28 @@ class LexicalStatistics:
 
 
 @dataclass(frozen=True, slots=True)
-class LexicalSegment(ArrayTable):
-    """One field of a segment: postings by term, hashes and documents ascending.
+class Postings(ArrayTable):
+    """Postings by term: hashes ascending, documents ascending within a term."""
+
+    hashes: NDArray[np.uint64]
+    starts: NDArray[np.int64]
+    documents: NDArray[np.int32]
+    frequencies: NDArray[np.uint16]
+
+    def is_consistent(self) -> bool:
+        """Return whether there are as many postings as their starts say."""
+        return len(self.documents) == len(self.frequencies) == int(self.starts[-1])
+
+
+@dataclass(frozen=True, slots=True)
+class LexicalSegment(Postings):
+    """One field of a segment.
 
     `peaks` are the highest saturation among each term's postings, `lengths` the number of terms of
     each document, `statistics` mean length and mean idf of this segment by itself. Of some fields
     the longer terms themselves are kept too, sorted: `words`, of which each ends at `word_ends`.
     """
 
-    hashes: NDArray[np.uint64]
-    starts: NDArray[np.int64]
-    documents: NDArray[np.int32]
-    frequencies: NDArray[np.uint16]
     peaks: NDArray[np.float32]
     lengths: NDArray[np.int32]
     statistics: NDArray[np.float64]
@@ -87,10 +97,8 @@ class LexicalSegment(ArrayTable):
 
     def tally(self, signs: NDArray[np.int8]) -> TermTally:
         """Add up the signs (one a document, 0 if it does not count) by term."""
-        parts = [
-            begin + np.flatnonzero(signs[self.documents[begin : begin + _BLOCK]])
-            for begin in range(0, len(self.documents), _BLOCK)
-        ]
+        begins = range(0, len(self.documents), _BLOCK)
+        parts = [at + np.flatnonzero(signs[self.documents[at : at + _BLOCK]]) for at in begins]
         postings = np.concatenate([np.zeros(0, np.int64), *parts])
         rows = np.searchsorted(self.starts, postings, "right") - 1
         counts = signs[self.documents[postings]].astype(np.int64)
@@ -105,15 +113,14 @@ class LexicalSegment(ArrayTable):
         """Return the first words that begin with a prefix."""
         numbers = range(len(self.word_ends))
         begin = bisect_left(numbers, prefix, key=self.word)
-        return list(
-            takewhile(lambda w: w.startswith(prefix), map(self.word, numbers[begin : begin + most]))
-        )
+        words = map(self.word, numbers[begin : begin + most])
+        return list(takewhile(lambda word: word.startswith(prefix), words))
 
     def is_consistent(self) -> bool:
         """Return whether there are as many of everything as of its terms, postings, documents."""
         return (
-            len(self.peaks) == len(self.hashes) == len(self.starts) - 1
-            and len(self.documents) == len(self.frequencies) == int(self.starts[-1])
+            Postings.is_consistent(self)
+            and len(self.peaks) == len(self.hashes) == len(self.starts) - 1
             and len(self.statistics) == len(("mean length", "mean idf"))
             and len(self.words) == int(np.append(0, self.word_ends)[-1])
         )
@@ -142,9 +149,8 @@ class TermTally:
 
     def of(self, hashes: Hashes) -> Numbers:
         """Return the count of each term, 0 if it has none."""
-        places = find_sorted(self.hashes, hashes)
         # A count behind all others, for the terms without one.
-        return np.append(self.counts, 0)[places]
+        return np.append(self.counts, 0)[find_sorted(self.hashes, hashes)]
 
 
 def average_idf(frequencies: Numbers, documents: int, terms: Numbers | None = None) -> float:

@@ -147,11 +147,8 @@ def _joined(host_folders: Iterable[HostFolder]) -> dict[str, Followed]:
     for location in host_folders:
         if not location.is_outside:
             by_key.setdefault(key_of(location.path), []).append(location)
-    return {
-        key: Followed.of([location for location in some if location.is_enabled], some)
-        for key, some in by_key.items()
-        if any(location.is_enabled for location in some)
-    }
+    enabled = {key: [each for each in some if each.is_enabled] for key, some in by_key.items()}
+    return {key: Followed.of(some, by_key[key]) for key, some in enabled.items() if some}
 
 
 def count_skills(roots: Iterable[Path], most: int) -> int:

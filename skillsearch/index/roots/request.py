@@ -97,13 +97,10 @@ class IndexRequest:
         values: dict[Key, object] = {"model": model, "fields": with_body}
         unsaid = [key for key, value in values.items() if value is None]
         settings = load_only(*unsaid, index_dir=folder) if unsaid else Settings()
-        return cls(
-            paths,
-            settings.model if model is None else model,
-            settings.fields == "full" if with_body is None else with_body,
-            sources,
-            trust_by_root(config.get("trust", ()), named),
-        )
+        model = settings.model if model is None else model
+        with_body = settings.fields == "full" if with_body is None else with_body
+        trust = trust_by_root(config.get("trust", ()), named)
+        return cls(paths, model, with_body, sources, trust)
 
     @property
     def named(self) -> tuple[Path | str, ...]:

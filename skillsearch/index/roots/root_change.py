@@ -87,12 +87,9 @@ class RootChange:
     def adding(cls, request: IndexRequest) -> RootChange:
         """Return the change that adds the roots of a request, in an index made as it says."""
         trust = tuple(f"{root}={level}" for root, level in request.trust.items())
-        settings = Settings(
-            model=request.model,
-            fields="full" if request.with_body else "metadata",
-            trust=trust,
-            sources=dict.fromkeys(_MADE_WITH, "flag"),
-        )
+        fields = "full" if request.with_body else "metadata"
+        said = dict.fromkeys(_MADE_WITH, "flag")
+        settings = Settings(model=request.model, fields=fields, trust=trust, sources=said)
         return cls(request.named, "add", settings)
 
     def applied_to(
@@ -115,7 +112,7 @@ class RootChange:
         projects = self._projects(held, follows, places)
         projects = {key: projects[key] for key in keys if projects.get(key)}
         aliases = {key: a for key, a in self._before(held).aliases.items() if key in keys}
-        seen_by = {key: folder.seen_by for key, folder in places.items()}
+        hidden_from = {key: hidden for key, each in places.items() if (hidden := each.seen_by[1])}
         return replace(
             self._made_as(held),
             roots=roots,
@@ -126,7 +123,7 @@ class RootChange:
             followed=tuple(key for key in keys if key in places),
             left_out=self._left_out(held),
             projects=projects,
-            hidden_from={key: hidden for key, (_, hidden) in seen_by.items() if hidden},
+            hidden_from=hidden_from,
             aliases=labels(places, aliases.values()) | aliases,
         )
 
@@ -142,8 +139,7 @@ class RootChange:
         named = tuple([roots] if isinstance(roots, str | Path) else roots)
         levels = (trust,) if isinstance(trust, str) else tuple(trust)
         sources = dict.fromkeys(("index_dir", "trust"), "flag")
-        settings = Settings(trust=levels, index_dir=folder, sources=sources)
-        return cls(named, how, settings)
+        return cls(named, how, Settings(trust=levels, index_dir=folder, sources=sources))
 
     def named(self, held: IndexRequest | None) -> Roots:
         """Return the roots to hold as they were named, given what is held; none is looked at."""
@@ -153,16 +149,13 @@ class RootChange:
 
     def is_news(self, held: IndexRequest | None) -> bool:
         """Return whether an index that holds this would hold more roots, or follow more hosts."""
-        named = set(map(key_of, self.named(held)))
-        if held and held.follows in ("hosts", "named"):
-            named -= set(map(key_of, held.roots))
-        return bool(named)
+        roots = held.roots if held and held.follows in ("hosts", "named") else ()
+        return not set(map(key_of, roots)).issuperset(map(key_of, self.named(held)))
 
     def _made_as(self, held: IndexRequest | None) -> IndexRequest:
         """Return how the index is to be made, as a request without roots."""
         settings = self.settings
-        with_body = settings.fields == "full"
-        made = IndexRequest((), settings.model, with_body)
+        made = IndexRequest((), settings.model, settings.fields == "full")
         unsaid = [name for key, name in _MADE_WITH.items() if key not in settings.sources]
         return replace(made, **{name: getattr(held, name) for name in unsaid}) if held else made
 
@@ -259,8 +252,7 @@ class RootChange:
                 f"{_shown(lasting[:1])} is a root of the settings ({self._source}), so the next "
                 "indexing would add it again; take it out there."
             )
-        kept = [root for root, key in zip(held, keys, strict=True) if key not in gone]
-        if not kept:
+        if not (kept := [root for root, key in zip(held, keys, strict=True) if key not in gone]):
             raise RootError(
                 "Nothing would be left in this index; say what it is to hold instead: "
                 + replace_command((), self._option)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,8 @@ from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.dense.query_embedder import QueryEmbedder
 from skillsearch.index.search.pasted import instruction
 from skillsearch.index.search.query import INSTRUCTION_SHARE, QueryForm, split_terms, weigh_terms
+from skillsearch.index.storage.numbering import Floats
 from skillsearch.text.languages import language_of
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Vector = NDArray[np.float32]
 
 
 def analyse_queries(
@@ -50,7 +45,7 @@ def _read(text: str, index: OpenedIndex) -> QueryForm:
     return QueryForm(text, language, counts, vector, weights, excluded, leading, wanted)
 
 
-def _vector(form: QueryForm, vectors: dict[str, Vector]) -> Vector:
+def _vector(form: QueryForm, vectors: dict[str, Floats]) -> Floats:
     """Return the unit vector of a text, led by its instruction if it has one."""
     if not form.wanted:
         return form.vector
@@ -58,5 +53,5 @@ def _vector(form: QueryForm, vectors: dict[str, Vector]) -> Vector:
     if not form.instruction:
         return vector
     mean = INSTRUCTION_SHARE * vectors[form.instruction] + (1.0 - INSTRUCTION_SHARE) * vector
-    led: Vector = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
+    led: Floats = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
     return led

@@ -113,12 +113,9 @@ class Calibration:
         single = _numbers({"": values}, "", {"threshold": 1, READER: 1})
         if single["threshold"] > 1:
             raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
-        return cls(
-            weights,
-            alone=_numbers(values, "alone", _EVIDENCE_SIGNS),
-            read=_numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1}),
-            **single,
-        )
+        alone = _numbers(values, "alone", _EVIDENCE_SIGNS)
+        read = _numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1})
+        return cls(weights, alone=alone, read=read, **single)
 
 
 def _parts(fit: Mapping[str, float], evidence: Mapping[str, float]) -> dict[str, float]:
@@ -142,8 +139,7 @@ def _numbers(
     values: Mapping[str, Json], key: str, signs: Mapping[str, Sign]
 ) -> Mapping[str, float]:
     """Read a table of numbers by name, each of its sign, or 0; of either if that is 0."""
-    table = values.get(key)
-    if not isinstance(table, Mapping):
+    if not isinstance(table := values.get(key), Mapping):
         raise ValueError(f"{key!r} is not a table of numbers")
     numbers = {}
     for name, sign in signs.items():

@@ -110,13 +110,9 @@ def find_candidates(
     def candidates_of(query: QueryForm, near: Numbers) -> Candidates:
         weighed = list(zip(corpus.lexical, query.weights, strict=True))
         matches = [field.best(weights, k, unseen) for field, weights in weighed]
-        by_name = np.array(store.named(query.text), np.int64)
-        named = union(by_name, store.numbers_of(query.pinned))
-        pools: dict[Nominator, Numbers] = {
-            "words": union(*(match.documents for match in matches)),
-            "vectors": near,
-            "name": named,
-        }
+        named = union(np.array(store.named(query.text), np.int64), store.numbers_of(query.pinned))
+        words = union(*(match.documents for match in matches))
+        pools: dict[Nominator, Numbers] = {"words": words, "vectors": near, "name": named}
         if query.usage:
             pools["usage"] = store.numbers_of(most_used(query.usage))
         if store.counted_size <= k:

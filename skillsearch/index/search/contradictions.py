@@ -7,7 +7,6 @@ from Markdown to HTML. Every expression is bounded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import cache
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
@@ -15,20 +14,13 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tables import read_tables
 
 _MAX_CHARS = 4_000
-_UNITS = (
-    "am|pm|days?|hours?|minutes?|seconds?|weeks?|months?|years?|times|people|pages?|words?|lines?"
-    "|files?|rows?|points?|steps?|euros?|dollars?|percent"
-)
+_TABLES = read_tables(Path(__file__).with_suffix(".txt"))
+_UNITS = "|".join(_TABLES["units"]["en"])
 _NAME = r"\.?[^\W\d_][\w+#]{0,30}(?:\.[^\W\d_][\w+#]{0,30}){0,3}"
 _NUMBER = rf"\d{{1,4}}(?:\.\d{{1,3}}){{0,2}}(?![\w%]|[.,:/]\d|[ -]?(?:{_UNITS})\b)"
 _OPEN = r"(?:\+| ?(?:and|or) (?:later|newer|above|higher|up|older|earlier|below)\b)"
 _BETWEEN = r"(?: (?:in)?to (?:an? |the )?|-to-| ?(?:->|→|➜) ?| (?:nach|vers|naar|para) )"
-_NO_NAMES = frozenset(
-    "a about after all an and are around as at before between by day every first for from have in"
-    " into is issue last least less line more most my next of on only or our over page part point"
-    " pr pull since step than that the their these this ticket till to top under until up was week"
-    " with within year your".split()
-)
+_NO_NAMES = frozenset(_TABLES["no names"]["en"])
 
 _SIDE = rf"({_NAME})?[ -]?({_NUMBER})?"
 _MORE_NUMBERS = rf"(?:(?:, ?| ?/ ?| or | and |\u2013| to | through )v?{_NUMBER}){{0,5}}"
@@ -38,6 +30,9 @@ _VERSIONS = lazy_pattern(
 _DIRECTIONS = lazy_pattern(rf"(?<![\w.]){_SIDE}{_BETWEEN}(?=[\w.]){_SIDE}")
 _DIGITS = lazy_pattern(r"\d[\d.]*")
 _WORDS = lazy_pattern(r"[^\W\d_]{2,20}")
+
+_PAIRS = {word: opposite for word, (opposite,) in _TABLES["opposites"].items()}
+_OPPOSITES = _PAIRS | {opposite: word for word, opposite in _PAIRS.items()}
 
 _Side: TypeAlias = tuple[str, str]
 """A name, empty if it is that of the other side, and its version, empty if it has none."""
@@ -64,7 +59,7 @@ def claims(text: str) -> Claims:
                 told = frozenset(_DIGITS.findall(numbers))
                 versions[name] = versions.get(name, frozenset()) | told
     words = frozenset(_WORDS.findall(text))
-    return Claims(versions, frozenset(_read_directions(text)), words & _opposites().keys())
+    return Claims(versions, frozenset(_read_directions(text)), words & _OPPOSITES.keys())
 
 
 def speaks_of(text: str, request: Claims) -> bool:
@@ -74,15 +69,13 @@ def speaks_of(text: str, request: Claims) -> bool:
         return True
     if any(source in text and target in text for (source, _), (target, _) in request.directions):
         return True
-    return any(word in text or _opposites()[word] in text for word in request.opposites)
+    return any(word in text or _OPPOSITES[word] in text for word in request.opposites)
 
 
 def unexcluded(claimed: Claims, excluded: Claims) -> Claims:
     """Return the claims of a text, without the versions that it says not to use it for."""
-    versions = {
-        name: numbers - excluded.versions.get(name, frozenset())
-        for name, numbers in claimed.versions.items()
-    }
+    own, gone = claimed.versions, excluded.versions
+    versions = {name: own[name] - gone.get(name, frozenset()) for name in own}
     return claimed._replace(versions=versions)
 
 
@@ -95,7 +88,7 @@ def contradiction(request: Claims, skill: Claims) -> float:
     """
     checks = [*_versions_differ(request, skill), *_directions_differ(request, skill)]
     for word in request.opposites:
-        other = _opposites()[word]
+        other = _OPPOSITES[word]
         if other not in request.opposites and not skill.opposites.isdisjoint((word, other)):
             checks.append(word not in skill.opposites)
     return sum(checks) / len(checks) if checks else 0.0
@@ -110,15 +103,13 @@ def _versions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
 def _directions_differ(request: Claims, skill: Claims) -> Iterator[bool]:
     for pair in request.directions:
         names = {name for name, _ in pair}
-        alike = [other for other in skill.directions if {name for name, _ in other} == names]
-        if alike:
+        if alike := [other for other in skill.directions if {name for name, _ in other} == names]:
             yield not any(map(_is_same, [pair] * len(alike), alike))
 
 
 def _is_same(pair: tuple[_Side, _Side], other: tuple[_Side, _Side]) -> bool:
-    return all(
-        one[0] == two[0] and _agree(one[1], two[1]) for one, two in zip(pair, other, strict=True)
-    )
+    sides = zip(pair, other, strict=True)
+    return all(one[0] == two[0] and _agree(one[1], two[1]) for one, two in sides)
 
 
 def _agree(version: str, other: str) -> bool:
@@ -132,10 +123,3 @@ def _read_directions(text: str) -> Iterator[tuple[_Side, _Side]]:
     for source, old, target, new in _DIRECTIONS.findall(text):
         if source not in _NO_NAMES and target not in _NO_NAMES and (source or old):
             yield (source or target, old), (target or source, new)
-
-
-@cache
-def _opposites() -> dict[str, str]:
-    rows = read_tables(Path(__file__).with_name("opposites.txt"))["opposites"]
-    opposites = {word: opposite for word, (opposite,) in rows.items()}
-    return opposites | {opposite: word for word, opposite in opposites.items()}

@@ -77,17 +77,18 @@ def _rarest_term(hits: Hits) -> Values:
 
     The mean of metadata and full text.
     """
-    fields = list(zip(hits.corpus.lexical, hits.query.weights, strict=True))
-    metadata, full = (
-        field.rarest_held(weights, hits.documents) / field.rarest_idf
-        for field, weights in (fields[0], fields[-1])
-    )
-    return (metadata + full) / 2 * hits.query.has_vector
+    pairs = zip(hits.corpus.lexical, hits.query.weights, strict=True)
+    held = [field.rarest_held(terms, hits.documents) / field.rarest_idf for field, terms in pairs]
+    return (held[0] + held[-1]) / 2 * hits.query.has_vector
 
 
 def _length(hits: Hits) -> Values:
     """Return the binary logarithm of the number of distinct terms of the query, plus one."""
     return np.full(len(hits.documents), np.log2(len(hits.query.counts) + 1.0))
+
+
+def _by_terms(hits: Hits) -> Values:
+    return hits.features["cosine_metadata"] * _length(hits)
 
 
 def leads(sums: Values) -> Values:
@@ -159,12 +160,7 @@ _TABLE = (
     Evidence("name", "its name in the request, or a pin of it", 1),
     Evidence("cosine_metadata", "likeness of name and description in meaning", 1),
     # Of a long task less is said by a skill that fits, and chance says more.
-    Evidence(
-        "cosine_by_length",
-        "likeness in meaning, by the length of the request",
-        1,
-        lambda h: h.features["cosine_metadata"] * _length(h),
-    ),
+    Evidence("cosine_by_length", "likeness in meaning, by the length of the request", 1, _by_terms),
     Evidence("cosine_examples", "likeness of example requests in meaning", 1),
     Evidence("rarest_term", "the rarest word in common", 1, _rarest_term),
     Evidence("stand_out", "likeness beyond that of other skills", 1, _stand_out),

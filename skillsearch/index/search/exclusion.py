@@ -34,8 +34,7 @@ def exclusion_shares(
     shares = np.zeros(len(documents))
     if query.excluded:
         _add_unwanted(corpus, query, documents, shares)
-    rows = _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)
-    if len(rows):
+    if len(rows := _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)):
         _add_unfit(corpus, query, documents, rows, shares)
     return shares
 
@@ -48,8 +47,7 @@ def contradiction_shares(
     See `contradiction`; `nearness` says which documents are worth reading.
     """
     shares = np.zeros(len(documents))
-    request = claims(query.request)
-    if not any(request):
+    if not any(request := claims(query.request)):
         return shares
     for row in _nearest(np.arange(len(documents)), nearness).tolist():
         document = corpus.documents[int(documents[row])]
@@ -60,8 +58,6 @@ def contradiction_shares(
 
 
 def _nearest(rows: Numbers, nearness: Values) -> Numbers:
-    if len(rows) <= _MOST_READ:
-        return rows
     nearest: Numbers = rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
     return nearest
 

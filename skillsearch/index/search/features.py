@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
@@ -18,9 +19,6 @@ from skillsearch.index.search.exclusion import contradiction_shares, exclusion_s
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers, Values
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 # Less similar examples say nothing.
 LEAST_OF_EXAMPLES = 0.4
@@ -66,11 +64,11 @@ class MeasuredCandidates:
         """The features that speak for a candidate, by name."""
         return {name: row.compute(self) for name, row in FEATURES.items() if row.sign > 0}
 
-    @cached_property
-    def nearness(self) -> Values:
-        """The sum of all features that speak for a candidate; those against it rest on it."""
+    @property
+    def excluding(self) -> tuple[Corpus, QueryForm, Numbers, Values]:
+        """What exclusions are computed from: also the sum of all features that speak for each."""
         total: Values = np.sum(list(self.supporting.values()), axis=0)
-        return total
+        return self.corpus, self.query, self.documents, total
 
     def matrix(self) -> Values:
         """Return a row of all features for each candidate, columns as in `FEATURES`."""
@@ -129,18 +127,6 @@ def _example_excess(measured: MeasuredCandidates) -> Values:
     return excess
 
 
-def _exclusion(measured: MeasuredCandidates) -> Values:
-    """Return the share of the words by which query and skill exclude each other."""
-    corpus, query, documents = measured.corpus, measured.query, measured.documents
-    return exclusion_shares(corpus, query, documents, measured.nearness)
-
-
-def _contradiction(measured: MeasuredCandidates) -> Values:
-    """Return how much of what the query says of versions and directions a skill contradicts."""
-    corpus, query, documents = measured.corpus, measured.query, measured.documents
-    return contradiction_shares(corpus, query, documents, measured.nearness)
-
-
 def _beside_vectors(measured: MeasuredCandidates, shares: NDArray[np.floating]) -> Values:
     """Return shares of words as float64, or 0 if the query has no vector."""
     return shares.astype(np.float64) * measured.query.has_vector
@@ -163,8 +149,8 @@ _TABLE = (
     Feature("name", 1, "words", _name_match, 4.0),
     Feature("cosine_metadata", 1, "dense", lambda m: m.cosines[0], 10.0),
     Feature("cosine_examples", 1, "dense", _example_excess, 10.0, is_excess=True),
-    Feature("excluded", -1, "skill", _exclusion, 12.0),
-    Feature("contradiction", -1, "skill", _contradiction, 8.0),
+    Feature("excluded", -1, "skill", lambda m: exclusion_shares(*m.excluding), 12.0),
+    Feature("contradiction", -1, "skill", lambda m: contradiction_shares(*m.excluding), 8.0),
     # How far the skill is near whatever is asked, mostly 0.
     Feature("hubness", -1, "skill", lambda m: _store(m).hubness[m.documents], 10.0),
     # What examples add to skills that nobody asks for.

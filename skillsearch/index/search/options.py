@@ -74,12 +74,8 @@ class SearchOptions:
     @classmethod
     def of(cls, settings: Settings) -> SearchOptions:
         """Return the options that settings decide; the others have their defaults."""
-        return cls(
-            n=settings.n,
-            threshold=settings.threshold,
-            reader=settings.reader,
-            selection=settings.selection,
-        )
+        reader, selection = settings.reader, settings.selection
+        return cls(settings.n, settings.threshold, reader=reader, selection=selection)
 
     @property
     def selected(self) -> Selection:
@@ -110,8 +106,7 @@ class SearchOptions:
         """Return the result of a query; its seconds are still 0."""
         cut = self.cut(calibration)
         fitting = tuple(hit for hit in hits if hit.score >= cut)
-        perhaps = tuple(hits[len(fitting) :])
-        return SearchResult(query, cut, fitting, not fitting, 0.0, perhaps)
+        return SearchResult(query, cut, fitting, not fitting, 0.0, tuple(hits[len(fitting) :]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,8 +80,7 @@ def instruction(text: str) -> str:
 
 def _outside(text: str) -> str:
     """Return the text that is not pasted: all if it is short, else an order at an end."""
-    parts = _parts(text)
-    if len(parts) < 2:
+    if len(parts := _parts(text)) < 2:
         rest = _LONG_QUOTATION.sub(" ", text)
         return "" if rest == text else rest.strip(" \n:")
     own = [part for part in parts if not part.is_pasted and _is_short(part.text)]
@@ -165,8 +164,7 @@ def _by_form(block: _Part) -> Iterator[_Part]:
             if not is_end or (len(lines) > 2 and not _orders(lines[number])):
                 formed[number] = True
     for is_formed, numbers in groupby(range(len(lines)), formed.__getitem__):
-        text = "\n".join(lines[number] for number in numbers).strip()
-        if text:
+        if text := "\n".join(lines[number] for number in numbers).strip():
             yield _Part(text, is_formed)
 
 

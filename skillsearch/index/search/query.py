@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
@@ -17,8 +18,6 @@ from skillsearch.text.exclusions import split_request
 from skillsearch.text.tokenizer import is_bigram, terms
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from skillsearch.usage.support import Usage
 
 # Words of a query about a text that is pasted into it: how often their terms count, relative to

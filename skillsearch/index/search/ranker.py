@@ -52,21 +52,16 @@ def rank(
 
 def heads(corpus: Corpus, ranked: Ranked) -> Ranked:
     """Return a ranking in which each family has one place, that of its best ranked document."""
-    table = corpus.documents.families
-    families = table.leaders_of(ranked.documents[ranked.best]).tolist()
+    families = corpus.documents.families.leaders_of(ranked.documents[ranked.best]).tolist()
     first: dict[int, int] = {}
     for row, family in zip(ranked.best.tolist(), families, strict=True):
         first.setdefault(family, row)
     best = np.array(list(first.values()), np.int64)
     rows = np.sort(best)
-    return Ranked(
-        ranked.documents[rows],
-        ranked.features[rows],
-        ranked.lexical[rows],
-        ranked.scores[rows],
-        rows.searchsorted(best),
-        pools=ranked.pools,
-    )
+    columns = ranked.features, ranked.lexical, ranked.scores
+    features, lexical, scores = (column[rows] for column in columns)
+    documents, best = ranked.documents[rows], rows.searchsorted(best)
+    return Ranked(documents, features, lexical, scores, best, pools=ranked.pools)
 
 
 def judge(
@@ -156,8 +151,7 @@ def reciprocal_rank_fusion(channels: Sequence[Values]) -> Values:
     """
     total = np.zeros_like(channels[0], dtype=np.float64)
     for scores in channels:
-        ascending = np.sort(scores)
-        ranks = len(scores) - np.searchsorted(ascending, scores, side="right") + 1
+        ranks = len(scores) - np.searchsorted(np.sort(scores), scores, side="right") + 1
         total += np.where(scores > 0, 1.0 / (RRF_K + ranks), 0.0)
     return total * (RRF_K + 1) / len(channels)
 

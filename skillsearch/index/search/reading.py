@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,12 +18,10 @@ from skillsearch.index.search.passages import best_passage, heaviest, passage_te
 from skillsearch.index.search.query import QueryForm
 from skillsearch.index.search.ranker import best_first
 from skillsearch.readers.loading import Readers, reader_spec
+from skillsearch.readers.reader import Reader
 from skillsearch.settings.values import READING
 from skillsearch.skills.resources import read_skill_md
 from skillsearch.skills.stubs import continuation_in
-
-if TYPE_CHECKING:
-    from skillsearch.readers.reader import Reader
 
 # First hits that are read. A third tells twins no better, and costs half as much again.
 READ_MOST = 2
@@ -65,12 +62,10 @@ class Reading:
         is_due = self.when == "always" or (self.when == "auto" and DOUBT[0] < best < DOUBT[1])
         if not is_due:
             return {}
-        documents = {
-            hit.row: corpus.documents[int(ranked.documents[hit.row])] for hit in judged[:READ_MOST]
-        }
+        rows = [hit.row for hit in judged[:READ_MOST]]
+        documents = {row: corpus.documents[int(ranked.documents[row])] for row in rows}
         able = {row: each for row, each in documents.items() if can_read(each, query)}
-        reader = self.load() if able else None
-        if reader is None:
+        if not able or (reader := self.load()) is None:
             return {}
         shown = {row: shown_of(document, query, roots) for row, document in able.items()}
         logits = reader.read(query.request, list(shown.values())).tolist()

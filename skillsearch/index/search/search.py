@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,9 +32,6 @@ from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import NOTHING, Numbers
 from skillsearch.types.answers import Hit, SearchResult, State
 from skillsearch.types.skills import Root
-
-if TYPE_CHECKING:
-    Evidence = Mapping[str, float]
 
 # Least hits that are judged. The calibration was fitted on this number, and the score of a hit must
 # not depend on `n`.
@@ -128,8 +125,7 @@ class Search:
         if row is None:
             (candidates_with_it,) = find_candidates(self.corpus, [form], n, excluded, also=itself)
             among = heads(self.corpus, self._rank(candidates_with_it))
-            row = self._row_of(among, number)
-            if row is None:
+            if (row := self._row_of(among, number)) is None:
                 return None
         own = self._unjudged(form, among, row) if at is None else judged[at]
         before = max(among.best.tolist().index(row), len(judged)) if at is None else at
@@ -167,8 +163,7 @@ class Search:
     def _log_odds(self, judged: Judged) -> Mapping[str, float]:
         cheap = {name: value for name, value in judged.evidence.items() if name != READER}
         parts = self.calibration.log_odds_parts(cheap)
-        changed = self.calibration.log_odds(judged.evidence) - sum(parts.values())
-        return parts | {READER: changed}
+        return parts | {READER: self.calibration.log_odds(judged.evidence) - sum(parts.values())}
 
     def _answer(
         self, form: QueryForm, candidates: Candidates, excluded: Numbers
@@ -182,13 +177,11 @@ class Search:
         chunks = self._chunks(form, shown)
         order = every.documents[every.best].tolist()
         ranks = dict(zip(order, range(len(order)), strict=True))
-        triples = zip(judged, shown.tolist(), chunks, strict=True)
-        return tuple(
-            self._hit(rank_shown, form, ranked, hit, number, chunk).with_family(
-                family_of(self.corpus.documents, number, excluded, ranks)
-            )
-            for rank_shown, (hit, number, chunk) in enumerate(triples, start=1)
-        )
+        triples = list(zip(judged, shown.tolist(), chunks, strict=True))
+        hits = (self._hit(at, form, ranked, *each) for at, each in enumerate(triples, start=1))
+        documents = self.corpus.documents
+        families = (family_of(documents, number, excluded, ranks) for _, number, _ in triples)
+        return tuple(map(Hit.with_family, hits, families))
 
     def _rank(self, candidates: Candidates) -> Ranked:
         system, calibration = self.options.system, self.calibration
@@ -268,17 +261,9 @@ class Search:
         if self.options.explain:
             body = body_of(self.corpus.documents[int(ranked.documents[judged.row])], self.roots)
             why = explain(self.corpus, form, ranked, judged, self.calibration, body)
-        return Hit(
-            rank=shown,
-            name=document.name,
-            description=document.description,
-            score=judged.score,
-            path=document.path,
-            root=document.root,
-            doc_id=document.doc_id,
-            chunk=chunk,
-            explain=why,
-        )
+        place = document.path, document.root, document.doc_id
+        about = document.name, document.description, judged.score
+        return Hit(shown, *about, *place, chunk=chunk, explain=why)
 
     def _chunks(self, form: QueryForm, numbers: Numbers) -> list[str]:
         """Return the id of the chunk of each document that fits the query best, or nothing."""
@@ -302,26 +287,21 @@ def vetted_results(
     The halves are searched apart: to drop hits afterwards would be to let others crowd them out.
     """
     store = search.corpus.documents
-    vetted, unvetted = (
-        store.of_roots([root.alias for root in roots if (root.trust == "vetted") == is_vetted])
-        for is_vetted in (True, False)
-    )
+    vetted = store.of_roots([root.alias for root in roots if root.trust == "vetted"])
+    unvetted = store.of_roots([root.alias for root in roots if root.trust != "vetted"])
     ours = search.results(queries, forms, unvetted)
     if not len(unvetted):
         return ours
     theirs = search.results(queries, forms, vetted)
-    return [
-        replace(own, unvetted=_count_new(search, own.hits, other.hits))
-        for own, other in zip(ours, theirs, strict=True)
-    ]
+    pairs = zip(ours, theirs, strict=True)
+    return [replace(own, unvetted=_count_new(store, own.hits, other.hits)) for own, other in pairs]
 
 
-def _count_new(search: Search, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
+def _count_new(store: DocumentStore, vetted: Sequence[Hit], hits: Sequence[Hit]) -> int:
     """Count the hits that are not copies of vetted ones."""
-    store = search.corpus.documents
-    numbers = [store.number_of(hit.doc_id) for hit in (*vetted, *hits)]
-    families = store.families.leaders_of(np.array([-1 if n is None else n for n in numbers]))
-    return int((~np.isin(families[len(vetted) :], families[: len(vetted)])).sum())
+    numbers = (store.numbers_of(hit.doc_id for hit in some) for some in (vetted, hits))
+    ours, theirs = map(store.families.leaders_of, numbers)
+    return int((~np.isin(theirs, ours)).sum())
 
 
 def with_provenance(

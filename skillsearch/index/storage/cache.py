@@ -98,16 +98,11 @@ class IndexFolder:
 
     def not_found(self, settings: Settings | None = None) -> errors.IndexNotFoundError:
         """Return the error for a folder in which no index was ever finished."""
-        from skillsearch.hosts.folders import has_host_folders
-
-        is_somewhere = has_host_folders(Path.cwd())
-        reason = next_steps.no_index(self.path, settings, has_host_folders=is_somewhere)
-        return errors.IndexNotFoundError(reason)
+        return errors.IndexNotFoundError(next_steps.no_index(self.path, settings))
 
     def open(self) -> Generation:
         """Open the generation in use after checking its parts; a CacheError if that fails."""
-        name = self.current()
-        if name is None:
+        if (name := self.current()) is None:
             raise errors.CacheError(f"{self.path} holds no finished index")
         generation = self._described(name)
         if damaged := damaged_parts(generation.folder, generation.parts):
@@ -129,8 +124,7 @@ class IndexFolder:
         reread = generation_parts.EVERYTHING if everything else generation_parts.REREAD_BYTES
         while True:
             stamp = self.stamp()
-            damaged = self._damaged_parts(reread)
-            if not damaged or self.stamp() == stamp:
+            if not (damaged := self._damaged_parts(reread)) or self.stamp() == stamp:
                 break
         records = [self.path / name for name in _RECORDS] if everything else []
         return (*damaged, *(path.name for path in records if path.exists() and not is_record(path)))
@@ -182,14 +176,10 @@ class IndexFolder:
                     wanted = {part: before.parts[part] for part in reused}
                     shared = generation_parts.share_parts(before.folder, wanted, folder)
                 parts = generation_parts.describe_parts(folder, shared)
-                described = {
-                    n: {"bytes": part.size, "xxh3": part.digest} for n, part in parts.items()
+                entries = {
+                    n: {"bytes": size, "xxh3": digest} for n, (size, digest) in parts.items()
                 }
-                manifest = {
-                    "format": FORMAT_VERSION,
-                    "settings": dict(settings),
-                    "parts": described,
-                }
+                manifest = {"format": FORMAT_VERSION, "settings": dict(settings), "parts": entries}
                 data = json.dumps(manifest, sort_keys=True, separators=(",", ":")).encode()
                 if len(data) > _MANIFEST_LIMIT:
                     raise errors.StorageError(
@@ -199,9 +189,8 @@ class IndexFolder:
                     )
                 (folder / _MANIFEST).write_bytes(data)
                 sync_to_disk(folder / _MANIFEST)
-                generation_parts.trust_parts(
-                    folder, [*trusted, *(part for part in parts if part not in shared)]
-                )
+                hashed = (part for part in parts if part not in shared)
+                generation_parts.trust_parts(folder, [*trusted, *hashed])
                 sync_to_disk(folder)
                 name = xxhash.xxh3_128_hexdigest(data)
                 announce(name)
@@ -246,11 +235,8 @@ class IndexFolder:
             held.enter_context(locked(lock, first))
             return
         if timeout > first:
-            logger.warning(
-                "another process is writing the index in %s; waiting for it, %.0f s at most",
-                self.path,
-                timeout,
-            )
+            message = "another process is writing the index in %s; waiting for it, %.0f s at most"
+            logger.warning(message, self.path, timeout)
         held.enter_context(locked(lock, timeout - first))
 
     def clear(self) -> None:
@@ -285,19 +271,14 @@ class IndexFolder:
 
     def _described(self, name: str) -> Generation:
         folder = self.path / "generations" / name
-        data = _read_manifest(folder, name)
-        if data is None:
+        if (data := _read_manifest(folder, name)) is None:
             raise errors.CacheError(f"{folder / _MANIFEST} is damaged")
         try:
             manifest = object_of(json.loads(data))
-            if manifest["format"] != FORMAT_VERSION:
-                raise errors.CacheError(
-                    f"the index has format {manifest['format']}, not {FORMAT_VERSION}"
-                )
-            parts = {
-                Path(part).name: _part(object_of(described))
-                for part, described in object_of(manifest["parts"]).items()
-            }
+            if (version := manifest["format"]) != FORMAT_VERSION:
+                raise errors.CacheError(f"the index has format {version}, not {FORMAT_VERSION}")
+            described = object_of(manifest["parts"]).items()
+            parts = {Path(part).name: _part(object_of(values)) for part, values in described}
             return Generation(name, folder, object_of(manifest["settings"]), parts)
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError) as exc:
             raise errors.CacheError(f"{folder / _MANIFEST} has an unknown form") from exc
@@ -306,8 +287,7 @@ class IndexFolder:
         target = self.path / "generations" / name
         before = self.current()
         if before == name:
-            damaged = self.damage(everything=True)
-            if not damaged:
+            if not (damaged := self.damage(everything=True)):
                 return
             logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))
         # Nobody opens these any more.

@@ -25,12 +25,12 @@ from skillsearch.index.storage.numbering import (
     NOTHING,
     Hashes,
     Numbers,
+    divided,
     find_sorted,
     locate,
     numbered,
     run_starts,
     union,
-    within,
     without,
 )
 from skillsearch.skills.folders import remoteness
@@ -190,9 +190,9 @@ class DocumentStore(Iterable[Document]):
     def labels(self, numbers: Numbers) -> Iterator[Label]:
         """Yield the labels of documents, in ascending order, without reading the rest of each."""
         with self.guard:
-            for first, segment in numbered(self.segments):
+            for _, segment, positions in divided(numbers, self.segments):
                 records, starts = segment.records.data, segment.starts.tolist()
-                for position in (numbers[within(numbers, first, segment)] - first).tolist():
+                for position in positions.tolist():
                     text = str(records[starts[position] : starts[position + 1]], "ascii")
                     yield Label(*_DECODER.raw_decode(text, 1)[0])
 
@@ -209,9 +209,8 @@ class DocumentStore(Iterable[Document]):
     def named(self, name: str) -> list[int]:
         """Return the documents with a name, ignoring case, hyphens and spaces."""
         with self.guard:
-            numbers = np.concatenate(
-                [segment.named(name) + first for first, segment in numbered(self.segments)]
-            )
+            pools = [segment.named(name) + first for first, segment in numbered(self.segments)]
+        numbers = np.concatenate(pools)
         numbers = without(numbers, self.deleted)
         return list(map(int, numbers[np.argsort(self.in_order(numbers), kind="stable")]))
 
@@ -239,8 +238,7 @@ class DocumentStore(Iterable[Document]):
             with self.guard:
                 begin = segment.position_of(prefix)
             for number in range(first + begin, first + segment.size):
-                document = self[number]
-                if not document.doc_id.startswith(prefix):
+                if not (document := self[number]).doc_id.startswith(prefix):
                     break
                 if not self.is_deleted(number):
                     yield document

@@ -16,8 +16,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
+from io import FileIO
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import xxhash
 
@@ -27,9 +28,6 @@ from skillsearch.files.atomic_files import read_record, reading, sync_handle, wr
 from skillsearch.files.openat import is_racy
 from skillsearch.types.json_values import JsonObject, object_of
 from skillsearch.types.skills import FileStat
-
-if TYPE_CHECKING:
-    from io import FileIO
 
 STAT_CACHE = "stat-cache.json"
 # We alone write parts, so a tick of the usual clock is enough; a part that was written so shortly
@@ -85,8 +83,7 @@ def damaged_parts(folder: Path, parts: Mapping[str, Part], *, reread: int = 0) -
     up to `reread` bytes, but at least one unless it is 0.
     """
     stats = {name: _stat_of(folder / name) for name in parts}
-    recorded = _read_stat_cache(folder)
-    trusted = [name for name, stat in recorded.items() if stats.get(name) == stat]
+    trusted = [name for name, stat in _read_stat_cache(folder).items() if stats.get(name) == stat]
     again: list[str] = []
     for name in trusted:
         if reread <= 0 or (again and parts[name].size > reread):
@@ -150,8 +147,7 @@ class DamageGuard(AbstractContextManager["DamageGuard"]):
         # A generation that was removed meanwhile is not damaged.
         if not isinstance(error, Exception) or is_ours or not self.folder.is_dir():
             return
-        damaged = different_parts(self.folder, self.parts)
-        if damaged:
+        if damaged := different_parts(self.folder, self.parts):
             raise CacheError(describe_damage(self.folder.parents[1], damaged)) from error
 
 

@@ -47,9 +47,11 @@ def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
     raise IndexError(number)
 
 
-def within(documents: Numbers, first: int, part: Sized) -> slice:
-    """Return the slice of ascending document numbers that lie in a part."""
-    return slice(*documents.searchsorted((first, first + part.size)).tolist())
+def divided(documents: Numbers, parts: Iterable[Part]) -> Iterator[tuple[int, Part, Numbers]]:
+    """Yield what `numbered` does, with those of ascending documents that a part has, by its own."""
+    for first, part in numbered(parts):
+        begin, end = documents.searchsorted((first, first + part.size)).tolist()
+        yield first, part, documents[begin:end] - first
 
 
 def find_sorted(values: Numbers | Hashes, wanted: Numbers | Hashes) -> Numbers:
