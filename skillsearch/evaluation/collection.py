@@ -14,7 +14,13 @@ from pathlib import Path
 from typing import TypeAlias, TypeVar
 
 from skillsearch.errors import EvaluationError, explained
-from skillsearch.evaluation.lines import line_error, numbered_lines, shown, unknown_id
+from skillsearch.evaluation.lines import (
+    line_error,
+    numbered_lines,
+    numbered_objects,
+    shown,
+    unknown_id,
+)
 from skillsearch.evaluation.types import (
     ANSWERABLE,
     DROPPED_RELEVANT,
@@ -144,15 +150,7 @@ def _read(path: Path, build: Callable[[str, _Record], _T], places: dict[str, str
     records: dict[str, _T] = {}
     if path.name == _OPTIONAL and not path.exists():
         return records
-    for number, text in numbered_lines(path, _FORM):
-        try:
-            values = json.loads(text)
-        except (ValueError, RecursionError) as exc:
-            problem = f"{shown(text)} is not JSON ({getattr(exc, 'msg', exc)})"
-            raise line_error(path, number, f"{problem}; write one object a line") from exc
-        if not isinstance(values, dict):
-            problem = f'{shown(values)} is not an object like {{"_id": …}}; write one a line'
-            raise line_error(path, number, problem)
+    for number, values in numbered_objects(path, _FORM):
         record = _Record(path, number, values)
         key = record.identifier()
         if key in places:

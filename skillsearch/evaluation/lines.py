@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import json
 import os
 import re
 import reprlib
@@ -13,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
+from typing import Any
 
 from skillsearch.errors import EvaluationError, reason_of
 
@@ -51,6 +53,20 @@ def numbered_lines(path: Path, hint: str = "") -> Iterator[tuple[int, str]]:
                 raise line_error(path, number, problem) from exc
             if text.strip():
                 yield number, text.rstrip("\r\n")
+
+
+def numbered_objects(path: Path, hint: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the JSON objects of a file, one a line, with their numbers; fails as the above does."""
+    for number, text in numbered_lines(path, hint):
+        try:
+            record = json.loads(text)
+        except (ValueError, RecursionError) as exc:
+            problem = f"{shown(text)} is not JSON ({getattr(exc, 'msg', exc)})"
+            raise line_error(path, number, f"{problem}; write one object a line") from exc
+        if not isinstance(record, dict):
+            problem = f'{shown(record)} is not an object like {{"key": …}}; write one a line'
+            raise line_error(path, number, problem)
+        yield number, record
 
 
 def replace_file(path: Path, parts: Iterable[str]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import random
 from collections import defaultdict
@@ -23,7 +22,7 @@ from numpy.typing import NDArray
 from skillsearch.embedders.embedding import Role
 from skillsearch.errors import SkillError, TrainingError
 from skillsearch.evaluation.collection import load_collection
-from skillsearch.evaluation.lines import line_error, numbered_lines, shown
+from skillsearch.evaluation.lines import line_error, numbered_objects, shown
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing.reading import read_for_index
@@ -238,13 +237,8 @@ def _from_collection(folder: Path) -> Iterator[tuple[str, list[list[str]]]]:
 
 def _from_log(path: Path) -> Iterator[tuple[str, list[list[str]]]]:
     """Yield each query of a log with the chosen names, which may be ids."""
-    for number, line in numbered_lines(path, FORM):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as exc:
-            raise line_error(path, number, f"{shown(line)} is not JSON. {FORM}") from exc
-        fields = record if isinstance(record, dict) else {}
-        query, names = fields.get("query"), fields.get("skills", fields.get("skill"))
+    for number, record in numbered_objects(path, FORM):
+        query, names = record.get("query"), record.get("skills", record.get("skill"))
         names = names if isinstance(names, list) else [names]
         query = query.strip() if isinstance(query, str) else ""
         if not query or not names or not all(isinstance(name, str) and name for name in names):

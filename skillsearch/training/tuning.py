@@ -12,6 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from skillsearch.training.contrastive import Trained
     from skillsearch.training.cross_encoder import TrainedReader
 
-SHARES = (1.0, 0.75, 0.5)
+SHARES = (0.5, 0.75, 1.0)
 """Shares of the tuned weights that are tried, the rest being the original ones."""
 _NEEDED = ("sentence-transformers", "onnx")  # the first brings torch
 _PLANNED = "planned.json"
@@ -190,19 +191,16 @@ class Tuning(ABC):
         It has the texts of the old model's folder.
         """
         out, measured = None, dict[str, MeasuredChanges]()
-        values = {
-            share: self._value(average(self._begin, trained.weights, share))
-            for share in (*sorted(SHARES), 0.0)
-        }
-        before = values.pop(0.0)
+        averaged = partial(average, self._begin, trained.weights)
+        values = {share: self._value(averaged(share)) for share in SHARES}
         share = max(values, key=values.__getitem__)
-        is_better = values[share] > before
+        is_better = values[share] > self._value(self._begin)
         if is_better or self._keeps:
             fresh, (notice, licence) = self._folder / "model", texts_beside(self._source)
             shutil.rmtree(fresh, ignore_errors=True)
             made = {"from": self._old.name, **learned, "steps": trained.steps, "share": share}
             export(
-                average(self._begin, trained.weights, share),
+                averaged(share),
                 fresh,
                 name=f"{self._old.name} (tuned)",
                 notice=f"{notice or ''}\n{_NOTICE}\n".lstrip(),
