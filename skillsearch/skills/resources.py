@@ -72,7 +72,7 @@ def read_skill_md(path: Path, roots: Collection[Path | str] = ()) -> tuple[bytes
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
     not block. A file that is refused, or that only names another, raises `ParseError` with a code
-    of ``findings.toml``; a hard link to another user's file leaves the skill.
+    of ``findings.txt``; a hard link to another user's file leaves the skill.
     """
     try:
         with using(_open_skill_md(path, roots)) as fd:
