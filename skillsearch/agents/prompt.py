@@ -11,7 +11,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
@@ -47,8 +46,7 @@ CONCISE_CHARS = 400
 """Of a description in a summary: on 2,935 public skills, such lines take half the tokens of XML."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptSkill:
+class PromptSkill(NamedTuple):
     """A skill in an overview; without a location, the agent loads skills by name.
 
     The `source` tells where a skill comes from that nobody vouches for, and which near-copies it
@@ -79,7 +77,7 @@ def render_offers(library: SkillLibrary, skills: Sequence[Document | Hit]) -> di
     """Render each skill's part of an XML overview, by its id, an @ and the hash of its file."""
     return {
         f"{skill.doc_id}@{library.find(skill.doc_id).content_hash}": "\n".join(
-            _xml_item(asdict(_safe(offered(library, skill))))
+            _xml_item(_safe(offered(library, skill))._asdict())
         )
         for skill in skills
     }
@@ -125,7 +123,7 @@ def render_overview(skills: Sequence[PromptSkill], form: OverviewFormat = "xml")
     """
     if form not in OVERVIEW_FORMATS:
         raise ValueError(f"form is {form!r}; use one of: {', '.join(OVERVIEW_FORMATS)}.")
-    records = [asdict(_safe(skill)) for skill in skills]
+    records = [_safe(skill)._asdict() for skill in skills]
     if form == "json":
         return json.dumps(records, ensure_ascii=False).replace("<", "\\u003c")  # opens no tag
     lines: list[str] = []

@@ -82,8 +82,7 @@ class SearchArgs(ToolArguments):
     n: Count = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Deferred:
+class Deferred(NamedTuple):
     """The answer of a tool that has slow work to do first.
 
     `run` may run in any thread, at any time; `finish` makes its value the result, in turn.

@@ -11,8 +11,8 @@ import re
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from skillsearch.errors import CommandRefusedError, WorkspaceError
 from skillsearch.execution.types import MAX_COMMAND_BYTES
@@ -78,8 +78,7 @@ cat -- "${{0%/*}}/{_EDITOR_TEXT}" > "$file"
 """The file to edit is the last argument; options such as a line number may come before it."""
 
 
-@dataclass(frozen=True, slots=True)
-class CommandPolicy:
+class CommandPolicy(NamedTuple):
     """Lists of allowed and denied commands; without any, everything may run, and by a shell.
 
     An entry is a name, a path, absolute or below the skill, or a whole command. Only the allowed

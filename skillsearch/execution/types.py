@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from skillsearch.types.json_values import JsonObject, Record
 
@@ -26,8 +26,7 @@ LINKS = {"out": "../../out", "work": "../../work", "inputs": "../../work/inputs"
 Parts = tuple[str, ...]  # the names on a path
 
 
-@dataclass(frozen=True, slots=True)
-class InputSpec:
+class InputSpec(NamedTuple):
     """A file or folder to put into the workspace before the run.
 
     The source is a URI of ``artifact``, ``host``, ``workspace`` or ``skill`` (``from`` in JSON); an
@@ -41,8 +40,7 @@ class InputSpec:
     pin: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OutputSpec:
+class OutputSpec(NamedTuple):
     """Which files to collect after the run, and what to do with them.
 
     With `save` they are kept as artifacts, whose names begin with the template. With `hidden`
@@ -157,8 +155,7 @@ class Tree:
         return path_below(self.root, parts)
 
 
-@dataclass(frozen=True, slots=True)
-class StagedSkill:
+class StagedSkill(NamedTuple):
     """A skill in a workspace, as this process left it; new if it was copied just now."""
 
     path: Path

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
 
 from skillsearch.mcp_server.handshake import Handshake
 
 MAX_MESSAGE_BYTES = 4 << 20  # the limit over HTTP, too
 
 
-@dataclass(frozen=True, slots=True)
-class Streams:
+class Streams(NamedTuple):
     """The streams of a client, and its first line if that was read; `is_greeted` if answered."""
 
     incoming: BinaryIO
@@ -42,7 +40,7 @@ def greet(streams: Streams, handshake: Handshake) -> Streams:
     if answer is not None:
         with suppress(OSError):  # The client has gone; whoever writes next will notice.
             put_line(streams.outgoing, answer)
-    return replace(streams, first=line, is_greeted=answer is not None)
+    return streams._replace(first=line, is_greeted=answer is not None)
 
 
 def next_line(incoming: BinaryIO) -> bytes:

@@ -17,6 +17,7 @@ from skillsearch.files.paths import is_plain, is_utf8, printable
 from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
 from skillsearch.skills.resources import SKIPPED_FOLDERS
+from skillsearch.skills.words import WORDS
 from skillsearch.text.safe_text import visible
 from skillsearch.types.skills import (
     SKILL_MD,
@@ -36,13 +37,8 @@ MAX_FOLDERS = 2_500_000
 EMPTY: Mapping[str, str] = {}
 _MAX_LOOKED_INTO = 2_000
 """Folders of all that are left out, in which a walk looks whether skills are lost by that."""
-_NEAR_NAMES = frozenset(
-    "skills.md skill.markdown skill.md.md skill.md.txt skill.mdx skill.txt skill".split()
-)
-_RESOURCES = frozenset(
-    "assets evals examples fixtures reference references resources scripts template templates "
-    "tests".split()
-)
+_NEAR_NAMES = frozenset(WORDS["files"]["near-skill-md"])
+_RESOURCES = frozenset(WORDS["folders"]["of-resources"])
 """Folders of a skill whose own SKILL.md files are samples and documents."""
 _finding = partial(finding_of, "discovery")
 

@@ -1,12 +1,12 @@
-"""Problems of a skill before anyone says in which file; ``findings.toml`` has what they say."""
+"""Problems of a skill before anyone says in which file; ``findings.txt`` has what they say."""
 
 from __future__ import annotations
 
-import tomllib
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple, get_args
 
+from skillsearch.text.tables import rows_of
 from skillsearch.types.skills import Diagnostic, Severity
 
 
@@ -24,13 +24,13 @@ class Finding(NamedTuple):
 
 
 @cache
-def _texts() -> dict[str, dict[str, dict[str, str]]]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+def _texts() -> dict[tuple[str, str], str]:
+    return {(title, key): text for title, key, text in rows_of(Path(__file__).with_suffix(".txt"))}
 
 
 def finding_of(module: str, code: str, *values: object, line: int | None = None) -> Finding:
     """Return what a module says under a code, as severe as the table has it, with these values."""
     for severity in get_args(Severity):
-        if text := _texts()[module].get(severity, {}).get(code):
+        if text := _texts().get((f"{module}.{severity}", code)):
             return Finding(code, text.format(*values), line, severity)
     raise KeyError(code)

@@ -9,11 +9,9 @@ import re
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.hosts.table import hidden_folders
+from skillsearch.skills.words import WORDS
 
-_OF_COLLECTIONS = frozenset(
-    ". .agent .agent-skills .amp .claude-plugin .cline .clinerules .curated .experimental .plugins "
-    ".skills .system .vscode".split()
-)
+_OF_COLLECTIONS = frozenset(WORDS["folders"]["of-collections"])
 """Hidden folders in which collections keep live skills, besides those of hosts."""
 _OF_REPOSITORIES = frozenset({"packages", "plugins", "skills"})
 """Folders in which repositories keep their skills; they tell nothing of which one it is."""

@@ -12,6 +12,7 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.skills.findings import Finding, finding_of
 from skillsearch.skills.frontmatter import Fields
 from skillsearch.skills.versions import normal_constraint, split_requirement
+from skillsearch.skills.words import WORDS
 from skillsearch.text import markdown
 from skillsearch.text.prose import first_paragraph
 from skillsearch.text.safe_text import one_line, shorten
@@ -31,20 +32,13 @@ CONTROL_CHARACTERS = lazy_pattern(
 
 _TOOL = lazy_pattern(r"[^\s,()]+(?:\([^()]*\))?")  # such as ``Bash(git add:*)``
 TAG_KEYS = ("tags", "tag", "keywords", "keyword")
-TRIGGER_KEYS = tuple(
-    "triggers trigger triggerphrases triggerphrase triggerkeywords triggerwords activationphrases "
-    "activationkeywords".split()
-)
-EXAMPLE_KEYS = tuple(
-    "representativequeries examplerequests examplequeries exampleprompts sampleprompts".split()
-)
+TRIGGER_KEYS = tuple(WORDS["fields"]["triggers"])
+EXAMPLE_KEYS = tuple(WORDS["fields"]["examples"])
 NESTING_KEYS = ("metadata", "agentmetadata", "skill", "frontmatter")
 _YES = frozenset({"true", "yes", "on", "1"})
 MAX_REQUIREMENTS = 100
 MAX_REQUIREMENT_CHARS = 200
-_REQUIREMENT_KEYS = tuple(
-    "requiresskills requiredskills dependsonskills prerequisiteskills skilldependencies".split()
-)
+_REQUIREMENT_KEYS = tuple(WORDS["fields"]["requirements"])
 _REQUIREMENT_GROUPS = ("requires", "dependencies")
 """Mappings that name skills under ``skills``; all else there is packages, programs and servers."""
 _REQUIRED_NAME_KEYS = ("name", "skill", "id")

@@ -31,16 +31,14 @@ from skillsearch.files.openat import (
 from skillsearch.files.paths import confine, is_plain, printable, shown, unsafe_path
 from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_thrown_away
+from skillsearch.skills.words import WORDS
 from skillsearch.text.safe_text import listed
 from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, is_skill_md
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
 MAX_FILE_BYTES = 16 * 1024 * 1024
 MAX_LISTED_FILES = 2_000
-SKIPPED_FOLDERS = frozenset(
-    ".git .hg .mypy_cache .nox .pytest_cache .ruff_cache .svn .tox .venv __MACOSX __pycache__ "
-    "node_modules venv".split()
-)
+SKIPPED_FOLDERS = frozenset(WORDS["folders"]["machinery"])
 """Folders that hold machinery rather than skills or their documents."""
 _SKIPPED_FILES = lazy_pattern(
     r"\.DS_Store|Thumbs\.db|desktop\.ini|\.git|\._.*|.*\.py[co]|.*~|\..*\.sw[op]", re.IGNORECASE
@@ -72,7 +70,7 @@ def read_skill_md(path: Path, roots: Collection[Path | str] = ()) -> tuple[bytes
 
     It may be a link to a text in one of the `roots`, which are real paths. A FIFO or device does
     not block. A file that is refused, or that only names another, raises `ParseError` with a code
-    of ``findings.toml``; a hard link to another user's file leaves the skill.
+    of ``findings.txt``; a hard link to another user's file leaves the skill.
     """
     try:
         with using(_open_skill_md(path, roots)) as fd:

@@ -1,22 +1,30 @@
-"""Tables of words in text files."""
+"""Tables of words, or of texts, in text files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
-def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
-    """Return the tables of a file by title: the first word of each line, and the others.
+def rows_of(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield the lines of a file: the title above each, its first word, and all that follows.
 
     A line in brackets is a title; lines that are empty or begin with ``#`` do not count.
     """
-    tables: dict[str, dict[str, list[str]]] = {}
+    title = ""
     for line in path.read_text(encoding="utf-8").split("\n"):
         if line.startswith("["):
-            rows = tables[line.strip("[]")] = {}
+            title = line.strip("[]")
         elif line and not line.startswith("#"):
-            key, *rows[key] = line.split()
+            key, *rest = line.split(maxsplit=1)
+            yield title, key, "".join(rest)
+
+
+def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
+    """Return the tables of a file by title: the first word of each line, and the others."""
+    tables: dict[str, dict[str, list[str]]] = {}
+    for title, key, rest in rows_of(path):
+        tables.setdefault(title, {})[key] = rest.split()
     return tables
 
 

@@ -3,7 +3,6 @@
 import json
 import re
 import unicodedata
-from dataclasses import asdict
 from xml.etree import ElementTree
 
 import pytest
@@ -197,7 +196,7 @@ def test_markdown_escapes_what_would_be_obeyed(text, markdown):
 def test_json_is_a_list_of_objects():
     skill = PromptSkill("tea", "Tee für </skill_content> 北京", "/x")
     text = render_overview([skill, LEMON], "json")
-    assert json.loads(text) == [asdict(skill), asdict(LEMON)]
+    assert json.loads(text) == [skill._asdict(), LEMON._asdict()]
     assert "für \\u003c/skill_content> 北京" in text
 
 

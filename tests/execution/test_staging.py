@@ -273,7 +273,7 @@ def test_what_is_newer_than_the_clock_is_read_again(workspace, skill, reads, mon
     assert not reads
     last = workspace.staged["tea"]
     later = replace(last.source, newest_ns=last.source.seen_ns + (1 << 60))
-    workspace.staged["tea"] = replace(last, source=later)
+    workspace.staged["tea"] = last._replace(source=later)
     again = stage_skill(workspace, "tea", skill)
     assert (again.is_new, again.digest) == (False, staged.digest)
     assert reads

@@ -3,6 +3,7 @@
 import inspect
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from skillsearch.errors import ConfigError, MissingDependencyError, RemoteError
+from skillsearch.remote import client
 from skillsearch.remote.client import MilvusServer, _Client
 from skillsearch.remote.remote_index import RemoteIndex
 
@@ -73,13 +75,15 @@ def test_what_a_server_says_is_told_on_one_line_without_secrets(milvus, capfd):
 @pytest.mark.milvus
 def test_what_is_passed_to_milvus_has_the_names_that_it_reads():
     """It takes any other keyword, and ignores it; a few it takes so and reads."""
-    theirs, by_name = pytest.importorskip("pymilvus").MilvusClient, {"limit", "sync"}
-    by_name |= {"consistency_level", "partial_update"}
+    theirs = pytest.importorskip("pymilvus").MilvusClient
+    by_name = {"limit", "sync", "consistency_level", "partial_update", "timeout"}
     for name, ours in inspect.getmembers(_Client, inspect.isfunction):
         if not name.startswith("_"):
-            given = inspect.signature(getattr(theirs, name)).parameters
-            passed = inspect.signature(ours).parameters.keys() - {"timeout"}
-            assert passed - given.keys() <= by_name, name
+            given, own = map(inspect.signature, (getattr(theirs, name), ours))
+            passed = {key for key, each in own.parameters.items() if each.kind == each.KEYWORD_ONLY}
+            for how in re.findall(r"Unpack\[(\w+)\]", str(own)):
+                passed |= getattr(client, how).__annotations__.keys()
+            assert passed - given.parameters.keys() <= by_name, name
 
 
 @pytest.mark.milvus

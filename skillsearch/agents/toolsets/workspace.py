@@ -324,7 +324,7 @@ class WorkspaceToolset:
             self._in_call = StateDelta()
             result = part(value)
             if isinstance(result, Deferred):
-                return replace(result, finish=partial(observed, args, result.finish))
+                return result._replace(finish=partial(observed, args, result.finish))
             skill = getattr(args, "skill", "")
             on_event(ToolEvent("tool.response", tool.name, skill, result, self._in_call))
             return result
@@ -367,7 +367,7 @@ def describe_skills(
         if records:
             SkillCatalog(library).note_request(result)
     fits, may_fit = (
-        [replace(offered(library, skill), location="") for skill in some]
+        [offered(library, skill)._replace(location="") for skill in some]
         for some in (shown, perhaps)
     )
     head = note_for_model(fits=bool(fits), perhaps=bool(may_fit))

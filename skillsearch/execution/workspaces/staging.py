@@ -13,7 +13,6 @@ import stat
 import time
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -82,7 +81,7 @@ class _Stager(NamedTuple):
                 )
         except (OSError, WorkspaceError):
             return None  # whatever lies there, we did not leave it
-        return replace(last, source=tree, copy=copy, is_new=False) if is_same else None
+        return last._replace(source=tree, copy=copy, is_new=False) if is_same else None
 
     def _is_same(self, folder: int, tree: Tree, before: Tree, digest: str) -> bool:
         """Return whether an open folder holds the same files as before; read only in doubt."""
