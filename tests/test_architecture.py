@@ -475,7 +475,7 @@ STATEFUL = {
         Embedders EmbeddingCache RememberingEmbedder RememberingReader RememberingReaders
         TokenCounter UnigramTokenizer _Pattern""",
     "a writer, which ends with a file": """
-        ArrayWriter Builder ChunkWriter DenseWriter DocumentWriter FaissWriter Indexing Journal
+        ArrayWriter Builder ChunkWriter DenseWriter DocumentWriter Indexing Journal
         LexicalWriter RowStates RowWriter RunState SegmentWriter WriteClaim _GraphWriter _Rows
         _Run""",
     "what is collected within one call": """

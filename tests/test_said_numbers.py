@@ -30,7 +30,7 @@ from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
-from skillsearch.index.dense.likeness import copies_from
+from skillsearch.index.dense.likeness import LIKE_BODY, copies_from
 from skillsearch.index.dense.vectors import FLAT_LIMIT
 from skillsearch.index.documents.families import _NEARLY_ALL, _OF_BODY_ELSEWHERE
 from skillsearch.index.documents.relatives import MOST_LISTED
@@ -211,7 +211,8 @@ SAID = {
     ],
     "skillsearch/reports/README.md": [
         f"{KEYWORDS} more words without function words",
-        f"under {100 * SHARED_WORDS:.0f} % of the words in common",
+        f"under {100 * SHARED_WORDS:.0f} % of the words in common, and a cosine under "
+        f"{score(LIKE_BODY)} of the metadata",
         f"at most {MOST_PROBES:,} requests",
         f"up to {WORDS[proposals._MOST_REQUESTS]} requests as they are",
         f"up to {WORDS[proposals._MOST_PHRASES]} phrases of the requests",
