@@ -8,6 +8,7 @@ import json
 import os
 import stat
 import struct
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -139,7 +140,8 @@ def reading(path: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, MemoryError) as exc:
-        if isinstance(exc, OSError) and (is_missing(exc) or exc.errno is None):
+        is_other = isinstance(exc, OSError) and exc.errno in (None, errno.EINVAL, errno.EFBIG)
+        if is_other or (isinstance(exc, OSError) and is_missing(exc)):
             raise CacheError(f"{path} cannot be read: {exc}") from exc
         raise UnreadableError(path, exc) from exc
     except (ValueError, EOFError, KeyError, RecursionError, struct.error) as exc:
@@ -163,7 +165,7 @@ def is_record(path: Path) -> bool:
 
 def read_with_digest(path: Path) -> bytes:
     """Return all but the first line of a file, its digest; a ValueError if that does not fit."""
-    digest, _, data = path.read_bytes().partition(b"\n")
+    digest, _, data = read_regular(path, sys.maxsize)[0].partition(b"\n")
     if xxhash.xxh3_128_hexdigest(data).encode() != digest:
         raise ValueError("it is damaged")
     return data

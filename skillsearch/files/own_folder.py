@@ -16,6 +16,7 @@ from pathlib import Path
 
 from skillsearch.errors import ConfigError, explained
 from skillsearch.files.atomic_files import written_beside
+from skillsearch.files.openat import READ_FLAGS
 from skillsearch.files.private import make_private
 
 PREFIX = "own-"
@@ -66,7 +67,7 @@ def user_key(path: Path) -> bytes | None:
                     path.hardlink_to(whole)
             except OSError:  # not every file system can
                 whole.replace(path)
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    handle = os.open(path, READ_FLAGS)
     with os.fdopen(handle, "rb") as file:
         status, key = os.fstat(handle), file.read(_KEY_BYTES + 1)
     is_open = hasattr(os, "geteuid") and (

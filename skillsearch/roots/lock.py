@@ -14,6 +14,7 @@ from skillsearch.errors import ConfigError, RootError, explained
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
+from skillsearch.files.openat import read_regular
 from skillsearch.settings import user_folders
 from skillsearch.types.json_values import Record
 
@@ -52,11 +53,7 @@ def read_lock() -> dict[str, LockedSource]:
     """Return the sources that were added, by their roots; a ConfigError if the file is broken."""
     path = lock_file()
     try:
-        with path.open("rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-        if len(data) > _MAX_BYTES:
-            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
-        record = json.loads(data)
+        record = json.loads(read_regular(path, _MAX_BYTES)[0])
         if record["version"] != VERSION:
             raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
         names = [LockedSource.KEYS.get(name, name) for name in LockedSource.__slots__]

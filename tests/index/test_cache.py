@@ -293,6 +293,17 @@ def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
     assert names(folder) == {folder.current()}
 
 
+@pytest.mark.parametrize("name", ["CURRENT", "request.json", "snapshot.bin", "manifest.json"])
+def test_a_pipe_in_place_of_a_file_of_the_index_blocks_nobody_and_is_replaced(
+    index, root, build, name
+):
+    (path,) = index.folder.rglob(name)
+    path.unlink()
+    os.mkfifo(path)
+    assert len(build(root)) == len(index)
+    assert not [each for each in index.folder.rglob("*") if each.is_fifo()]
+
+
 def test_a_manifest_is_never_larger_than_what_is_read(folder, monkeypatch):
     """An index of many roots and projects was written, and could not be opened."""
     before = parts(folder.open())

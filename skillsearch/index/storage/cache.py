@@ -30,6 +30,7 @@ from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files import own_folder
 from skillsearch.files.atomic_files import is_record, reading, sweep, sync_to_disk, write_atomically
 from skillsearch.files.locks import locked
+from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
 from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
@@ -50,6 +51,7 @@ LOCK_TIMEOUT = 600.0
 QUIET_SECONDS = 1.0
 """How long to wait for another writer before the user is told."""
 _MANIFEST = "manifest.json"
+_CURRENT_LIMIT = 1 << 10
 _MANIFEST_LIMIT = 64 << 20
 """In bytes; it names the roots, and for each the projects that see it or do not."""
 # Files of an index folder that carry their own digest.
@@ -309,7 +311,8 @@ class IndexFolder:
 def current_generation(folder: Path) -> str | None:
     """Return the name of the generation in use in an index folder, or None if there is none."""
     with contextlib.suppress(errors.CacheError), reading(folder / "CURRENT"):
-        name = (folder / "CURRENT").read_text(encoding="ascii").removesuffix("\n")
+        data, _ = read_regular(folder / "CURRENT", _CURRENT_LIMIT)
+        name = data.decode("ascii").removesuffix("\n")
         if name.isalnum() and len(name) == 32:
             return name
     return None
@@ -318,8 +321,8 @@ def current_generation(folder: Path) -> str | None:
 def _read_manifest(folder: Path, name: str) -> bytes | None:
     """Read a manifest, whose digest is the name of its generation; None if it is damaged."""
     path = folder / _MANIFEST
-    with contextlib.suppress(errors.CacheError), reading(path), path.open("rb") as file:
-        data = file.read(_MANIFEST_LIMIT + 1)
+    with contextlib.suppress(errors.CacheError), reading(path):
+        data, _ = read_regular(path, _MANIFEST_LIMIT)
         if xxhash.xxh3_128_hexdigest(data) == name:
             return data
     return None
