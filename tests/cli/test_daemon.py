@@ -17,13 +17,22 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def daemon(runtime, cli):
+def status(cli, runtime):
+    """Return how to ask a daemon for its status."""
+    return lambda: json.loads(cli("daemon", "status", "--json").stdout)
+
+
+@pytest.fixture
+def daemon(status, cli):
     """Start a daemon and return how to ask it for its status."""
     assert cli("daemon", "start").exit_code == 0
+    return status
 
-    def status():
-        return json.loads(cli("daemon", "status", "--json").stdout)
 
+@pytest.fixture
+def daemon_here(status, serve):
+    """Serve in a thread of this process and return how to ask for the status."""
+    serve()
     return status
 
 
@@ -118,27 +127,25 @@ def test_wrong_usage_exits_with_2(cli, runtime, args, message):
     assert not runtime.exists()
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
+def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed):
+    questions = (
         ["brew filter coffee"],
         ["brew filter coffee", "--threshold", "0", "-n", "2"],
         ["grind coffee beans", "--explain", "--threshold", "0"],
         ["assemble a bookshelf"],
         ["stepp-tea", "--threshold", "0.99"],
         ["the of and is"],
-    ],
-)
-def test_the_answer_of_the_daemon_is_the_answer(daemon, indexed, args):
-    here, there = (indexed("query", *args, "--json", *flags) for flags in (["--no-daemon"], []))
-    assert without_time(there.stdout) == without_time(here.stdout)
-    here, there = (indexed("query", *args, *flags) for flags in (["--no-daemon"], []))
-    assert (there.stdout, there.stderr) == (here.stdout, here.stderr)
-    assert daemon()["answered"] == 2
+    )
+    for args in questions:
+        here, there = (indexed("query", *args, "--json", *flags) for flags in (["--no-daemon"], []))
+        assert without_time(there.stdout) == without_time(here.stdout), args
+        here, there = (indexed("query", *args, *flags) for flags in (["--no-daemon"], []))
+        assert (there.stdout, there.stderr) == (here.stdout, here.stderr), args
+    assert daemon()["answered"] == 2 * len(questions)
 
 
 @pytest.mark.parametrize("way", ["flag", "variable", "file", "batch"])
-def test_the_daemon_can_be_left_alone(daemon, indexed, monkeypatch, way):
+def test_the_daemon_can_be_left_alone(daemon_here, indexed, monkeypatch, way):
     if way == "variable":
         monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     elif way == "file":
@@ -149,7 +156,7 @@ def test_the_daemon_can_be_left_alone(daemon, indexed, monkeypatch, way):
     }.get(way, ["brew filter coffee"])
     lines = '{"_id": 1, "text": "brew filter coffee"}\n'
     assert "brew-coffee" in indexed("query", *asked, stdin=lines).stdout
-    assert daemon()["answered"] == 0
+    assert daemon_here()["answered"] == 0
 
 
 def test_a_change_on_disk_is_seen_and_told_the_same(daemon, indexed, drinks, make_skill):
@@ -165,7 +172,7 @@ def test_a_change_on_disk_is_seen_and_told_the_same(daemon, indexed, drinks, mak
 
 
 @pytest.mark.parametrize(("args", "code"), [(["--threshold", "nan"], 2), ([" "], 2)])
-def test_errors_are_those_of_a_query_without_a_daemon(daemon, indexed, args, code):
+def test_errors_are_those_of_a_query_without_a_daemon(daemon_here, indexed, args, code):
     with_daemon, without = (
         indexed("query", "tea" if args[0] == "--threshold" else "", *args, *flags)
         for flags in ([], ["--no-daemon"])
@@ -224,7 +231,7 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("threshold", ["0", "1"], ids=["some fit", "none surely fits"])
-def test_a_warm_query_imports_no_search(daemon, indexed, index_dir, threshold):
+def test_a_warm_query_imports_no_search(daemon_here, indexed, index_dir, threshold):
     """That is what makes it fast, whatever the answer is."""
     asked = ["query", "tea", "--threshold", threshold, "--index-dir", str(index_dir)]
     code = (
@@ -238,4 +245,4 @@ def test_a_warm_query_imports_no_search(daemon, indexed, index_dir, threshold):
     )
     assert bool(run.stdout) == (threshold == "0")
     assert not {"numpy", "faiss", "onnxruntime", "yaml"} & set(run.stderr.split())
-    assert daemon()["answered"] == 1
+    assert daemon_here()["answered"] == 1

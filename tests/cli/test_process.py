@@ -350,7 +350,7 @@ def test_a_terminal_sees_progress_while_indexing(on_terminal, environment, drink
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", [["status"], ["query", "tea"], ["nothing"]])
+@pytest.mark.parametrize("command", [["status"], ["nothing"]])
 def test_a_stream_that_is_closed_is_no_bug(environment, tmp_path, command):
     options = {"cwd": tmp_path, "env": environment, "capture_output": True, "timeout": 60}
     plain = subprocess.run([*PROGRAM, *command], text=True, check=False, **options)

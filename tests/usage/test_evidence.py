@@ -95,14 +95,21 @@ def test_without_loads_answers_are_the_same_byte_for_byte(cli, drinks_index, mon
     assert answers() == off
 
 
-@pytest.fixture
-def crowd(make_skill, tmp_path):
-    """Index a skill for cakes behind a hundred that have the words of the request for it."""
+@pytest.fixture(scope="module")
+def crowd_index(tmp_path_factory, write_skill):
+    """Index once a skill for cakes behind a hundred that have the words of the request for it."""
+    root = tmp_path_factory.mktemp("crowd") / "crowd"
     for number in range(100):
         description = f"Makes something hot in the afternoon, tea number {number}."
-        make_skill(tmp_path / "crowd", f"tea-{number}", description=description)
-    make_skill(tmp_path / "crowd", "bake-cakes", description="Bakes sponge with lemon icing.")
-    return SkillIndex.from_roots(tmp_path / "crowd", index_dir=tmp_path / "index")
+        write_skill(root, f"tea-{number}", description=description)
+    write_skill(root, "bake-cakes", description="Bakes sponge with lemon icing.")
+    return SkillIndex.from_roots(root, index_dir=root.with_name("index")).folder
+
+
+@pytest.fixture
+def crowd(crowd_index):
+    """Open the index of the crowd, which knows of no usage."""
+    return SkillIndex.open(crowd_index)
 
 
 def learn(index, kind, request=REQUEST, skill="crowd:bake-cakes"):
