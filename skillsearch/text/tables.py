@@ -1,8 +1,8 @@
-"""Tables of words in text files."""
+"""Tables of words, and templates, in text files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
@@ -18,6 +18,13 @@ def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
         elif line and not line.startswith("#"):
             key, *rows[key] = line.split()
     return tables
+
+
+def filled(path: Path, values: Mapping[str, object]) -> str:
+    """Return the template in a file, in which ``$name`` stands for a value."""
+    from string import Template  # few need it, and it compiles an expression
+
+    return Template(path.read_text(encoding="utf-8")).substitute(values)
 
 
 def as_expression(phrases: Iterable[str]) -> str:

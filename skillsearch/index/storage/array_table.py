@@ -64,10 +64,9 @@ class ArrayTable:
     @cache
     def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         # As annotations are written: what they mean has another form from NumPy 2.5 on.
-        hints = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
-        types = {name: _ARRAY.fullmatch(hint) for name, hint in hints.items()}
-        kinds = {name: np.dtype(match[1]) for name, match in types.items() if match}
-        return {name: (kind, 1 + (name == cls.MATRIX)) for name, kind in kinds.items()}
+        hints = ((each.name, _ARRAY.fullmatch(str(each.type))) for each in fields(cls))  # type: ignore[arg-type]
+        kinds = ((name, np.dtype(match[1])) for name, match in hints if match)
+        return {name: (kind, 1 + (name == cls.MATRIX)) for name, kind in kinds}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:

@@ -141,11 +141,10 @@ class IndexFolder:
 
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes whenever a generation is published."""
-        try:
+        with contextlib.suppress(OSError):
             status = (self.path / "CURRENT").stat()
-        except OSError:
-            return ()
-        return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+            return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        return ()
 
     def write(
         self,
