@@ -144,8 +144,7 @@ class Freshness:
                     self._begin()
         except SkillSearchError as exc:
             self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
-        warning = self.problem and f"warning: {self.problem}"
-        return "\n".join(filter(None, [event, warning]))
+        return "\n".join(filter(None, [event, self.problem and f"warning: {self.problem}"]))
 
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""

@@ -70,8 +70,7 @@ class Indexer:
         elif self._job is None:
             self._job = _Job(state, make, None if self.last else count_words)
             self._job.future = self.executor.submit(self._job.run)
-        index = self.last[1] if self.last else self.words
-        if index is None:
+        if (index := self.last[1] if self.last else self.words) is None:
             raise IndexingError(self.progress or IndexProgress())
         return index
 

@@ -217,8 +217,7 @@ def overlaps(some: Sketches, others: Sketches) -> tuple[Numbers, Numbers]:
 def share_most(some: Sketches, others: Sketches, most: float = MOST) -> Flags:
     """Return whether one text of each pair has most of the other, as their sketches tell."""
     shared, smaller = overlaps(some, others)
-    are: Flags = (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
-    return are
+    return (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
 
 
 def group(likeness: Likeness, order: Numbers) -> Numbers:
@@ -317,8 +316,7 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     ]
     if not likeness.dense.segments:
         return equal
-    step = _CELL_SIZE // _CELLS_OF_ONE
-    middles = likeness.dense.vectors_of(np.sort(order)[::step])
+    middles = likeness.dense.vectors_of(np.sort(order)[:: _CELL_SIZE // _CELLS_OF_ONE])
     cells = []
     for begin in range(0, len(order), _BLOCK):
         cosines = likeness.dense.vectors_of(order[begin : begin + _BLOCK]) @ middles.T

@@ -158,8 +158,7 @@ class FileReader:
     def read(self, file: SkillFile) -> Skill | None:
         """Return the skill of a file, None if it cannot be indexed."""
         path = str(file.path)
-        read = self.files.get(path)
-        if read is None or (read.skill is None and read.seen.is_indexed):
+        if (read := self.files.get(path)) is None or (read.skill is None and read.seen.is_indexed):
             read = read_file(file, self._book, self.roots)
             self.files[path] = read if len(self.files) < _MOST_KEPT else read._replace(skill=None)
             self.continued[path] = read.files

@@ -176,8 +176,7 @@ class IndexRequest:
         full = []
         for root in roots:
             key = str(root.path)
-            source = named.get(key, "")
-            if not source or not is_bundle(source):
+            if not (source := named.get(key, "")) or not is_bundle(source):
                 source = source_behind(root.path)
             projects, hidden_from = self.seen_by(key)
             is_doubted = key in self.found or (projects and key in self.followed)

@@ -41,8 +41,7 @@ class ArrayTable:
         """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
         arrays = dict(zip(cls.forms(), map(map_array, cls.paths(folder, name)), strict=True))
         forms = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
-        table = cls.of(arrays)
-        if forms != cls.forms() or not table.is_consistent():
+        if forms != cls.forms() or not (table := cls.of(arrays)).is_consistent():
             raise CacheError(f"the arrays {name + cls.KIND!r} of the index do not fit each other")
         return table
 
