@@ -86,12 +86,10 @@ def verify(path: Path, expected: str | None) -> str:
 
     One that others cannot write is read for this once, and again after its stat has changed.
     """
-    stamp = _stamp_of_own(path) if expected else None
-    if stamp is None:
+    if (stamp := _stamp_of_own(path) if expected else None) is None:
         return sha256_of(path, expected)
     record = _read_stamps()
-    entry = [*stamp, expected]
-    if record.get(str(path)) == entry:
+    if record.get(str(path)) == (entry := [*stamp, expected]):
         return str(expected)
     digest = sha256_of(path, expected)
     if time.time_ns() - stamp.ctime_ns > RACY_NS:

@@ -130,8 +130,7 @@ def term_shares(field: LexicalField, query: TermWeights) -> TermShares:
     """Return the hashes of terms, ascending, and each one's share by Lucene's idf, never 0."""
     order = np.argsort(query.hashes)
     frequencies = query.document_frequencies[order]
-    count = field.statistics.documents
-    weights = np.log1p((count - frequencies + 0.5) / (frequencies + 0.5))
+    weights = np.log1p((field.statistics.documents - frequencies + 0.5) / (frequencies + 0.5))
     return query.hashes[order], weights / weights.sum() if len(weights) else weights
 
 

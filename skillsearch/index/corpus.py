@@ -106,7 +106,7 @@ class IndexSettings:
     def to_dict(self) -> JsonObject:
         """Return the JSON form, for a manifest."""
         roots = [[str(root.path), *astuple(root)[1:]] for root in self.roots]
-        return asdict(self) | {"roots": roots, "model": self.model.to_dict()}
+        return asdict(self) | {"roots": roots}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> IndexSettings:

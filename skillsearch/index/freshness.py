@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic, thread_time
@@ -143,8 +144,7 @@ class Freshness:
                     self._begin()
         except SkillSearchError as exc:
             self.problem = self.problem or f"the index was not refreshed, {_AS_IT_WAS}: {exc}"
-        warning = self.problem and f"warning: {self.problem}"
-        return "\n".join(filter(None, [event, warning]))
+        return "\n".join(filter(None, [event, self.problem and f"warning: {self.problem}"]))
 
     def _compare(self) -> str:
         """Look at the disk, and return what changed and is searched now."""
@@ -299,11 +299,9 @@ def is_free(folder: Path, seconds: float = 0) -> bool:
     """Return whether no process is writing an index, or none is within some seconds."""
     from skillsearch.index.storage.cache import IndexFolder
 
-    try:
-        with IndexFolder(folder).lock(timeout=seconds):
-            return True
-    except LockTimeoutError:
-        return False
+    with suppress(LockTimeoutError), IndexFolder(folder).lock(timeout=seconds):
+        return True
+    return False
 
 
 def _take_up(folder: Path, change: RootChange) -> None:

@@ -129,8 +129,7 @@ def named_sources(
 
 def _named(text: str, locked: Mapping[str, LockedSource], held: Collection[str]) -> str:
     by_text = {entry.text: entry.source for entry in locked.values()}
-    source = plain_source(text)
-    if source in locked or key_of(source) in held:
+    if (source := plain_source(text)) in locked or key_of(source) in held:
         return source
     with suppress(RootError):
         return by_text.get(text) or added_source(text)

@@ -168,8 +168,7 @@ def _end_of_names(text: str, marker: re.Match[str]) -> int:
 
 def _is_name(word: str, *, is_strict: bool = False) -> bool:
     """Return whether a word looks like the name of a tool."""
-    word = word.strip("`\"'.")
-    if word.casefold() in _TOOLS:
+    if (word := word.strip("`\"'.")).casefold() in _TOOLS:
         return True
     if word.endswith("ING") or len(word) < 2 or not word[0].isalnum():
         return False

@@ -73,9 +73,8 @@ def left_out(count: int, option: str = "") -> str:
     """
     if not count:
         return ""
-    what = "1 skill of an unvetted root fits"
-    if count > 1:
-        what = f"{count} skills of unvetted roots fit"
+    single = "1 skill of an unvetted root fits"
+    what = f"{count} skills of unvetted roots fit" if count > 1 else single
     return f"{what} too; vouch for a root with `{VOUCH}{option}`, or add --include-unvetted."
 
 

@@ -88,10 +88,9 @@ def blocks(body: str) -> Iterator[Block]:
 
 
 def section_headings(parsed: Iterable[Block]) -> Iterator[str]:
-    """Yield headings of level 2 and 3 without their numbers; deeper ones are details."""
-    for block in parsed:
-        if block.kind == "heading" and block.level in (2, 3):
-            yield plain(_NUMBERING.sub("", plain(block.text), count=1))
+    """Return headings of level 2 and 3 without their numbers; deeper ones are details."""
+    headings = (each.text for each in parsed if each.kind == "heading" and each.level in (2, 3))
+    return (plain(_NUMBERING.sub("", plain(text), count=1)) for text in headings)
 
 
 def requests(parsed: Iterable[Block]) -> Iterator[str]:

@@ -1,8 +1,8 @@
-"""Tables of words, or of texts, in text files."""
+"""Tables of words, and templates, in text files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 
@@ -26,6 +26,13 @@ def read_tables(path: Path) -> dict[str, dict[str, list[str]]]:
     for title, key, rest in rows_of(path):
         tables.setdefault(title, {})[key] = rest.split()
     return tables
+
+
+def filled(path: Path, values: Mapping[str, object]) -> str:
+    """Return the template in a file, in which ``$name`` stands for a value."""
+    from string import Template  # few need it, and it compiles an expression
+
+    return Template(path.read_text(encoding="utf-8")).substitute(values)
 
 
 def as_expression(phrases: Iterable[str]) -> str:

@@ -201,8 +201,7 @@ def _stems(word: str, language: str) -> tuple[str, str]:
     if not (folded := lowered if lowered.isascii() else _folded(lowered)):
         return "", ""
     own = word_language(folded, language)
-    dropped = _stop_words(own)
-    if lowered in dropped or lowered in STOP_WORDS:
+    if lowered in (dropped := _stop_words(own)) or lowered in STOP_WORDS:
         return "", ""
     stem = _stem(folded, own)
     if folded.isascii():

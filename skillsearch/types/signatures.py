@@ -148,8 +148,7 @@ def _signature(function: Callable[..., Any], defaults: Mapping[str, object]) -> 
     parameters: list[inspect.Parameter] = []
     for each in plain.parameters.values():
         unpacked = _UNPACKED.fullmatch(str(each.annotation))
-        options = function.__globals__.get(unpacked[1]) if unpacked else None
-        if options is None:
+        if (options := function.__globals__.get(unpacked[1]) if unpacked else None) is None:
             parameters.append(each)
             continue
         for name, hint in options.__annotations__.items():

@@ -72,8 +72,7 @@ class Usage:
     ) -> Usage:
         """Weigh loads and pins, the newest if they are many, on a day since 1970."""
         usable = [event for event in events if len(event.vector) == dimensions and event.skill]
-        usable = usable[-MOST_EVENTS:]
-        if not usable:
+        if not (usable := usable[-MOST_EVENTS:]):
             return cls(today=today, read=read)
         ages = np.array([max(today - event.at // DAY, 0) for event in usable])
         are_pins = np.array([event.kind == "pin" for event in usable])
@@ -89,8 +88,7 @@ class Usage:
         """Return the cosine of each request; zeros for a vector of another model."""
         if len(vector) != self.vectors.shape[1]:
             return np.zeros(len(self), np.float32)
-        cosines: Vector = self.vectors @ vector
-        return cosines
+        return self.vectors @ vector
 
     def pinned(self, vector: Vector) -> tuple[str, ...]:
         """Return the skills that the request of a unit vector is pinned to, each once."""

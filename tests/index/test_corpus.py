@@ -26,7 +26,7 @@ SETTINGS = IndexSettings(
     analysis=(1, 2),
 )
 
-MODEL = SETTINGS.model.to_dict()
+MODEL = SETTINGS.to_dict()["model"]
 
 
 @pytest.mark.parametrize(

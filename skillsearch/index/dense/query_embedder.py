@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
 from skillsearch.embedders.embedding import Embedder
 from skillsearch.errors import EmbedderError
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.types.json_values import Json, JsonObject, checked, text_of
+from skillsearch.types.json_values import Json, checked, text_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +28,6 @@ class ModelSettings:
     def has_changed(self) -> bool:
         """Return whether the model's files are not those that the vectors were made with."""
         return model_identity(self.spec) != self.identity
-
-    def to_dict(self) -> JsonObject:
-        """Return the JSON form, for a manifest."""
-        return asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Json]) -> ModelSettings:

@@ -85,8 +85,7 @@ class DenseFields:
             return [self._nearest(codes, query, k, excluded) for query in queries]
         near = _blend([_products(rows, None, queries.T) for rows in self.fields])
         near[excluded] = -np.inf
-        count = min(k, self.size - len(excluded))
-        return [_highest(column, count) for column in near.T]
+        return [_highest(column, min(k, self.size - len(excluded))) for column in near.T]
 
     def _nearest(self, codes: Index, query: Floats, k: int, excluded: Numbers) -> Numbers:
         share = min(self.size // self.coded_share, CODED_MOST)

@@ -338,8 +338,7 @@ def _cells(likeness: Likeness, order: Numbers) -> list[Numbers]:
     ]
     if not likeness.dense.segments:
         return equal
-    step = _CELL_SIZE // _CELLS_OF_ONE
-    middles = likeness.dense.vectors_of(np.sort(order)[::step])
+    middles = likeness.dense.vectors_of(np.sort(order)[:: _CELL_SIZE // _CELLS_OF_ONE])
     cells = []
     for begin in range(0, len(order), _BLOCK):
         cosines = likeness.dense.vectors_of(order[begin : begin + _BLOCK]) @ middles.T

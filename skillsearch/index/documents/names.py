@@ -114,11 +114,9 @@ def _of_first_root(documents: Sequence[Document], roots: Sequence[str]) -> list[
 def _meant(name: str, documents: DocumentStore) -> list[Document]:
     """Return the document of an id, which no skill may take as a name, else all of a name."""
     alias, colon, rest = name.partition(":")
-    number = documents.number_of(name) if colon else None
-    if number is not None:
+    if (number := documents.number_of(name) if colon else None) is not None:
         return [documents[number]]
-    named = [documents[number] for number in documents.named(name)]
-    if named or not colon:
+    if (named := [documents[number] for number in documents.named(name)]) or not colon:
         return named
     same_name = (documents[number] for number in documents.named(rest))
     return [document for document in same_name if document.alias == alias]

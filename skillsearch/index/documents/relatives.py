@@ -18,6 +18,8 @@ from skillsearch.types.answers import Family, Relative
 
 # Near-copies that are listed.
 MOST_LISTED = 20
+# In what near-copies may differ, and what of a document tells.
+_DIFFERING = {"name": "name", "description": "description", "body": "body_hash"}
 _NO_RANKS: Mapping[int, int] = {}
 _VERSION = lazy_pattern(r"(?:^|(?<=[/@_-]))v?\d+(?:\.\d+)*(?=/|$)")
 
@@ -105,8 +107,6 @@ def _lineage(folder: str, path: str, name: str) -> frozenset[str]:
 
 
 def _differences(document: Document, other: Document) -> Iterator[str]:
-    for name in ("name", "description"):
+    for what, name in _DIFFERING.items():
         if getattr(document, name) != getattr(other, name):
-            yield name
-    if document.body_hash != other.body_hash:
-        yield "body"
+            yield what

@@ -98,8 +98,7 @@ def _can_match(patterns: Sequence[str], places: Sequence[Sequence[str]]) -> bool
 
 def _select(store: DocumentStore, selection: Selection, roots: Sequence[Root]) -> DocumentStore:
     numbers, hidden = _in_scope(store, selection, roots)
-    selection = without_scope(selection)
-    if not selection and len(numbers) == len(store):
+    if not (selection := without_scope(selection)) and len(numbers) == len(store):
         return store
     named: list[str] = []
     parts: tuple[list[_Test], list[_Test]] = ([], [])
@@ -136,8 +135,7 @@ def _passing(tests: Sequence[_Test], store: DocumentStore, numbers: Numbers) -> 
     """Return the documents that pass all tests; nothing is read if there are none."""
     if not tests:
         return numbers
-    passing: Numbers = numbers[[_passes(tests, label) for label in store.labels(numbers)]]
-    return passing
+    return numbers[[_passes(tests, label) for label in store.labels(numbers)]]
 
 
 def _skipped(document: Document) -> Diagnostic:

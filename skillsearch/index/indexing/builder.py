@@ -88,8 +88,7 @@ class Builder:
         Raises RootError if a root cannot be indexed and is not to be left out.
         """
         self._held = held
-        missing = self.options.missing
-        if missing == "keep" and not self.folder.exists():
+        if (missing := self.options.missing) == "keep" and not self.folder.exists():
             missing = "refuse"
         self.request = self.change.applied_to(held, unpack=unpack, missing=missing)
         require_device(self.request.model, self.options.device)
@@ -218,8 +217,7 @@ class Builder:
 
     def _has_same_rest(self, changes: FileChanges) -> bool:
         """Return whether the index before has the roots and diagnostics of a new generation."""
-        index = changes.index
-        if index is None or index.settings.roots != self._roots:
+        if (index := changes.index) is None or index.settings.roots != self._roots:
             return False
         return self._diagnostics(changes) == index.diagnostics()
 

@@ -118,9 +118,8 @@ class FileChanges:
             if seen and not is_kept and (again is None or again.seen[1:] != seen[1:]):
                 changed.append(path)
         added = set(self._paths) - self.seen_before.keys()
-        return Changes(
-            tuple(sorted(added)), tuple(sorted(changed)), tuple(sorted(self._gone)), missing_roots
-        )
+        come, other, gone = (tuple(sorted(some)) for some in (added, changed, self._gone))
+        return Changes(come, other, gone, missing_roots)
 
     @cached_property
     def _paths(self) -> list[str]:
@@ -135,10 +134,8 @@ class FileChanges:
         yield from self.discovery.diagnostics
         yield from chain.from_iterable(read.diagnostics for read in self.reader.files.values())
         unchanged = set(compress(self._paths, self.is_kept))
-        is_inside = inside(self.scopes) if self.scopes is not None else None
-        for diagnostic in before:
-            if diagnostic.path in unchanged or (is_inside and not is_inside(diagnostic.path)):
-                yield diagnostic
+        is_inside = inside(self.scopes) if self.scopes is not None else lambda _path: True
+        yield from (d for d in before if d.path in unchanged or not is_inside(d.path))
 
     def snapshot(self, generation: str) -> Snapshot:
         """Return the state of all that was looked at, once every file that changed was read."""

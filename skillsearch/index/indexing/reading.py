@@ -10,6 +10,7 @@ import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field, replace
 from functools import cached_property
 from io import BytesIO
@@ -136,11 +137,10 @@ def is_same(file: SkillFile, seen: SeenFile, *, verify: bool, roots: Iterable[Pa
         return True
     if seen.stat != UNKNOWN_STAT and seen.stat.size != file.stat.size:
         return False
-    try:
+    with suppress(ParseError):
         data, _ = read_skill_md(file.path, (file.root.path, *roots))
-    except ParseError:
-        return False
-    return content_hash(data) == seen.content_hash
+        return content_hash(data) == seen.content_hash
+    return False
 
 
 class FileReader:

@@ -6,6 +6,7 @@ import logging
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, field
 from itertools import chain
 from pathlib import Path
@@ -175,8 +176,7 @@ class IndexRequest:
         full = []
         for root in roots:
             key = str(root.path)
-            source = named.get(key, "")
-            if not source or not is_bundle(source):
+            if not (source := named.get(key, "")) or not is_bundle(source):
                 source = source_behind(root.path)
             projects, hidden_from = self.seen_by(key)
             is_doubted = key in self.found or (projects and key in self.followed)
@@ -204,10 +204,9 @@ def _lists(values: Mapping[str, Json]) -> dict[str, tuple[str, ...]]:
 def key_of(root: Path | str) -> str:
     """Return the real path of the folder of a root, the same for all its spellings."""
     folder = folder_of(root)
-    try:
+    with suppress(ValueError):  # No system can name it.
         return os.path.realpath(folder)
-    except ValueError:  # No system can name it.
-        return str(folder)
+    return str(folder)
 
 
 def trust_by_root(setting: str | Sequence[str], roots: Iterable[Path | str]) -> dict[str, Trust]:

@@ -337,8 +337,7 @@ class RootChange:
     @property
     def _option(self) -> str:
         """The options by which a command names this index."""
-        settings = self.settings
-        if settings.backend != "milvus":
+        if (settings := self.settings).backend != "milvus":
             return next_steps.index_option(settings.index_dir.absolute(), settings)
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
@@ -371,8 +370,7 @@ def default_follows(
 
 def _project_of(root: Path | str) -> str:
     """Return the key of the project around a root; a RootError if there is none."""
-    project = None if sources.is_bundle(root) else project_of(Path(root))
-    if project is None:
+    if (project := None if sources.is_bundle(root) else project_of(Path(root))) is None:
         raise RootError(
             f"There is no project around {_shown([root])}, so --scope project says nothing of it: "
             "no folder above has a .git or a folder of skills of a host. Leave --scope out."

@@ -53,5 +53,4 @@ def _vector(form: QueryForm, vectors: dict[str, Floats]) -> Floats:
     if not form.instruction:
         return vector
     mean = INSTRUCTION_SHARE * vectors[form.instruction] + (1.0 - INSTRUCTION_SHARE) * vector
-    led: Floats = (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)
-    return led
+    return (mean / max(float(np.linalg.norm(mean)), 1e-9)).astype(np.float32)

@@ -49,8 +49,7 @@ class Candidates:
 
     def feature(self, name: str) -> Values:
         """Return one feature of all of them."""
-        column: Values = self.features[:, list(FEATURES).index(name)]
-        return column
+        return self.features[:, list(FEATURES).index(name)]
 
 
 @dataclass(frozen=True, slots=True)

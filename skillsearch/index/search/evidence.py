@@ -5,6 +5,7 @@ Its fitted coefficients stand in ``calibration.json``.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -136,11 +137,10 @@ def _is_in_other(hits: Hits, language: str) -> Values:
 def _usage(hits: Hits) -> Values:
     """Return the evidence of similar requests for the family of each hit."""
     store = hits.corpus.documents
-    sums = dict[int, float]()
+    sums = defaultdict[int, float](float)
     for doc_id, share in hits.query.usage.items():
         if (number := store.number_of(doc_id)) is not None:
-            leader = store.families.leader_of(number)
-            sums[leader] = sums.get(leader, 0.0) + share
+            sums[store.families.leader_of(number)] += share
     leaders = store.families.leaders_of(hits.documents).tolist() if sums else []
     shares = [sums.get(leader, 0.0) for leader in leaders] or np.zeros(len(hits.documents))
     return of_usage(np.array(shares))
@@ -148,8 +148,7 @@ def _usage(hits: Hits) -> Values:
 
 def of_usage(shares: Values, most: float = MOST_USAGE) -> Values:
     """Return the square of shares up to a limit: one load says little, and some that agree much."""
-    squares: Values = np.minimum(shares, most) ** 2
-    return squares
+    return np.minimum(shares, most) ** 2
 
 
 _TABLE = (

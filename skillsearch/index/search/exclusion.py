@@ -58,8 +58,7 @@ def contradiction_shares(
 
 
 def _nearest(rows: Numbers, nearness: Values) -> Numbers:
-    nearest: Numbers = rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
-    return nearest
+    return rows[np.argsort(-nearness[rows], kind="stable")[:_MOST_READ]]
 
 
 def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: Values) -> None:

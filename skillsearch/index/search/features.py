@@ -64,11 +64,16 @@ class MeasuredCandidates:
         """The features that speak for a candidate, by name."""
         return {name: row.compute(self) for name, row in FEATURES.items() if row.sign > 0}
 
+    @cached_property
+    def nearness(self) -> Values:
+        """The sum of all features that speak for a candidate; those against it rest on it."""
+        total: Values = np.sum(list(self.supporting.values()), axis=0)
+        return total
+
     @property
     def excluding(self) -> tuple[Corpus, QueryForm, Numbers, Values]:
-        """What exclusions are computed from: also the sum of all features that speak for each."""
-        total: Values = np.sum(list(self.supporting.values()), axis=0)
-        return self.corpus, self.query, self.documents, total
+        """What exclusions and contradictions are computed from."""
+        return self.corpus, self.query, self.documents, self.nearness
 
     def matrix(self) -> Values:
         """Return a row of all features for each candidate, columns as in `FEATURES`."""

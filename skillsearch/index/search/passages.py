@@ -32,8 +32,7 @@ def heaviest(texts: Iterable[str], weights: Mapping[str, float], language: str =
     best, most = "", 0.0
     for text in texts:
         held = set(document_terms(text, language))
-        weight = sum(weight for term, weight in weights.items() if term in held)
-        if weight > most:
+        if (weight := sum(weight for term, weight in weights.items() if term in held)) > most:
             best, most = text, weight
     return best
 

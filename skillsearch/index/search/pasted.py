@@ -173,7 +173,8 @@ def _with_letters(parts: list[_Part]) -> list[_Part]:
 
     A greeting of nobody begins a letter only if a closing follows.
     """
-    closings = [at for at, part in enumerate(parts) if _closes(part.text)]
+    closes = _expression("closing").match
+    closings = [at for at, part in enumerate(parts) if any(map(closes, part.text.split("\n")))]
     starts = [at for at, part in enumerate(parts) if _begins_letter(part, closed=bool(closings))]
     if not starts:
         return [part for part in parts if not _expression("greeting").fullmatch(part.text)]
@@ -196,16 +197,11 @@ def _end_of_letter(parts: list[_Part], start: int, closings: list[int]) -> int:
 
 
 def _begins_letter(part: _Part, *, closed: bool) -> bool:
-    first = part.text.partition("\n")[0]
-    if _expression("greeting").fullmatch(first):
+    if _expression("greeting").fullmatch(first := part.text.partition("\n")[0]):
         words = _WORD.findall(first.casefold())
         is_named = len(words) > 1 or not _words("greetings").issuperset(words)
         return (is_named or closed) and _words("assistants").isdisjoint(words)
     return part.is_pasted and "@" in part.text and bool(_expression("head").match(first))
-
-
-def _closes(text: str) -> bool:
-    return any(map(_expression("closing").match, text.split("\n")))
 
 
 def _lines(lines: Sequence[str]) -> list[_Part]:

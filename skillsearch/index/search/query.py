@@ -121,6 +121,5 @@ def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights,
         if words := corpus.lexical[0].begun_by(term) if is_part else ():
             parts[term] *= 1 - PARTIAL_WEIGHT
             for word in words:
-                share = counts[term] * PARTIAL_WEIGHT / len(words)
-                parts[word] = parts.get(word, 0) + share
+                parts[word] = parts.get(word, 0) + counts[term] * PARTIAL_WEIGHT / len(words)
     return tuple(field.weigh(parts) for field in corpus.lexical) if parts != counts else weights

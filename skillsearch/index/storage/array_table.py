@@ -41,8 +41,7 @@ class ArrayTable:
         """Map what `save` wrote; a CacheError if an array is missing or does not fit the others."""
         arrays = dict(zip(cls.forms(), map(map_array, cls.paths(folder, name)), strict=True))
         forms = {name: (array.dtype, array.ndim) for name, array in arrays.items()}
-        table = cls.of(arrays)
-        if forms != cls.forms() or not table.is_consistent():
+        if forms != cls.forms() or not (table := cls.of(arrays)).is_consistent():
             raise CacheError(f"the arrays {name + cls.KIND!r} of the index do not fit each other")
         return table
 
@@ -64,10 +63,9 @@ class ArrayTable:
     @cache
     def _annotated(cls) -> dict[str, tuple[np.dtype[Any], int]]:
         # As annotations are written: what they mean has another form from NumPy 2.5 on.
-        hints = {field.name: str(field.type) for field in fields(cls)}  # type: ignore[arg-type]
-        types = {name: _ARRAY.fullmatch(hint) for name, hint in hints.items()}
-        kinds = {name: np.dtype(match[1]) for name, match in types.items() if match}
-        return {name: (kind, 1 + (name == cls.MATRIX)) for name, kind in kinds.items()}
+        hints = ((each.name, _ARRAY.fullmatch(str(each.type))) for each in fields(cls))  # type: ignore[arg-type]
+        kinds = ((name, np.dtype(match[1])) for name, match in hints if match)
+        return {name: (kind, 1 + (name == cls.MATRIX)) for name, kind in kinds}
 
     @classmethod
     def paths(cls, folder: Path, name: str = "") -> list[Path]:

@@ -87,8 +87,7 @@ class IndexFolder:
 
     def __post_init__(self) -> None:
         is_ours = self.path.is_relative_to(cache_dir())
-        owner = own_folder.other_owner(self.path) if is_ours else None
-        if owner is not None:
+        if is_ours and (owner := own_folder.other_owner(self.path)) is not None:
             raise errors.IndexNotFoundError(
                 f"The index in {self.path} belongs to user {owner}, who would decide what you "
                 "find. Remove it, or choose a folder of your own: --index-dir"
@@ -144,11 +143,10 @@ class IndexFolder:
 
     def stamp(self) -> tuple[int, ...]:
         """Return a value that changes whenever a generation is published."""
-        try:
+        with contextlib.suppress(OSError):
             status = (self.path / "CURRENT").stat()
-        except OSError:
-            return ()
-        return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+            return (status.st_ino, status.st_mtime_ns, status.st_ctime_ns)
+        return ()
 
     def write(
         self,
@@ -287,8 +285,7 @@ class IndexFolder:
 
     def _publish(self, folder: Path, name: str) -> None:
         target = self.path / "generations" / name
-        before = self.current()
-        if before == name:
+        if (before := self.current()) == name:
             if not (damaged := self.damage(everything=True)):
                 return
             logger.warning("%s of the index were damaged and are replaced", ", ".join(damaged))

@@ -171,10 +171,9 @@ def _write_stat_cache(folder: Path, stats: Mapping[str, Sequence[int]]) -> None:
 
 def _stat_of(path: Path) -> list[int]:
     """Return the stat of a file; empty if missing."""
-    try:
+    with contextlib.suppress(OSError):
         return [*FileStat.of(path.stat())]
-    except OSError:
-        return []
+    return []
 
 
 def _read_part(file: FileIO) -> Part:
