@@ -19,7 +19,7 @@ from skillsearch.files.paths import is_plain
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.roots.unpacking import reserve_all
 from skillsearch.roots.well_known import MAX_BYTES, MAX_SKILLS
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import counted, one_line
 from skillsearch.types.json_values import JsonObject, objects_of, text_of
 from skillsearch.types.skills import SKILL_MD
 
@@ -200,7 +200,7 @@ def _files_of(skill: JsonObject, made: dict[str, tuple[str, bool]]) -> list[_Ser
     """Return the files of a skill, beside those that are made of others, or why it is left out."""
     files, listed = [], objects_of(skill["resources"])
     if len(listed) > MAX_FILES:
-        return f"has {len(listed)} files, more than {MAX_FILES}"
+        return f"has {counted(len(listed), 'file')}, more than {MAX_FILES}"
     own = text_of(skill["uri"])
     base = own.removesuffix(_SKILL_MD)
     for resource in listed:
