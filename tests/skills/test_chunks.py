@@ -317,7 +317,9 @@ def test_a_chunk_is_found_by_its_id_and_an_unknown_id_gets_those_that_there_are(
     skill = make("<chunk id=a>x</chunk><chunk id=a>y</chunk>")
     assert find_chunk(skill, "a-2").content == "y"
     many = make("".join(f"<chunk id=c{n}>x</chunk>" for n in range(13)))
-    with pytest.raises(SkillError, match=r"'tea' has no chunk 'C0'; .* of its 13, .*: c0, .*, c9\.$"):
+    with pytest.raises(
+        SkillError, match=r"'tea' has no chunk 'C0'; .* of its 13, .*: c0, .*, c9\.$"
+    ):
         find_chunk(many, "C0")
     with pytest.raises(SkillError, match=r"ask for one of: a\.$"):
         find_chunk(make("<chunk id=a>x</chunk>"), "b")
