@@ -492,7 +492,7 @@ def figures() -> str:
             f"{mb['embed']:.0f} MB to embed, {mb['read']:.0f} MB to read",
         ),
     )
-    return _table(["", ""], rows)
+    return _table(["what is measured", "figure"], rows)
 
 
 def _share(value: float) -> str:

@@ -26,7 +26,7 @@ MASKS = {"seconds": r'(?<="seconds": )[\d.]+'}
 """What differs from one machine or run to the next, by name."""
 SECONDS = 300
 """The time limit of a command."""
-EXTRAS = """google.adk ir_measures jinja2 langchain_core matplotlib mcp onnx opentelemetry
+EXTRAS = """google.adk jinja2 langchain_core matplotlib mcp onnx opentelemetry
 prompt_toolkit pydantic_ai pymilvus ray safetensors scipy sentence_transformers starlette torch
 uvicorn watchfiles"""
 """What only the extras import."""

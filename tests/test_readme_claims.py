@@ -110,6 +110,7 @@ def of_answers():
     yield f"and {twins:.0f} % of twins"
     nothing = asked["real-nothing"]["unanswerable"]["nothing"]
     empty = 100 * nothing["none"]["list"]
+    yield f'says "none" to {empty:.1f} % of requests that no skill fits'
     yield f"{100 * nothing['answered']:.1f} % get one too; the list stays empty for {empty:.1f} %"
     shares = [
         (

@@ -44,7 +44,6 @@ _REQUIREMENT_GROUPS = ("requires", "dependencies")
 _REQUIRED_NAME_KEYS = ("name", "skill", "id")
 _CONSTRAINT_KEYS = ("version", "constraint")
 _OPERATOR = lazy_pattern(r"[<>=~^]|!=")
-_UNDESCRIBED = "The frontmatter has no description; say what the skill does and when to use it."
 _finding = partial(finding_of, "metadata")
 
 

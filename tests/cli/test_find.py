@@ -130,7 +130,7 @@ def test_enter_prints_what_is_wanted_of_the_chosen_skill(what, printed, find, dr
     at = find(*(["--print", what] if what else []))
     at.wait("3 skills.")
     at.type("brew filter coffee")
-    at.wait("matches: ")
+    at.wait("terms: ")
     lines = at.wait("Grind the beans")  # the last of what is drawn
     assert lines[0] == "> brew filter coffee"
     assert lines[2].startswith("> fits")
@@ -185,7 +185,7 @@ def test_it_ends_with_its_terminal(find):
 
 def test_it_follows_the_size_of_the_window(find):
     at = find("brew filter coffee or steep green tea", columns=120)
-    wide = at.wait("matches: ")
+    wide = at.wait("terms: ")
     at.resize(60, 24)
     narrow = at.wait("…")
     assert any(len(line) > 60 for line in wide)
@@ -204,7 +204,7 @@ def test_it_follows_the_size_of_the_window(find):
 def test_it_fits_terminals_of_the_usual_sizes(columns, find, mixed, cli, index_dir):
     cli("index", mixed, "--index-dir", index_dir)
     at = find("把销售表格做成图表 coffee", columns=columns)
-    lines = at.wait("matches: ")
+    lines = at.wait("terms: ")
     listed = [line for line in lines if line[2:6] in ("fits", "may ")]
     assert listed
     assert lines[2 + len(listed)] == "─" * columns

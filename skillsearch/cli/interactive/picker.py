@@ -215,7 +215,7 @@ class Picker:
         lines = [("bold", f"{shown_name(hit)} {source_tag(hit)}"), ("", "\n".join(described))]
         lines += [
             ("dim", self._wrap(hit.path)),
-            ("dim", self._wrap(f"matches: {', '.join(terms)}")),
+            ("dim", self._wrap(f"terms: {', '.join(terms)}")),
         ]
         body = visible(self._body(hit.doc_id)).strip("\n").split("\n")[:_BODY_LINES]
         lines += [("", ""), *(("", self._wrap(line.expandtabs(4))) for line in body)]

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from dataclasses import FrozenInstanceError
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -468,8 +469,15 @@ def test_a_prompt_of_unchanged_skills_opens_no_file(tmp_path, make_skill, monkey
         make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
     manager = SkillManager()
     manager.load_from_directory(tmp_path / "s")
-    monkeypatch.setattr(os, "open", None)
+    opened, real_open = set(), os.open
+
+    def noting(path, *args, **options):
+        opened.add(Path(os.fsdecode(path)).name)
+        return real_open(path, *args, **options)
+
+    monkeypatch.setattr(os, "open", noting)
     prompt = manager.get_skills_prompt()
+    assert opened <= {"CURRENT", "request.json"}  # of the index, at which a look may be due
     assert prompt == "\n\n".join(
         f"## s{number:03}\nCore {number}.\n[Available Chunks]\n- one: About it"
         for number in range(3)
