@@ -209,6 +209,7 @@ SAID = {
         f"{ARCHIVES.file_bytes >> 20} MiB per download and file, {ARCHIVES.total_bytes >> 20} MiB",
         f'"threshold": {CUT}',
     ],
+    "skillsearch/training/README.md": [f"the texts of {TRAINED['skills']:,} public skills"],
     "skillsearch/reports/README.md": [
         f"{KEYWORDS} more words without function words",
         f"under {100 * SHARED_WORDS:.0f} % of the words in common, and a cosine under "

@@ -132,7 +132,7 @@ class FileChange:
         if before is None:
             mode = 0o644 if within else 0o600
         elif not may_change(target, mode):
-            raise ConfigError(f"{path} is read-only; it was left as it is.")
+            raise ConfigError(f"{path} is read-only and was left as it is; make it writable.")
         undoes = all(entry.value is None for entry in entries)
         is_empty = undoes and _is_bare(edited)
         after = _bare_before(target, edited, entries) if is_empty else edited
@@ -209,7 +209,8 @@ def _read(path: Path) -> tuple[bytes | None, int]:
     except OSError as exc:
         if exc.errno not in (errno.EINVAL, errno.EFBIG):
             raise
-        raise ConfigError(f"{path} is not a settings file; it was left as it is.") from exc
+        message = f"{path} is not a settings file and was left as it is; move it away."
+        raise ConfigError(message) from exc
     return data, stat.S_IMODE(status.st_mode)
 
 
