@@ -576,6 +576,24 @@ def test_a_command_only_parses_calls_and_prints():
     assert offenders(lengthy) == {}
 
 
+BRANCHES = ast.If | ast.For | ast.AsyncFor | ast.While | ast.ExceptHandler | ast.IfExp
+BRANCHES |= ast.BoolOp | ast.comprehension | ast.Assert | ast.match_case
+
+
+def winding(tree):
+    """Return the functions with a complexity, one and their branches, above 12; and that number."""
+    functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTION)]
+    numbers = [(f.name, 1 + sum(isinstance(n, BRANCHES) for n in ast.walk(f))) for f in functions]
+    return {(name, number) for name, number in numbers if number > 12}
+
+
+def test_no_function_has_a_complexity_above_12():
+    """Who reads one keeps all its branches in mind; a choice in an expression is one too."""
+    assert offenders(lambda name: winding(tree_of(name)), FILES) == {}
+    assert winding(ast.parse("def f():\n" + " if a: b\n" * 11)) == set()
+    assert winding(ast.parse("def f():\n" + " assert [a or b for c in d]\n" * 4)) == {("f", 13)}
+
+
 def public_functions(node):
     """Return the public functions and methods of a module or class, and of the classes in it.
 

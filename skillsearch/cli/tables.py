@@ -187,7 +187,7 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     # Each column gets what its longest word needs, then all that it needs; where that is too much,
     # the narrow ones do, and the others get the same.
     words = [[Text(word) for cell in cells for word in cell.plain.split()] for cells in columns]
-    wishes = [[_widest(cells) for cells in parts] for parts in (words, columns)]
+    wishes = [list(map(_widest, parts)) for parts in (words, columns)]
     needed = sum(wishes[0]) + gaps
     gap = 1 if needed <= width < needed + gaps else 2
     widths = [1] * len(columns)

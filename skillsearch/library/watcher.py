@@ -85,7 +85,7 @@ class _Watch:
     def follow(self, roots: list[_Present], *, polls: bool) -> bool:
         """Report changes until a root comes or goes; return whether to poll from then on."""
         places = {path for path, _, _ in roots}
-        sieve = _Sieve([Path(path) for path in places], self.leave_out)
+        sieve = _Sieve(list(map(Path, places)), self.leave_out)
         is_new = True
         try:
             for changed in self._batches(places, polls=polls):

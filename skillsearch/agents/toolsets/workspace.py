@@ -23,7 +23,13 @@ from skillsearch.agents.bounds import first, page
 from skillsearch.agents.catalog import SkillCatalog, nearest_of
 from skillsearch.agents.default_tools import RUNNER, LibraryTools, SearchSkillsArgs
 from skillsearch.agents.failures import message_of
-from skillsearch.agents.prompt import LoadedPrompt, offered, render_available, render_loaded
+from skillsearch.agents.prompt import (
+    LoadedPrompt,
+    PromptSkill,
+    offered,
+    render_available,
+    render_loaded,
+)
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs, answer_of
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
 from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset, with_names
@@ -366,10 +372,7 @@ def describe_skills(
         perhaps = result.perhaps
         if records:
             SkillCatalog(library).note_request(result)
-    fits, may_fit = (
-        [offered(library, skill)._replace(location="") for skill in some]
-        for some in (shown, perhaps)
-    )
+    fits, may_fit = _offers(library, shown), _offers(library, perhaps)
     head = note_for_model(fits=bool(fits), perhaps=bool(may_fit))
     parts = [render_available(fits, n), render_available(may_fit, head=head)]
     text = "\n".join(filter(None, parts)) or "Available skills: none seems to fit this request."
@@ -378,6 +381,11 @@ def describe_skills(
         return text
     others = "skill_load takes any other by its name" if names else _SEARCH_OTHERS
     return f"{text}\n(showing {count:,} of {len(listed):,} skills; {others})"
+
+
+def _offers(library: SkillLibrary, skills: Sequence[Document | Hit]) -> list[PromptSkill]:
+    """Return skills as an overview offers them to an agent that opens no files."""
+    return [offered(library, skill)._replace(location="") for skill in skills]
 
 
 def doc_paths(library: SkillLibrary, name: str) -> dict[str, str]:

@@ -185,18 +185,23 @@ class _Config:
             self.flags["trust"] and not self.roots,
             "--trust is for a server that is given ROOTs to index.",
         )
-        refuse(
-            self.hook and (self.roots or self.url),
-            "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
-        )
-        refuse(
-            self.hook and self.host not in HOOK_HOSTS,
-            f"{self.host} has no known prompt hook; hosts with one: {', '.join(HOOK_HOSTS)}. "
-            f"Use the server: skillsearch mcp-config {self.host}",
-        )
+        if self.hook:
+            self._check_hook()
         refuse(
             self.url and (self.roots or self.has_index_dir),
             "With --http, ROOT and --index-dir are for the running server.",
+        )
+
+    def _check_hook(self) -> None:
+        """Refuse what a hook cannot ask, and a host that has none."""
+        refuse(
+            self.roots or self.url,
+            "A hook asks an index: make it with skillsearch index, and name it by --index-dir.",
+        )
+        refuse(
+            self.host not in HOOK_HOSTS,
+            f"{self.host} has no known prompt hook; hosts with one: {', '.join(HOOK_HOSTS)}. "
+            f"Use the server: skillsearch mcp-config {self.host}",
         )
 
     def server(self, settings: Settings) -> str | list[str]:

@@ -56,10 +56,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
     change = RootChange(settings=settings, follows="hosts", folders=(Path.cwd(),))
     roots, is_new = _roots_to_index(change, remove=remove)
     plans = list(plan_hosts(index_dir, Path.cwd(), only, remove=remove))
-    if not as_json:
-        show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
-        rows = [list(plan.row.values())[:4] for plan in plans]
-        show_rows(rows, ("host", "entries", "file", "to do"))
+    _show(roots, index_dir, plans, as_json=as_json)
     _explain(plans, remove=remove)
     is_open = is_new or any(plan.is_open for plan in plans)
     done = _has_consent(
@@ -74,8 +71,7 @@ def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> i
         from skillsearch.cli.usage import ask_for_usage
 
         ask_for_usage(settings)
-    is_refused = any(row["state"] == "refused" for row in outcomes)
-    return int(is_refused or (is_open and not done))
+    return _exit_code(outcomes, is_open=is_open, done=done)
 
 
 def _has_consent(
@@ -115,6 +111,16 @@ def _index(change: RootChange) -> None:
     ask_to_vouch(index, before)
 
 
+def _show(
+    roots: Sequence[str], index_dir: Path, plans: Sequence[HostPlan], *, as_json: bool
+) -> None:
+    """Show what is to be indexed and configured, unless a program reads the output."""
+    if not as_json:
+        show_rows([("index", root, index_dir) for root in roots], ("", "skills", "index"))
+        rows = [list(plan.row.values())[:4] for plan in plans]
+        show_rows(rows, ("host", "entries", "file", "to do"))
+
+
 def _explain(plans: Sequence[HostPlan], *, remove: bool) -> None:
     """Show each change as a diff, or why there is none, and what else to know."""
     for plan in plans:
@@ -136,3 +142,9 @@ def _carry_out(plan: HostPlan) -> Mapping[str, str]:
         say(f"refused: {exc}")
         return {**plan.row, "state": "refused", "reason": str(exc)}
     return {**plan.row, "state": "changed"}
+
+
+def _exit_code(outcomes: Sequence[Mapping[str, str]], *, is_open: bool, done: bool) -> int:
+    """Return 1 if a host's file was refused, or nothing was done although there was something."""
+    is_refused = any(row["state"] == "refused" for row in outcomes)
+    return int(is_refused or (is_open and not done))

@@ -36,6 +36,7 @@ from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
     REQUEST_FILE,
     IndexRequest,
+    Missing,
     key_of,
     resolve_roots,
 )
@@ -95,10 +96,7 @@ class Builder:
         usable, problems = make_roots(self.request.roots, self.request.aliases)
         self._root_diagnostics = [problem for problem in problems if problem.severity != "error"]
         is_missing = len(self._root_diagnostics) < len(problems)
-        before = open_current(self.folder) if is_missing and missing == "keep" else None
-        if is_missing and not before and not (missing == "leave" and usable):
-            resolve_roots(self.request.roots)
-        earlier = before.settings.roots if before else ()
+        earlier = self._earlier_roots(usable, missing) if is_missing else ()
         roots = {str(root.path): root for root in (*earlier, *usable)}
         wanted = dict.fromkeys(filter(roots.__contains__, map(key_of, self.request.roots)))
         aliases = {**self.request.aliases, **{path: roots[path].alias for path in wanted}}
@@ -106,6 +104,17 @@ class Builder:
         self._roots = self.request.with_trust(map(roots.__getitem__, wanted))
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
+
+    def _earlier_roots(self, usable: Sequence[Root], missing: Missing) -> tuple[Root, ...]:
+        """Return the roots of the index before if those that are gone keep their skills.
+
+        Raises RootError if roots that are gone are neither to be kept nor left out.
+        """
+        if missing == "keep" and (before := open_current(self.folder)):
+            return before.settings.roots
+        if not (missing == "leave" and usable):
+            resolve_roots(self.request.roots)
+        return ()
 
     def run(self) -> IndexReport:
         """Bring the index up to date; with nothing changed, its generation stays as it is.
@@ -184,8 +193,7 @@ class Builder:
             how = self._progress, self.options.limits, self.folder.path
             update = Update(changes, settings, cached, *how)
             previous, delta = changes.index, None
-            is_same = not (changes.to_read or changes.removed_ids) and self._has_same_rest(changes)
-            is_same &= previous is None or previous.settings.pending == settings.pending
+            is_same = self._is_same(changes, settings)
             if previous and not is_same and self._fits_delta(changes):
                 delta = DeltaWriter(update, previous)
                 is_same = delta.is_empty and self._has_same_rest(changes)
@@ -214,6 +222,12 @@ class Builder:
         self.embedder = embedder = self.embedder or load_embedder(model, device=device)
         cache = EmbeddingCache(embedder.fingerprint, embedder.dimensions)
         return CachedEmbedder(embedder, stack.enter_context(cache))
+
+    def _is_same(self, changes: FileChanges, settings: IndexSettings) -> bool:
+        """Return whether a new generation, with no file to read, would equal the one before."""
+        if changes.to_read or changes.removed_ids or not self._has_same_rest(changes):
+            return False
+        return changes.index is not None and changes.index.settings.pending == settings.pending
 
     def _has_same_rest(self, changes: FileChanges) -> bool:
         """Return whether the index before has the roots and diagnostics of a new generation."""

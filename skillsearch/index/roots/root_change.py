@@ -363,9 +363,12 @@ def default_follows(
     is_filled = has_roots or (how == "add" and held and held.roots)
     if is_filled and settings.sources.get("index_dir") == "flag":
         return None
-    # Roots that a project file merely adds to others are not the user's.
-    has_own = settings.roots and (settings.own_roots or not settings.index_roots)
-    return "projects" if is_named or has_own else "hosts"
+    return "projects" if is_named or _has_own_roots(settings) else "hosts"
+
+
+def _has_own_roots(settings: Settings) -> bool:
+    """Return whether roots are the user's; those a project file merely adds to others are not."""
+    return bool(settings.roots and (settings.own_roots or not settings.index_roots))
 
 
 def _project_of(root: Path | str) -> str:
