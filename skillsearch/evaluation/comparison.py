@@ -88,8 +88,11 @@ def compare(systems: Sequence[tuple[str, Mapping[str, PerQuery]]]) -> tuple[Comp
             signs = np.sign(differences)
             wins, ties, losses = (int((signs == sign).sum()) for sign in (1, 0, -1))
             mean, ends = float(differences.mean()), interval(differences)
-            about = name, baseline, measure, mean, ends, p_value, p_value
-            comparisons.append(Comparison(*about, wins, ties, losses))
+            comparisons.append(
+                Comparison(
+                    name, baseline, measure, mean, ends, p_value, p_value, wins, ties, losses
+                )
+            )
     corrected = holm([comparison.p_value for comparison in comparisons])
     return tuple(
         replace(comparison, p_holm=p) for comparison, p in zip(comparisons, corrected, strict=True)

@@ -51,8 +51,7 @@ class SkillRunner(AbstractContextManager["SkillRunner"]):
         self._workspaces = workspaces or Workspaces()
         self._artifacts = artifacts
         settings = load_only("allowed_commands", "denied_commands")
-        lists = (settings.allowed_commands, settings.denied_commands)
-        self._policy = policy or CommandPolicy(*lists)
+        self._policy = policy or CommandPolicy(settings.allowed_commands, settings.denied_commands)
         self._limits = limits or types.RunLimits()
         self._folders: dict[str, Path] = {}
         self._stager = InputStager(artifacts, tuple(host_folders), skill_folder or self._folder)

@@ -122,8 +122,9 @@ def _of_plugins(project: Path | None) -> Iterator[HostFolder]:
     for host in with_key("plugins"):
         for plugin in plugins_of(host, project):
             for path in plugin.skills:
-                more = (plugin.name, plugin.is_enabled, plugin.version)
-                yield HostFolder(path, (host,), project, *more)
+                yield HostFolder(
+                    path, (host,), project, plugin.name, plugin.is_enabled, plugin.version
+                )
 
 
 @cache

@@ -55,8 +55,9 @@ def watch(
     Raises MissingDependencyError when watchfiles is not installed, and KeyboardInterrupt.
     """
     left_out = None if leave_out is None else Path(os.path.realpath(leave_out))
-    times = (debounce_ms, tick_ms, poll_ms)
-    watcher = _Watch(require_watchfiles(), paths, on_change, stop, left_out, *times)
+    watcher = _Watch(
+        require_watchfiles(), paths, on_change, stop, left_out, debounce_ms, tick_ms, poll_ms
+    )
     before: list[_Present] | None = None
     polls = False
     while not stop.is_set():

@@ -154,8 +154,7 @@ class Indexing:
             with self._reporting(file):
                 data, _ = read_skill_md(file.path, self._paths)
                 beside = hash_beside(file, data, self._book)
-                places = str(file.path), str(file.root.path)
-                state = state_of(content_hash(data), *places, beside)
+                state = state_of(content_hash(data), str(file.path), str(file.root.path), beside)
                 key_and_state = bytes.fromhex(key_of(file.doc_id)), bytes.fromhex(state)
                 name = states.name_key(*key_and_state)
                 if name is None:

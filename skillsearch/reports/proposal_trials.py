@@ -300,8 +300,9 @@ class Improver:
         rival = Rival(first.name, self._document(first.doc_id).description) if first else None
         language = language_for(document.description, document.language)
         body = self.base.read(document).body
-        texts = (document.name, document.description, body, made_from, self._weigh)
-        return ProposalMaterial(*texts, rival, language)
+        return ProposalMaterial(
+            document.name, document.description, body, made_from, self._weigh, rival, language
+        )
 
     def _is_near(self, doc_id: str) -> bool:
         """Return whether a skill is of the same subject, so that readers may confuse the two."""

@@ -197,8 +197,14 @@ def _check_body(sections: Sections, folder: Path) -> Iterator[Finding]:
     body = sections.body
     length, tokens = body.count("\n") + 1, len(body) // _CHARS_PER_TOKEN
     if length > MAX_BODY_LINES or tokens > MAX_BODY_TOKENS:
-        sizes = counted(length, "line"), tokens, MAX_BODY_LINES, MAX_BODY_TOKENS
-        yield _finding("body-too-long", *sizes, line=sections.body_line)
+        yield _finding(
+            "body-too-long",
+            counted(length, "line"),
+            tokens,
+            MAX_BODY_LINES,
+            MAX_BODY_TOKENS,
+            line=sections.body_line,
+        )
     try:
         files, is_truncated = list_files(folder)
     except SkillError:

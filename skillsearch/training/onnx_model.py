@@ -246,14 +246,19 @@ class _GraphWriter:
         bias = np.concatenate([tensors[f"{prefix}.bias"] for prefix in prefixes])
         parts: dict[str, NDArray[Any]] = {key: matrix, f"{key}.scale": scale, f"{key}.bias": bias}
         names = [self._constant(part, array) for part, array in parts.items()]
-        inputs = (value, *names[:2], "", names[2])
-        return self._node("DynamicQuantizeMatMul", *inputs, domain=CONTRIB)
+        return self._node("DynamicQuantizeMatMul", value, *names[:2], "", names[2], domain=CONTRIB)
 
     def _add_norm(self, value: str, residual: str, layer: int, name: str) -> str:
         """Add a residual and normalise."""
         source, epsilon = f"encoder.layer.{layer}.{NORM_OF[name]}", self._weights.epsilon
-        inputs = (value, residual, *self._norm_constants(f"{layer}.{name}.norm", source))
-        return self._node("SkipLayerNormalization", *inputs, domain=CONTRIB, epsilon=epsilon)
+        return self._node(
+            "SkipLayerNormalization",
+            value,
+            residual,
+            *self._norm_constants(f"{layer}.{name}.norm", source),
+            domain=CONTRIB,
+            epsilon=epsilon,
+        )
 
     def _norm_constants(self, key: str, source: str) -> list[str]:
         """Add the scale and bias of a normalisation."""

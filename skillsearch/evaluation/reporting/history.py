@@ -56,8 +56,15 @@ class _Result(BaseModel):
         settings = f"{version}{self.settings[name]}"
         values = self.per_query.get(name, {})
         only = SystemReport(run, settings, means, intervals, values, (), (), _UNKNOWN)
-        counts = self.documents, self.queries, self.unanswerable
-        return Report(self.collection, *counts, (only,), (), unit="run")
+        return Report(
+            self.collection,
+            self.documents,
+            self.queries,
+            self.unanswerable,
+            (only,),
+            (),
+            unit="run",
+        )
 
 
 class _File(BaseModel):

@@ -110,8 +110,9 @@ def _overview(report: Report, number: int) -> Iterator[Plot]:
     for row, comparison in enumerate(report.comparisons):
         if comparison.measure == MAIN_MEASURE:
             prefix = f"c{number}-queries{row}"
-            pair = report.systems[0], systems[comparison.system]
-            svg = plots.plot_queries(*pair, comparison, prefix=prefix)
+            svg = plots.plot_queries(
+                report.systems[0], systems[comparison.system], comparison, prefix=prefix
+            )
             names = {"system": text(comparison.system), "baseline": text(comparison.baseline)}
             yield svg, Markup(_SAID["queries"]).format(**names)
 

@@ -247,8 +247,16 @@ def _mount(
 
 def _restrict(target: str, attributes: int, flags: int) -> None:
     added = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    call = _SYS_MOUNT_SETATTR, _AT_FDCWD, os.fsencode(target), flags, added, ctypes.sizeof(added)
-    _call("syscall", *call, about="mount_setattr")
+    _call(
+        "syscall",
+        _SYS_MOUNT_SETATTR,
+        _AT_FDCWD,
+        os.fsencode(target),
+        flags,
+        added,
+        ctypes.sizeof(added),
+        about="mount_setattr",
+    )
 
 
 def _write(path: str, text: str) -> None:

@@ -178,8 +178,15 @@ class _Listing:
     def tree(self) -> Tree:
         """Return the files and folders that were listed."""
         by_bytes = {parts: self._files[parts] for parts in sorted(self._files, key=_on_disk)}
-        listed = by_bytes, tuple(self._folders), self._state, tuple(sorted(self._notes))
-        return Tree(self._root, self._begun_ns, self._newest_ns, *listed)
+        return Tree(
+            self._root,
+            self._begun_ns,
+            self._newest_ns,
+            by_bytes,
+            tuple(self._folders),
+            self._state,
+            tuple(sorted(self._notes)),
+        )
 
     def add_folder(self, fd: int, above: Parts) -> None:
         """Add an open folder and everything below it."""

@@ -217,8 +217,7 @@ def field_texts(skill: Skill, *, with_body: bool = True, metadata_only: bool = F
         outline=_sketch(about_terms),
         hubness=round(hubness(stated + own, full_terms(own)), 4),
     )
-    counted = stated + examples, full_terms(examples)
-    return FieldTexts(document, *counted, metadata, embedded, chunks)
+    return FieldTexts(document, stated + examples, full_terms(examples), metadata, embedded, chunks)
 
 
 def body_hash(text: str) -> str:

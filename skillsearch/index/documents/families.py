@@ -141,8 +141,9 @@ class Likeness:
         alike = np.zeros(equal.shape, np.int8)
         for begin in range(0, len(row), _PAIRS):
             pair = row[begin : begin + _PAIRS], column[begin : begin + _PAIRS]
-            numbers = some.numbers[pair[0]], others.numbers[pair[1]]
-            alike[pair] = self._are_copies(*numbers, close[pair], equal[pair])
+            alike[pair] = self._are_copies(
+                some.numbers[pair[0]], others.numbers[pair[1]], close[pair], equal[pair]
+            )
         return alike
 
     def _can_be_copies(self, some: Numbers, others: Numbers) -> Flags:

@@ -163,8 +163,11 @@ def near_to(name: str, documents: Iterable[Document]) -> tuple[Sequence[Document
         names.append(document.name)
         if is_in_folder(document, name):
             inside.append(document)
-    near_names = (document.name for document in inside), nearest_names(name, names)
-    return inside, tuple(dict.fromkeys(itertools.chain(*near_names)))[:_NEAREST_NAMES]
+    return inside, tuple(
+        dict.fromkeys(
+            itertools.chain((document.name for document in inside), nearest_names(name, names))
+        )
+    )[:_NEAREST_NAMES]
 
 
 def is_in_folder(document: Document, name: str) -> bool:

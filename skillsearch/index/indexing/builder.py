@@ -185,13 +185,15 @@ class Builder:
         with ExitStack() as stack:
             cached = self._open_embedder(stack)
             model = ModelSettings.of(self.request.model, cached.embedder)
-            made_with = model, self.request.with_body, ANALYSIS
-            settings = IndexSettings(self._roots, *made_with, self._pending(changes))
+            settings = IndexSettings(
+                self._roots, model, self.request.with_body, ANALYSIS, self._pending(changes)
+            )
             if changes.index and settings.model != changes.index.settings.model:
                 is_whole = changes.scopes is None and not self._gone
                 changes = (changes if is_whole else self._all_new()).all_new()
-            how = self._progress, self.options.limits, self.folder.path
-            update = Update(changes, settings, cached, *how)
+            update = Update(
+                changes, settings, cached, self._progress, self.options.limits, self.folder.path
+            )
             previous, delta = changes.index, None
             is_same = self._is_same(changes, settings)
             if previous and not is_same and self._fits_delta(changes):
@@ -292,8 +294,16 @@ class Builder:
     def _detector(self, index: OpenedIndex | None) -> ChangeDetector:
         pending = index.settings.pending if index and not self.options.metadata_first else ()
         unfinished = frozenset(pending).difference(str(root.path) for root in self._gone)
-        how = self.folder.path, self._roots, self.options.verify, self._progress
-        return ChangeDetector(index, *how, gone=self._gone, book=self._book, unfinished=unfinished)
+        return ChangeDetector(
+            index,
+            self.folder.path,
+            self._roots,
+            self.options.verify,
+            self._progress,
+            gone=self._gone,
+            book=self._book,
+            unfinished=unfinished,
+        )
 
     def _reusable(self) -> OpenedIndex | None:
         """Open the index in use; None if there is none, or it was made in another way."""

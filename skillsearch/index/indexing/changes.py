@@ -361,8 +361,19 @@ class ChangeDetector:
                 refused.add(position)
             if self.progress:
                 self.progress("read", position + 1, len(files))
-        compared = reader, refused, self.snapshot, seen_before, seen_at_ns, scopes, self._examples
-        return FileChanges(self.index, discovery, self.roots, is_kept, *compared)
+        return FileChanges(
+            self.index,
+            discovery,
+            self.roots,
+            is_kept,
+            reader,
+            refused,
+            self.snapshot,
+            seen_before,
+            seen_at_ns,
+            scopes,
+            self._examples,
+        )
 
     def _is_kept(
         self, file: SkillFile, seen: SeenFile, reader: FileReader, *, is_beside: bool

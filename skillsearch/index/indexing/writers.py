@@ -177,9 +177,11 @@ class SegmentWriter(AbstractContextManager["SegmentWriter"]):
         for number, keys in self._chunked:
             self._chunks.add_vectors(self._chunk_vectors(number, keys))
         self._chunks.finish(self.size)
-        place = self._folder, f"{self._prefix}dense", self._dimensions, self.size
         dense = DenseWriter(
-            *place,
+            self._folder,
+            f"{self._prefix}dense",
+            self._dimensions,
+            self.size,
             with_examples=bool(self._examples),
             beside_codes=self._beside_codes,
             flat_limit=self._update.limits.most_flat,

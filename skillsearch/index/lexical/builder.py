@@ -180,9 +180,10 @@ class LexicalWriter:
         sizes = np.bincount((packed >> np.uint64(_PLACE_BITS)).astype(np.int64))
         lengths = np.bincount(places, weights=frequencies)
         self._lengths.append((documents, lengths.astype(np.int32)))
-        postings = (documents[places], frequencies.astype(np.uint16))
         folder, name = self._prefix.parent, f".{self._prefix.name}-run-{len(self._runs)}"
-        Postings(hashes[order], run_starts(sizes), *postings).save(folder, name)
+        Postings(
+            hashes[order], run_starts(sizes), documents[places], frequencies.astype(np.uint16)
+        ).save(folder, name)
         self._runs.append(SpilledPostings(partial(Postings.load, folder, name)))
         self._spilled += Postings.paths(folder, name)
 

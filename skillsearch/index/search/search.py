@@ -261,9 +261,17 @@ class Search:
         if self.options.explain:
             body = body_of(self.corpus.documents[int(ranked.documents[judged.row])], self.roots)
             why = explain(self.corpus, form, ranked, judged, self.calibration, body)
-        place = document.path, document.root, document.doc_id
-        about = document.name, document.description, judged.score
-        return Hit(shown, *about, *place, chunk=chunk, explain=why)
+        return Hit(
+            shown,
+            document.name,
+            document.description,
+            judged.score,
+            document.path,
+            document.root,
+            document.doc_id,
+            chunk=chunk,
+            explain=why,
+        )
 
     def _chunks(self, form: QueryForm, numbers: Numbers) -> list[str]:
         """Return the id of the chunk of each document that fits the query best, or nothing."""
