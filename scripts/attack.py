@@ -147,7 +147,7 @@ def know(setting: Setting) -> Known:
     model = load_embedder("onnx")
     requests = [one.text for one in setting.known]
     best_skills = [setting.honest[min(one.best_skills)] for one in setting.known]
-    vectors = embed(model, requests, role="query")
+    vectors = embed(model, requests)
     return Known(requests, best_skills, lambda texts: embed(model, texts), vectors)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,6 @@ CHARACTERS_PER_TOKEN = 16
 KEY_BYTES = 16
 
 Row = NDArray[np.float32]
-# The side of a comparison that a text is on; some models embed the two differently.
-Role = Literal["query", "passage"]
 
 
 class EmbeddedText(NamedTuple):
@@ -54,9 +52,7 @@ class Embedder(Protocol):
     def dimensions(self) -> int:
         """Length of a vector."""
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: Role = "passage"
-    ) -> Iterator[EmbeddedText]:
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
         """Embed `texts`, yielding each as it is ready, in any order."""
 
 
@@ -64,12 +60,11 @@ def embed(
     embedder: Embedder,
     texts: Sequence[str],
     *,
-    role: Role = "passage",
     progress: Callable[[int], None] | None = None,
 ) -> NDArray[np.float32]:
-    """Embed texts, one row each, in one role; `progress` gets the number done so far after each."""
+    """Embed texts, one row each; `progress` gets the number done so far after each."""
     vectors = np.zeros((len(texts), embedder.dimensions), dtype=np.float32)
-    for done, text in enumerate(embedder.embed_stream(texts, role=role), start=1):
+    for done, text in enumerate(embedder.embed_stream(texts), start=1):
         vectors[text.position] = text.vector
         if progress is not None:
             progress(done)
@@ -92,10 +87,8 @@ class HashingEmbedder:
         """Id of the method and size."""
         return fingerprint_of(self.name)
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: Role = "passage"
-    ) -> Iterator[EmbeddedText]:
-        """Embed `texts` in order, whatever their role; nothing is cut."""
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed `texts` in order; nothing is cut."""
         for position, text in enumerate(texts):
             vector = np.zeros(self.dimensions, dtype=np.float64)
             # The words, framed by spaces, and at half their weight the trigrams.

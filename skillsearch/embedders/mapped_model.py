@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders import embedding
-from skillsearch.embedders.embedding import EmbeddedText, Role
+from skillsearch.embedders.embedding import EmbeddedText
 from skillsearch.embedders.model_files import ModelConfig, weight_files
 from skillsearch.embedders.onnx_embedder import map_ahead, open_session
 from skillsearch.embedders.unigram import BEGIN, END
@@ -58,7 +58,7 @@ class MappedModel:
 class MappedEmbedder:
     """An embedder in our own form, such as that of the package; it reads every language.
 
-    Queries and passages are embedded alike. Each text is run by itself, as with `OnnxEmbedder`.
+    Each text is run by itself, as with `OnnxEmbedder`.
     """
 
     fingerprint: str
@@ -72,10 +72,8 @@ class MappedEmbedder:
         model = MappedModel.load(folder, "model", "vector", manifest_sha256=manifest_sha256)
         return cls(model.fingerprint, model.settings.name, model.words.dimensions, model)
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: Role = "passage"
-    ) -> Iterator[EmbeddedText]:
-        """Embed `texts` in order, whatever their role; see `map_ahead`."""
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed `texts` in order; see `map_ahead`."""
         words, limit = self._model.words, self._model.settings.max_tokens
 
         def embed_one(position: int, text: str) -> EmbeddedText:

@@ -72,10 +72,8 @@ class OnnxEmbedder:
         fingerprint = embedding.fingerprint_of(*digests, config.pooling, config.max_tokens)
         return cls(fingerprint, config.name, dimensions, config.max_tokens, tokenizer, run)
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: embedding.Role = "passage"
-    ) -> Iterator[EmbeddedText]:
-        """Embed `texts` in order, whatever their role; see `map_ahead`."""
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed `texts` in order; see `map_ahead`."""
 
         def embed_one(position: int, text: str) -> EmbeddedText:
             head, cut = embedding.head_of(text, self._max_tokens)

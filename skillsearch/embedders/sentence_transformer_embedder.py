@@ -53,10 +53,8 @@ class SentenceTransformerEmbedder:
         dimensions = int(model.encode(["probe"], show_progress_bar=False).shape[1])
         return cls(fingerprint, name_or_path, dimensions, model)
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: embedding.Role = "passage"
-    ) -> Iterator[embedding.EmbeddedText]:
-        """Embed `texts`, short ones first, whatever their role."""
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[embedding.EmbeddedText]:
+        """Embed `texts`, short ones first."""
         max_length = self._model.max_seq_length
         limit = max_length if isinstance(max_length, int) else None
         is_cpu = self._model.device.type == "cpu"

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from skillsearch.embedders.embedder import load_embedder
-from skillsearch.embedders.embedding import EmbeddedText, Embedder, Role
+from skillsearch.embedders.embedding import EmbeddedText, Embedder
 from skillsearch.errors import StorageError, explained
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.lines import file_name, shown
@@ -142,22 +142,19 @@ class RememberingEmbedder:
         self._embedder = embedder
         self.fingerprint, self.name = embedder.fingerprint, embedder.name
         self.dimensions = embedder.dimensions
-        self._known: dict[tuple[Role, str], tuple[EmbeddedText, float]] = {}
+        self._known: dict[str, tuple[EmbeddedText, float]] = {}
         self.saved_seconds = 0.0
 
-    def embed_stream(
-        self, texts: Sequence[str], *, role: Role = "passage"
-    ) -> Iterator[EmbeddedText]:
-        """Embed texts in order, none twice in the same role."""
+    def embed_stream(self, texts: Sequence[str]) -> Iterator[EmbeddedText]:
+        """Embed texts in order, none twice."""
         for position, text in enumerate(texts):
-            key = role, text
-            if key in self._known:
-                embedded, seconds = self._known[key]
+            if text in self._known:
+                embedded, seconds = self._known[text]
                 self.saved_seconds += seconds
             else:
                 started = time.perf_counter()
-                embedded = next(iter(self._embedder.embed_stream([text], role=role)))
-                self._known[key] = embedded, time.perf_counter() - started
+                embedded = next(iter(self._embedder.embed_stream([text])))
+                self._known[text] = embedded, time.perf_counter() - started
             yield embedded._replace(position=position)
 
 

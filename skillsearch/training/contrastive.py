@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.embedding import Role, head_of
+from skillsearch.embedders.embedding import head_of
 from skillsearch.embedders.unigram import BEGIN, END
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.plan import SAME, Batch, TrainingSettings
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 functional = torch.nn.functional
 
-Encode = Callable[[Sequence[str], Role], NDArray[np.float32]]
-"""Texts in a role → their unit vectors, float32, one row each."""
-Check = Callable[[Encode], float]
-"""Validates an encoder on held-out queries; higher is better."""
+Embed = Callable[[Sequence[str]], NDArray[np.float32]]
+"""Texts → their unit vectors, float32, one row each."""
+Check = Callable[[Embed], float]
+"""Validates an embedder on held-out queries; higher is better."""
 CHUNK = 32
 """Texts of similar length that run together on a CPU, which gains nothing from more of them and
 loses time on padding."""
@@ -52,7 +52,7 @@ class Trained(NamedTuple):
     seconds: float
 
 
-class TorchEncoder:
+class TorchEmbedder:
     """A BERT with mean pooling and unit length, made neutral as the product's embedder is."""
 
     def __init__(self, weights: BertWeights, settings: TrainingSettings) -> None:
@@ -72,7 +72,7 @@ class TorchEncoder:
         named = self.bert.named().items()
         return {name: parameter for name, parameter in named if parameter.requires_grad}
 
-    def embed(self, texts: Sequence[str], limit: int, size: int = CHUNK) -> Tensor:
+    def forward(self, texts: Sequence[str], limit: int, size: int = CHUNK) -> Tensor:
         """Return the vectors of texts, embedding `size` of similar length together."""
         limit = min(limit, self._limit)
         heads = [head_of(text, limit)[0] for text in texts]
@@ -89,10 +89,10 @@ class TorchEncoder:
 
         return self.bert.in_chunks(ids, size, mean)
 
-    def encode(self, texts: Sequence[str], role: Role = "passage") -> NDArray[np.float32]:
-        """Embed texts, whatever their role; float32, one unit row each."""
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Embed texts; float32, one unit row each."""
         with torch.no_grad():
-            rows: NDArray[np.float32] = self.embed(texts, self._limit).cpu().numpy()
+            rows: NDArray[np.float32] = self.forward(texts, self._limit).cpu().numpy()
         return rows
 
 
@@ -102,7 +102,7 @@ def train(
     settings: TrainingSettings,
     *,
     vectors: NDArray[np.floating[Any]],
-    teacher: Encode | None = None,
+    teacher: Embed | None = None,
     check: Check | None = None,
     checkpoints: Path | None = None,
     progress: Progress | None = None,
@@ -165,8 +165,8 @@ class _Run(RunState):
     ) -> None:
         self._begin, self._plan = begin, plan
         self._settings = replace(settings, steps=len(plan))
-        self._encoder = TorchEncoder(begin, settings)
-        trained = self._encoder.trained()
+        self._embedder = TorchEmbedder(begin, settings)
+        trained = self._embedder.trained()
         optimizer = torch.optim.AdamW(trained.values(), weight_decay=settings.weight_decay)
         rate, patience = settings.learning_rate, settings.patience
         super().__init__(trained, optimizer, learning_rate=rate, patience=patience)
@@ -184,10 +184,10 @@ class _Run(RunState):
     def is_over(self) -> bool:
         return self.step >= self._settings.steps or self.is_stale()
 
-    def take(self, vectors: NDArray[np.floating[Any]], teacher: Encode | None) -> None:
+    def take(self, vectors: NDArray[np.floating[Any]], teacher: Embed | None) -> None:
         """Learn from the next batch."""
         began = time.perf_counter()
-        settings, device, batch = self._settings, self._encoder.bert.device, self._plan[self.step]
+        settings, device, batch = self._settings, self._embedder.bert.device, self._plan[self.step]
         queries = [pair.query for _, pair in batch]
         documents = [pair.document for _, pair in batch]
         rows = vectors[[row for row, _ in batch]].astype(np.float32)
@@ -195,11 +195,11 @@ class _Run(RunState):
         np.fill_diagonal(same, val=False)
         wanted = None
         if teacher is not None:
-            wanted = teacher(queries, "query") @ teacher(documents, "passage").T
+            wanted = teacher(queries) @ teacher(documents).T
             wanted = torch.from_numpy(wanted.astype(np.float32)).to(device)
         size = CHUNK if device.type == "cpu" else len(batch)
-        ours = self._encoder.embed(queries, settings.query_tokens, size)
-        cosines = ours @ self._encoder.embed(documents, settings.document_tokens, size).T
+        ours = self._embedder.forward(queries, settings.query_tokens, size)
+        cosines = ours @ self._embedder.forward(documents, settings.document_tokens, size).T
         loss = batch_loss(cosines, torch.from_numpy(same).to(device), settings, wanted)
         self.descend(loss, settings.rate_at(self.step + 1))
         self._times.append(time.perf_counter() - began)
@@ -208,7 +208,7 @@ class _Run(RunState):
         """Validate the weights if it is time to, and keep them if they are the best."""
         is_last = is_late or self.step == self._settings.steps
         if is_last or self.step % self._settings.check_every == 0:
-            self.note(check(self._encoder.encode))
+            self.note(check(self._embedder.embed))
 
     def result(self) -> Trained:
         tensors = {**self._begin.tensors, **(self.best or arrays_of(self.trained))}

@@ -19,7 +19,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.embedding import Role
 from skillsearch.errors import SkillError, TrainingError
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.lines import line_error, numbered_objects, shown
@@ -126,12 +125,12 @@ class TrainingMaterial:
         right = (row for query in queries for row in query.rows)
         return list(dict.fromkeys([*right, *range(len(self.skills))]))[:most]
 
-    def gain(self, encode: Callable[[Sequence[str], Role], NDArray[np.float32]]) -> float:
-        """Return how well an encoder finds the right skills in validation, as `mean_gain`."""
+    def gain(self, embed: Callable[[Sequence[str]], NDArray[np.float32]]) -> float:
+        """Return how well an embedder finds the right skills in validation, as `mean_gain`."""
         rows = self._candidates(self.validation, LOOKED_AT)
         right = [rows.index(query.rows[0]) for query in self.validation]
-        documents = encode([self.skills[row].metadata() for row in rows], "passage")
-        queries = encode([query.query for query in self.validation], "query")
+        documents = embed([self.skills[row].metadata() for row in rows])
+        queries = embed([query.query for query in self.validation])
         return mean_gain(queries, right, documents)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from skillsearch.embedders.embedder import load_embedder, model_identity
-from skillsearch.embedders.embedding import Embedder, Role, embed
+from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.errors import TrainingError, explained, require_installed
 from skillsearch.files.private import make_private
 from skillsearch.readers.reader import Reader
@@ -136,19 +136,17 @@ def unfinished(out: Path) -> Iterator[Path]:
             work_dir.rmdir()
 
 
-def learn_from(teacher: str) -> Callable[[Sequence[str], Role], NDArray[np.float32]]:
-    """Load an embedder to learn from, by its spec; repeated documents are embedded once."""
+def learn_from(teacher: str) -> Callable[[Sequence[str]], NDArray[np.float32]]:
+    """Load an embedder to learn from, by its spec; repeated texts are embedded once."""
     embedder = load_embedder(teacher)
     vectors: dict[str, NDArray[np.float32]] = {}
 
-    def encode(texts: Sequence[str], role: Role) -> NDArray[np.float32]:
-        if role == "query":
-            return embed(embedder, texts, role=role)
+    def embed_new(texts: Sequence[str]) -> NDArray[np.float32]:
         missing = list(dict.fromkeys(text for text in texts if text not in vectors))
-        vectors.update(zip(missing, embed(embedder, missing, role=role), strict=True))
+        vectors.update(zip(missing, embed(embedder, missing), strict=True))
         return np.stack([vectors[text] for text in texts])
 
-    return encode
+    return embed_new
 
 
 def make_work_dir(out: Path) -> Path:
@@ -313,6 +311,6 @@ class _EmbedderTuning(Tuning):
         return 60 * self._options.minutes - used - texts * self._seconds_per_text
 
     def _value(self, weights: BertWeights) -> float:
-        from skillsearch.training.contrastive import TorchEncoder
+        from skillsearch.training.contrastive import TorchEmbedder
 
-        return self._material.gain(TorchEncoder(weights, self._settings).encode)
+        return self._material.gain(TorchEmbedder(weights, self._settings).embed)

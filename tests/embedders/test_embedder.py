@@ -114,14 +114,6 @@ def test_a_megabyte_costs_no_more_than_its_head(packaged, filler):
     np.testing.assert_array_equal(result[0], vector_of(packaged, huge[:5000]))
 
 
-@pytest.mark.parametrize("spec", ["onnx", "hashing"])
-def test_embedders_of_one_kind_of_text_ignore_roles(spec):
-    embedder = load_embedder(spec)
-    vectors = [embed(embedder, TEXTS, role=role) for role in ("query", "passage")]
-    np.testing.assert_array_equal(*vectors)
-    np.testing.assert_array_equal(vectors[0], embed(embedder, TEXTS))
-
-
 @pytest.mark.parametrize("blank", ["", " \n\t", "\0", "\u200b\u200d", "\ufeff"])
 def test_a_text_without_tokens_is_similar_to_nothing(packaged, blank):
     assert not vector_of(packaged, blank).any()

@@ -50,12 +50,12 @@ def embedder():
 def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(embedder, language):
     query, meant = QUERIES[language]
     skills = embed(embedder, [PASSAGES[meant], OWN_LANGUAGE[language]])
-    right, wrong = skills @ embed(embedder, [query], role="query")[0]
+    right, wrong = skills @ embed(embedder, [query])[0]
     assert right > wrong + 0.2
 
 
 def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
-    queries = embed(embedder, [query for query, _ in QUERIES.values()], role="query")
+    queries = embed(embedder, [query for query, _ in QUERIES.values()])
     skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
     is_meant = [[name == meant for name in PASSAGES] for _, meant in QUERIES.values()]
     unrelated = np.pad(~np.array(is_meant), ((0, 0), (0, len(OWN_LANGUAGE))), constant_values=True)

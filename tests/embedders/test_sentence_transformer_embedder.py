@@ -67,7 +67,7 @@ def test_the_packaged_model_points_where_its_weights_do_in_torch():
     pytest.importorskip("torch")
     contrastive = pytest.importorskip("skillsearch.training.contrastive")
     settings = TrainingSettings(precision="float32")
-    vectors = contrastive.TorchEncoder(begin_weights("onnx"), settings).encode(TEXTS)
+    vectors = contrastive.TorchEmbedder(begin_weights("onnx"), settings).embed(TEXTS)
     similarity = np.sum(embed(load_embedder("onnx"), TEXTS) * vectors, axis=1)
     assert similarity.mean() > 0.97
     assert similarity.min() > 0.94

@@ -164,9 +164,9 @@ def test_each_query_is_embedded_once_for_all_systems(answer):
     asked = []
 
     class Counting(HashingEmbedder):
-        def embed_stream(self, texts, **role):
+        def embed_stream(self, texts):
             asked.extend(texts)
-            return super().embed_stream(texts, **role)
+            return super().embed_stream(texts)
 
     embedders = Embedders(hashing=RememberingEmbedder(Counting()))
     answer("hybrid", "bm25", "dense", drop_relevant=True, embedders=embedders)

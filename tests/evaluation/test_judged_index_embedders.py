@@ -18,9 +18,9 @@ class Counting:
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
-    def embed_stream(self, texts, *, role="passage"):
-        self.asked += [(role, text) for text in texts]
-        return self._inner.embed_stream(texts, role=role)
+    def embed_stream(self, texts):
+        self.asked += texts
+        return self._inner.embed_stream(texts)
 
 
 def test_it_is_the_embedder_that_it_wraps():
@@ -32,17 +32,14 @@ def test_it_is_the_embedder_that_it_wraps():
     np.testing.assert_array_equal(embed(wrapped, texts), embed(inner, texts))
 
 
-def test_a_text_is_embedded_once_in_each_role():
+def test_a_text_is_embedded_once():
     counting = Counting()
     wrapped = RememberingEmbedder(counting)
     first = list(wrapped.embed_stream(["a", "b", "a"]))
     second = list(wrapped.embed_stream(["b", "c"]))
-    assert counting.asked == [("passage", text) for text in "abc"]
+    assert counting.asked == ["a", "b", "c"]
     assert [one.position for one in (*first, *second)] == [0, 1, 2, 0, 1]
     assert second[0].vector is first[1].vector
-    for role in ("query", "passage", "query"):
-        list(wrapped.embed_stream(["a"], role=role))
-    assert counting.asked[3:] == [("query", "a")]
 
 
 def test_what_was_saved_adds_up():

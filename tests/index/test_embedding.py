@@ -35,7 +35,7 @@ class Recorder:
         self.gate.set()
         self.fails_at = None
 
-    def embed_stream(self, texts, *, role="passage"):
+    def embed_stream(self, texts):
         self.asked.append(list(texts))
         for position in reversed(range(len(texts))):
             assert self.gate.wait(SECONDS)

@@ -510,9 +510,9 @@ class Noting(HashingEmbedder):
 
     asked: list = field(default_factory=list)
 
-    def embed_stream(self, texts, *, role="passage"):
+    def embed_stream(self, texts):
         self.asked.append(list(texts))
-        yield from HashingEmbedder().embed_stream(texts, role=role)
+        yield from HashingEmbedder().embed_stream(texts)
 
 
 def test_many_requests_are_embedded_together(index):

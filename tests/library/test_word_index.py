@@ -21,8 +21,8 @@ WORDS = (
 class BlindEmbedder(HashingEmbedder):
     """An embedder that can read nothing: all its vectors are zero."""
 
-    def embed_stream(self, texts, *, role="passage"):
-        for result in super().embed_stream(texts, role=role):
+    def embed_stream(self, texts):
+        for result in super().embed_stream(texts):
             yield result._replace(vector=np.zeros_like(result.vector))
 
 

@@ -130,17 +130,17 @@ def make_reader(make_bert):
 
 
 @pytest.fixture(scope="session")
-def encode_by_hand(hidden_by_hand):
-    """Encode the ids of a text by the mean, made neutral, at unit length, in float64 numpy."""
+def embed_by_hand(hidden_by_hand):
+    """Embed the ids of a text by the mean, made neutral, at unit length, in float64 numpy."""
 
-    def encode(weights, ids):
+    def embed(weights, ids):
         mean = hidden_by_hand(weights, ids).mean(0)
         mean = mean / np.linalg.norm(mean)
         if weights.neutral:
             mean = (mean - weights.neutral.centre) @ weights.neutral.apart
         return mean / np.linalg.norm(mean)
 
-    return encode
+    return embed
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ pytest.importorskip("sentence_transformers")
 
 contrastive = pytest.importorskip("skillsearch.training.contrastive")
 batch_loss, train = contrastive.batch_loss, contrastive.train
-load_encoder = contrastive.TorchEncoder
+TorchEmbedder = contrastive.TorchEmbedder
 
 pytestmark = [pytest.mark.torch, pytest.mark.slow]
 
@@ -99,27 +99,27 @@ def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosin
 def test_queries_come_near_to_their_documents(make_bert, vectors):
     begin = make_bert()
     trained = train(begin, make_plan(40), SETTINGS, vectors=vectors)
-    encoder = load_encoder(trained.weights, SETTINGS)
-    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
+    embedder = TorchEmbedder(trained.weights, SETTINGS)
+    cosines = embedder.embed(QUERIES) @ embedder.embed(DOCUMENTS).T
     assert (cosines.argmax(axis=1) == np.arange(len(QUERIES))).all()
     assert trained.steps == trained.best_step == 40
     assert trained.weights.neutral is begin.neutral
 
 
-def test_an_encoder_gives_the_vectors_of_the_formula(make_bert, encode_by_hand):
+def test_an_embedder_gives_the_vectors_of_the_formula(make_bert, embed_by_hand):
     """The mean over the tokens of a text, made neutral, whatever stands beside it."""
     weights = make_bert()
     turned = {name: np.asfortranarray(one) for name, one in weights.tensors.items()}
-    encoder = load_encoder(replace(weights, tensors=turned), SETTINGS)
+    embedder = TorchEmbedder(replace(weights, tensors=turned), SETTINGS)
     texts = ["tea", "the kettle boils water for tea", "green"]
-    together = encoder.encode(texts, "query")
-    alone = [encoder.encode([text], "query")[0] for text in texts]
+    together = embedder.embed(texts)
+    alone = [embedder.embed([text])[0] for text in texts]
     np.testing.assert_allclose(together, alone, atol=1e-6)
     ids = [[0, *weights.words.tokenizer.encode(text, 99)[0], 2] for text in texts]
-    expected = [encode_by_hand(weights, one) for one in ids]
+    expected = [embed_by_hand(weights, one) for one in ids]
     np.testing.assert_allclose(together, expected, atol=5e-6)
-    np.testing.assert_allclose(encoder.embed(texts, 99).detach(), expected, atol=5e-6)
-    for name, one in encoder.trained().items():
+    np.testing.assert_allclose(embedder.forward(texts, 99).detach(), expected, atol=5e-6)
+    for name, one in embedder.trained().items():
         np.testing.assert_array_equal(one.detach(), weights.tensors[name])
 
 
@@ -194,16 +194,16 @@ def test_training_ends_where_it_gets_no_better_and_gives_the_best(make_bert, vec
     values = iter([0.2, 0.5, 0.4, 0.3, 0.9])
     weights = []
 
-    def check(encode):
-        weights.append(encode(QUERIES, "query"))
+    def check(embed):
+        weights.append(embed(QUERIES))
         return next(values)
 
     settings = replace(SETTINGS, check_every=2, patience=2)
     trained = train(make_bert(), make_plan(12), settings, vectors=vectors, check=check)
     assert (trained.best_step, trained.steps) == (4, 8)
     assert trained.values == {2: 0.2, 4: 0.5, 6: 0.4, 8: 0.3}
-    encoder = load_encoder(trained.weights, settings)
-    np.testing.assert_allclose(encoder.encode(QUERIES, "query"), weights[1], atol=1e-6)
+    embedder = TorchEmbedder(trained.weights, settings)
+    np.testing.assert_allclose(embedder.embed(QUERIES), weights[1], atol=1e-6)
 
 
 def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
@@ -212,7 +212,7 @@ def test_a_run_ends_when_its_time_is_over(make_bert, vectors):
         make_plan(9),
         replace(SETTINGS, check_every=5),
         vectors=vectors,
-        check=lambda _encode: 0.5,
+        check=lambda _embed: 0.5,
         deadline=time.monotonic(),
     )
     assert (trained.steps, trained.best_step, trained.values) == (1, 1, {1: 0.5})
@@ -236,9 +236,9 @@ def test_a_teacher_is_followed(make_bert, vectors):
         make_plan(60, size=6),
         replace(SETTINGS, teacher_share=1.0),
         vectors=vectors,
-        teacher=lambda texts, _role: np.stack([known[text] for text in texts]),
+        teacher=lambda texts: np.stack([known[text] for text in texts]),
     )
-    encoder = load_encoder(trained.weights, SETTINGS)
-    cosines = encoder.encode(QUERIES, "query") @ encoder.encode(DOCUMENTS, "passage").T
+    embedder = TorchEmbedder(trained.weights, SETTINGS)
+    cosines = embedder.embed(QUERIES) @ embedder.embed(DOCUMENTS).T
     expected = (np.eye(len(QUERIES)) @ wanted.T).argmax(axis=1)
     assert (cosines.argmax(axis=1) == expected).all()

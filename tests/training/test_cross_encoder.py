@@ -16,7 +16,7 @@ pytestmark = pytest.mark.torch
 torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
-Group, ReaderSettings = cross_encoder.Group, cross_encoder.ReaderSettings
+Group, ReaderSettings = cross_encoder.RequestGroup, cross_encoder.ReaderSettings
 
 SETTINGS = ReaderSettings(
     groups=4, learning_rate=3e-3, head_rate=1.0, epochs=2.0, average=0.9, frozen_layers=0

@@ -32,14 +32,14 @@ def files_of(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_an_exported_embedder_points_where_its_weights_point(make_bert, encode_by_hand, tmp_path):
+def test_an_exported_embedder_points_where_its_weights_point(make_bert, embed_by_hand, tmp_path):
     """It gives nearly the vectors of the formula, and none for a text without words."""
     weights = make_bert()
     digest = export(weights, tmp_path / "model", name="tiny")
     embedder = MappedEmbedder.load(tmp_path / "model", manifest_sha256=digest)
     assert (embedder.name, embedder.dimensions) == ("tiny", 32)
     ids = [[0, *weights.words.tokenizer.encode(text, 99)[0], 2] for text in WORDS_OF]
-    expected = [encode_by_hand(weights, one) for one in ids]
+    expected = [embed_by_hand(weights, one) for one in ids]
     assert np.sum(embed(embedder, WORDS_OF) * expected, axis=1).min() > 0.95
     assert not embed(embedder, [" "]).any()
     specs = str(tmp_path / "model"), f"onnx:{tmp_path / 'model'}"

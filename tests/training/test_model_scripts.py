@@ -174,9 +174,9 @@ def test_an_embedder_is_trained_and_built(base, material, import_script, monkeyp
     begin, weights = (base.read_weights(place, one, 128) for one in (place, trained))
     changed = {name for name, one in begin.tensors.items() if (one != weights.tensors[name]).any()}
     assert {name.split(".")[2] for name in changed} == {"1"}
-    encoder = contrastive.TorchEncoder(weights, settings)
-    vectors = encoder.encode(["a b c", "d e f g"])
-    means = np.array([encoder.encode(texts).mean(axis=0) for texts in sentences.values()])
+    torch_embedder = contrastive.TorchEmbedder(weights, settings)
+    vectors = torch_embedder.embed(["a b c", "d e f g"])
+    means = np.array([torch_embedder.embed(texts).mean(axis=0) for texts in sentences.values()])
     vectors -= means.mean(axis=0)
     (direction,) = np.linalg.svd(means - means.mean(axis=0), full_matrices=False)[2][:1]
     vectors -= np.outer(vectors @ direction, direction)

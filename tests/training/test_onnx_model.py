@@ -66,11 +66,11 @@ def weights(request, make_bert, make_reader, find_factors):
 
 
 @pytest.mark.parametrize("is_neutral", [True, False])
-def test_the_graph_of_an_embedder_computes_what_numpy_does(make_bert, encode_by_hand, is_neutral):
+def test_the_graph_of_an_embedder_computes_what_numpy_does(make_bert, embed_by_hand, is_neutral):
     weights, ids = make_bert(is_neutral=is_neutral), [0, 5, 9, 3, 2]
     rows = weights.words.rows(ids) + weights.positions[: len(ids)]
     vector = run_model(in_float(weights), rows=rows)
-    expected = encode_by_hand(weights, ids)
+    expected = embed_by_hand(weights, ids)
     np.testing.assert_allclose(vector / np.linalg.norm(vector), expected, atol=1e-5)
 
 

@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 
+from skillsearch.embedders.embedding import HashingEmbedder, embed
 from skillsearch.errors import EmbedderError, MissingDependencyError, TrainingError
 from skillsearch.training.material import TrainingMaterial, read_library
 from skillsearch.training.plan import QueryRows
@@ -105,12 +106,22 @@ def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_teacher_embeds_by_the_role_and_documents_once():
-    encode = learn_from("hashing")
+def test_a_teacher_embeds_each_text_once(monkeypatch):
+    embedded = []
+    embed_stream = HashingEmbedder.embed_stream
+
+    def counted(self, texts):
+        embedded.extend(texts)
+        return embed_stream(self, texts)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
+    teacher = learn_from("hashing")
     texts = ["green tea", "black coffee", "green tea"]
-    found = encode(texts, "passage")
-    np.testing.assert_array_equal(found[0], found[2])
-    np.testing.assert_array_equal(found, encode(texts, "query"))
+    first, second = teacher(texts), teacher([*texts, "lemons"])
+    assert embedded == ["green tea", "black coffee", "lemons"]
+    expected = embed(HashingEmbedder(), [*texts, "lemons"])
+    np.testing.assert_array_equal(second, expected)
+    np.testing.assert_array_equal(first, expected[:3])
     with pytest.raises(EmbedderError):
         learn_from("nothing-of-that-name")
 

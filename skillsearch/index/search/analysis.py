@@ -30,7 +30,7 @@ def analyse_queries(
         return forms
     parts = (part for form in forms for part in (form.wanted, form.instruction))
     distinct = list(dict.fromkeys(filter(None, parts)))
-    rows = embed(embedder.matching(model), distinct, role="query") if distinct else ()
+    rows = embed(embedder.matching(model), distinct) if distinct else ()
     vectors = dict(zip(distinct, rows, strict=True))
     return [replace(form, vector=_vector(form, vectors)) for form in forms]
 
