@@ -194,7 +194,7 @@ def home(homes, monkeypatch):
 
     Only tests of the packaged reader have skills read by it, which takes longer than the rest.
     """
-    folder = Path(tempfile.mkdtemp(prefix="", dir=homes))
+    folder = Path(tempfile.mkdtemp(prefix="h", dir=homes))
     monkeypatch.setenv("HOME", str(folder))
     for name in XDG:
         monkeypatch.setenv(f"XDG_{name}_HOME", str(folder / name.lower()))
