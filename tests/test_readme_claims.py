@@ -60,6 +60,7 @@ UNFILED_OF_PAGES = {
 """How many figures of each other page have no file yet. A count may only get smaller."""
 
 COMPARED = {
+    "skillsearch/mcp_server/README.md": [r"[\d,]+ characters as sent", r"[\d,]+ characters in all"],
     "skillsearch/evaluation/README.md": [r"\n\| system \|.*AUROC negatives.*(?:\n\|.*)+"],
     "skillsearch/evaluation/written/README.md": [
         r"bodies of 60 to 200 words \(200 to 520 characters",
@@ -71,7 +72,9 @@ COMPARED = {
     ],
 }
 """Parts of pages whose every figure another test compares with what it counts or what a run finds:
-`test_docs.py`, `evaluation/test_written.py` and `documents/test_collection.py`."""
+`test_docs.py`, `mcp_server/test_stdio.py`, `evaluation/test_written.py` and
+`documents/test_collection.py`."""
+
 EXAMPLED = ", with examples"
 """Ends the name of a collection whose skills have their example requests."""
 

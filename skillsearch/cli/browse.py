@@ -37,7 +37,7 @@ _OVERVIEW = ("license", "compatibility", "version", "tags", "triggers", "allowed
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json("LIST")
+@options.as_json(lambda: options.models.LIST)
 def list_command(as_json: bool) -> None:
     """List the skills of the index: name, root and description."""
     settings = read_settings()
@@ -75,7 +75,7 @@ def _say_left_out(all_skills: int, seen: int, documents: Sequence[Document]) -> 
 @click.command("families")
 @options.index_dir
 @options.header
-@options.as_json("FAMILIES")
+@options.as_json(lambda: options.models.FAMILIES)
 def families_command(as_json: bool) -> None:
     """List the families of near-copies, the largest first.
 
@@ -129,7 +129,7 @@ def complete_name(context: click.Context, parameter: click.Parameter, incomplete
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json("SHOW")
+@options.as_json(lambda: options.models.SHOW)
 def show_command(
     name: str,
     shows_body: bool,

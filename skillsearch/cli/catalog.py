@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @options.selecting
 @options.index_dir
 @options.header
-@options.as_json("CATALOG")
+@options.as_json(lambda: options.models.CATALOG)
 def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: bool) -> None:
     """Write the files by which a website offers skills.
 

@@ -87,7 +87,7 @@ if TYPE_CHECKING:
     "around each. [default: project for folders where hosts look for those of a project, else "
     "user]",
 )
-@options.as_json("INDEX")
+@options.as_json(lambda: options.models.INDEX)
 def index_command(
     roots: tuple[NamedRoot, ...],
     verify: bool,

@@ -193,8 +193,8 @@ class _Printed(GenerateJsonSchema):
         return made | {"required": required, "additionalProperties": False}
 
 
-def schema_of(command: str, model: str) -> dict[str, Json]:
-    """Return the JSON Schema of a command's ``--json`` output, by the name of a model here."""
-    adapter = TypeAdapter(_typed(globals()[model]))
+def schema_of(command: str, model: object) -> dict[str, Json]:
+    """Return the JSON Schema of a command's ``--json`` output, by a model of these here."""
+    adapter = TypeAdapter(_typed(model))
     made = adapter.json_schema(schema_generator=_Printed)
     return {"$schema": DRAFT, "title": f"skillsearch {command} --json", **made}

@@ -8,7 +8,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar, Unpack, cast
 
 import click
 from click.core import ParameterSource
@@ -19,6 +19,20 @@ from skillsearch.settings.user_folders import home_dir
 from skillsearch.settings.values import BACKENDS, MAX_N, is_url
 from skillsearch.text.near import near
 from skillsearch.text.safe_text import visible
+
+if TYPE_CHECKING:
+    from skillsearch.cli import models as models
+else:
+
+    class _Models:
+        """Stands for the models, which take long to import, until a schema is printed."""
+
+        def __getattr__(self, name: str) -> object:
+            from skillsearch.cli import models
+
+            return getattr(models, name)
+
+    models = _Models()
 
 NamedRoot = Path | str
 """A folder or archive of skills by its absolute path, or a URL."""
@@ -201,14 +215,12 @@ header = click.option(
 )
 
 
-def as_json(model: str) -> Callable[[Function], Function]:
-    """Add ``--json``, and ``--json-schema``, which prints the schema of a model of its module."""
+def as_json(model: Callable[[], object]) -> Callable[[Function], Function]:
+    """Add ``--json``, and ``--json-schema``, which prints the schema of one of the `models`."""
 
     def print_schema(context: click.Context, _option: click.Parameter, on: bool) -> None:
         if on and not context.resilient_parsing:
-            from skillsearch.cli import models  # which takes long
-
-            emit_json(models.schema_of(context.command.name or "", model))
+            emit_json(models.schema_of(context.command.name or "", model()))
             context.exit()
 
     schema = click.option(

@@ -61,7 +61,7 @@ _FORM = '{"_id": "1", "text": "what is to be done"}'
 )
 @click.option("--exit-code", is_flag=True, help="Exit with 1 if nothing was found.")
 @options.header
-@options.as_json("QUERY")
+@options.as_json(lambda: options.models.QUERY)
 def query_command(
     words: tuple[str, ...],
     explain: bool,

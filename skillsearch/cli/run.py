@@ -151,7 +151,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @click.option("--image", metavar="IMAGE", help=f"Image for --executor {_WITH_IMAGE}.")
 @click.option("--require-isolation", is_flag=True, help="Refuse to run without isolation.")
 @click.option("--list-executors", is_flag=True, help="List the executors and exit.")
-@options.as_json("RUN")
+@options.as_json(lambda: options.models.RUN)
 def run_command(
     name: str | None,
     misplaced: tuple[str, ...],

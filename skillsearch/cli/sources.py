@@ -40,7 +40,7 @@ _SOURCE = options.NamedPath(readable=False)
 @click.command("add")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json("SOURCES")
+@options.as_json(lambda: options.models.SOURCES)
 def add_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Add skills from elsewhere to the index, and pin their content.
 
@@ -81,7 +81,7 @@ def _say_how_to_vouch(fetched: Sequence[str], settings: Settings) -> None:
 @click.command("remove")
 @click.argument("texts", nargs=-1, required=True, metavar="SOURCE...", type=_SOURCE)
 @options.index_dir
-@options.as_json("SOURCES")
+@options.as_json(lambda: options.models.SOURCES)
 def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     """Take a source out of the index and the lock file.
 
@@ -101,7 +101,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
 @click.argument("texts", nargs=-1, metavar="[SOURCE]...", type=_SOURCE)
 @click.option("--yes", is_flag=True, help="Take changes without asking.")
 @options.index_dir
-@options.as_json("UPDATED")
+@options.as_json(lambda: options.models.UPDATED)
 def update_command(texts: tuple[str, ...], yes: bool, as_json: bool) -> int:
     """Fetch added sources again, and take the changes once you agree.
 

@@ -73,7 +73,7 @@ def _turn_on() -> str:
 @options.all_projects
 @options.index_dir
 @options.header
-@options.as_json("USAGE")
+@options.as_json(lambda: options.models.USAGE)
 def usage_command(
     days: int | None,
     forget: str | None,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @options.roots()
 @options.index_dir
 @options.trust
-@options.as_json("WATCH")
+@options.as_json(lambda: options.models.WATCH)
 def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
     """Keep the index up to date until interrupted.
 

@@ -29,7 +29,7 @@ _SHOWN_OF_CODE, _SHOWN_OF_FAMILY = 10, 3
     metavar="HOST",
     help="The host that the skills are for, or 'spec' for none. [default: any host]",
 )
-@options.as_json("CHECKED")
+@options.as_json(lambda: options.models.CHECKED)
 def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -> int:
     """Check skills against the Agent Skills specification.
 
@@ -54,7 +54,7 @@ def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -
 )
 @click.option("--strict", is_flag=True, help="Exit with 3 for a warning too.")
 @options.index_dir
-@options.as_json("CHECKED")
+@options.as_json(lambda: options.models.CHECKED)
 def audit_command(
     roots: tuple[NamedRoot, ...], shows_all: bool, strict: bool, as_json: bool
 ) -> int:

@@ -49,7 +49,7 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 @options.yes
 @options.index_dir
 @options.header
-@options.as_json("ENRICH")
+@options.as_json(lambda: options.models.ENRICH)
 def enrich_command(
     names: tuple[str, ...],
     pending: bool,

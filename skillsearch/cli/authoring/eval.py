@@ -114,7 +114,7 @@ _COMPARING = (
     help="Write the queries that --self made as a collection.",
 )
 @options.header
-@options.as_json("EVAL")
+@options.as_json(lambda: options.models.EVAL)
 def eval_command(
     collections: tuple[str, ...],
     systems: tuple[str, ...],

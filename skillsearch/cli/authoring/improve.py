@@ -31,7 +31,7 @@ _MAX_BYTES = 1 << 20
 @options.yes
 @options.reader
 @options.index_dir
-@options.as_json("IMPROVED")
+@options.as_json(lambda: options.models.IMPROVED)
 def improve_command(name: str, file: BinaryIO | None, write: bool, yes: bool, as_json: bool) -> int:
     """Propose a better description for a skill, and measure it.
 

@@ -68,7 +68,7 @@ _NAMES = {
 )
 @click.option("--keep", is_flag=True, help="Write the model even if it is not better.")
 @options.index_dir
-@options.as_json("TUNED")
+@options.as_json(lambda: options.models.TUNED)
 def tune_command(
     roots: tuple[NamedRoot, ...],
     out: Path,

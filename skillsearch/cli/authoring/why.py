@@ -26,7 +26,7 @@ from skillsearch.index.search.options import SearchOptions
 @options.index_dir
 @options.no_refresh
 @options.header
-@options.as_json("WHY")
+@options.as_json(lambda: options.models.WHY)
 def why_command(name: str, words: tuple[str, ...], as_json: bool) -> int:
     """Say why a skill does not come.
 

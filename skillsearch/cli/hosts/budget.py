@@ -52,7 +52,7 @@ _SHOWN = 20
     "--host", "hosts", multiple=True, type=options.Choice(HOSTS), help="Only this host. Repeatable."
 )
 @options.all_projects
-@options.as_json("BUDGET")
+@options.as_json(lambda: options.models.BUDGET)
 def budget_command(
     roots: tuple[NamedRoot, ...], window: int, hosts: tuple[str, ...], as_json: bool
 ) -> None:

@@ -56,7 +56,7 @@ _SWITCHES = tuple(with_key("switch"))
     f"{', '.join(_SWITCHES)}.",
 )
 @options.yes
-@options.as_json("LIBRARY")
+@options.as_json(lambda: options.models.LIBRARY)
 def library_command(
     action: str,
     names: tuple[str, ...],

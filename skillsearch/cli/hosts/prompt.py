@@ -59,7 +59,7 @@ _WHAT_TO_PROMPT = (
     type=lambda text: text.split(","),
     help="Answer the hook; keep such answers as usage.",
 )
-@options.as_json("PROMPT")
+@options.as_json(lambda: options.models.PROMPT)
 def prompt_command(
     words: tuple[str, ...],
     include_unvetted: bool,

@@ -40,7 +40,7 @@ _KINDS = ("server", "hook")
     is_flag=True,
     help="Take our entries out of the files of all hosts; the index stays.",
 )
-@options.as_json("SETUP")
+@options.as_json(lambda: options.models.SETUP)
 def setup_command(yes: bool, only: str | None, remove: bool, as_json: bool) -> int:
     """Index your skills and configure the hosts on this machine.
 

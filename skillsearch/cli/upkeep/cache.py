@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 )
 @click.option("--clear", is_flag=True, help="Remove everything that nothing needs.")
 @options.header
-@options.as_json("CACHE")
+@options.as_json(lambda: options.models.CACHE)
 def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
     """Show what is in the user's cache folder, and empty it.
 

@@ -31,7 +31,7 @@ END_SECONDS = 10.0
     metavar="MINUTES",
     help="With start: stop after this time without a query. [default: 15]",
 )
-@options.as_json("DAEMON")
+@options.as_json(lambda: options.models.DAEMON)
 def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
     """Keep model and index warm in the background.
 

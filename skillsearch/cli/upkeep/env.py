@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.argument("action", type=click.Choice(["list", "show", "switch"]))
 @click.argument("name", required=False)
 @options.header
-@options.as_json("ENV")
+@options.as_json(lambda: options.models.ENV)
 def env_command(action: str, name: str | None, as_json: bool) -> None:
     """List or show named environments, or switch to one.
 

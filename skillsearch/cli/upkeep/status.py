@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @options.index_dir
 @options.backend
 @options.header
-@options.as_json("STATUS")
+@options.as_json(lambda: options.models.STATUS)
 def status_command(as_json: bool) -> int:
     """Check that the index matches the files on disk.
 
@@ -96,7 +96,7 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
 @click.command("doctor")
 @options.index_dir
 @options.header
-@options.as_json("DOCTOR")
+@options.as_json(lambda: options.models.DOCTOR)
 def doctor_command(as_json: bool) -> int:
     """Check the installation, the settings and the index.
 
