@@ -87,7 +87,7 @@ class RankBm25(TypedDict, total=False):
 
 
 class Bm25(RankBm25):
-    """Our BM25 and that of others over the same texts, or which were left out and why."""
+    """BM25, ours and others, over the same texts, or which were left out and why."""
 
     ours_cpu_ms: float
     ours_best_cpu_ms: float

@@ -26,7 +26,7 @@ def no_index(folder: Path, settings: Settings | None) -> str:
 
     That is a command without a FOLDER if hosts look for skills somewhere.
     """
-    # Whoever has an index does without it.
+    # Users with an index do without it.
     from skillsearch.hosts.folders import has_host_folders
 
     try:

@@ -208,7 +208,7 @@ def _files_of(skill: JsonObject, made: dict[str, tuple[str, bool]]) -> list[_Ser
         parts = tuple(unquote(uri.removeprefix(_SCHEME)).split("/"))
         is_inside = own.endswith(_SKILL_MD) and uri.startswith((f"{base}/", own))
         if not (is_inside and uri.startswith(_SCHEME)) or not all(map(_is_name, parts)):
-            return f"names {one_line(uri, 200)}, which is no file of it"
+            return f"names {one_line(uri, 200)}, which is not one of its files"
         files.append(_ServedFile(uri, parts, text_of(resource["digest"])))
     fault = reserve_all(made, (file.parts for file in files))
     return f"cannot be written: {fault}" if fault else files

@@ -214,9 +214,9 @@ def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, capl
         ("A", {}, "'A' differs from 'a' only in case or accents"),
         ("b:c", {}, "'b:c/SKILL.md' has a colon in its name"),
         ("b", {"b/x": b"", "b/x/y": b""}, "'b/x' would be both a file and a folder"),
-        ("b", {"c/x": b""}, "names skill://c/x, which is no file of it"),
-        ("b", {"b/../../x": b""}, "names skill://b/../../x, which is no file of it"),
-        ("b", {"b/\u202e": b""}, "which is no file of it"),
+        ("b", {"c/x": b""}, "names skill://c/x, which is not one of its files"),
+        ("b", {"b/../../x": b""}, "names skill://b/../../x, which is not one of its files"),
+        ("b", {"b/\u202e": b""}, "which is not one of its files"),
     ],
 )
 def test_a_skill_of_impossible_names_is_left_out_and_the_rest_comes(
