@@ -89,6 +89,14 @@ UNKNOWN_STAT = FileStat(-1, -1, -1, -1)
 """Equal to the stat of no file, so that the file is looked at again."""
 
 
+def is_foreign_link(file: os.stat_result, owner: int) -> bool:
+    """Return whether a file has several names, and another owner than its folder.
+
+    Somebody may have linked another user's file into the folder; installers link their own.
+    """
+    return file.st_nlink > 1 and file.st_uid != owner
+
+
 def is_racy(mtime_ns: int, seen_at_ns: int, within_ns: int = RACY_NS) -> bool:
     """Return whether a later change may share the timestamp of one seen at `seen_at_ns`."""
     return abs(mtime_ns - seen_at_ns) <= within_ns

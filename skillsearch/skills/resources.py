@@ -23,6 +23,7 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.openat import (
     FOLDER_FLAGS,
     READ_FLAGS,
+    is_foreign_link,
     open_file,
     open_folder,
     read_opened,
@@ -74,7 +75,7 @@ def read_skill_md(path: Path, roots: Collection[Path | str] = ()) -> tuple[bytes
     """
     try:
         with using(_open_skill_md(path, roots)) as fd:
-            if is_foreign_link(os.fstat(fd), path.parent.stat()):
+            if is_foreign_link(os.fstat(fd), path.parent.stat().st_uid):
                 raise _refused(path, "link-leaves-skill")
             data, status = read_opened(fd, MAX_SKILL_MD_BYTES)
     except OSError as error:
@@ -129,12 +130,6 @@ def content_hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def is_foreign_link(file: os.stat_result, folder: os.stat_result) -> bool:
-    """Return whether a file has several names, and another owner than its folder."""
-    # Somebody may have linked another user's file into the skill; installers link their own.
-    return file.st_nlink > 1 and file.st_uid != folder.st_uid
-
-
 def open_in_skill(skill_dir: Path, relative: str, *, folders: Sequence[str] = ()) -> int:
     """Open a regular file of a skill, component by component; the caller closes the descriptor.
 
@@ -170,7 +165,7 @@ def _open_confined(skill_dir: Path, path: PurePosixPath, relative: str) -> int:
         raise _open_error(skill_dir, relative, path, error) from error
     file = os.fstat(fd)
     is_regular = stat.S_ISREG(file.st_mode)
-    if is_regular and not is_foreign_link(file, folder):
+    if is_regular and not is_foreign_link(file, folder.st_uid):
         return fd
     os.close(fd)
     reason = "a hard link to the file of another user" if is_regular else "not a regular file"

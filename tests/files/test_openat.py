@@ -6,6 +6,7 @@ import stat
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +14,7 @@ from skillsearch.files.openat import (
     CREATE_FLAGS,
     RACY_NS,
     UNKNOWN_STAT,
+    is_foreign_link,
     is_racy,
     open_file,
     open_folder,
@@ -160,3 +162,12 @@ def test_a_change_is_racy_close_to_the_look_on_either_side(distance, within, exp
     now = 10**18
     assert is_racy(now - distance, now, within) is expected
     assert is_racy(now + distance, now, within) is expected
+
+
+@pytest.mark.parametrize(
+    ("links", "owner", "is_foreign"),
+    [(1, 7, False), (2, 7, False), (1, 8, False), (2, 8, True), (3, 0, True)],
+)
+def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is_foreign):
+    file = SimpleNamespace(st_nlink=links, st_uid=owner)  # what the rule looks at
+    assert is_foreign_link(file, 7) is is_foreign

@@ -4,14 +4,12 @@ import os
 import socket
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
 from skillsearch.errors import ParseError, SkillError, UnsafePathError
 from skillsearch.skills import resources
 from skillsearch.skills.resources import (
-    is_foreign_link,
     list_files,
     open_in_skill,
     read_file,
@@ -224,19 +222,6 @@ def test_only_allowed_folders_are_opened(skill_dir):
     assert read_file(skill_dir, "references/guide.md", folders=("references",)) == b"steep"
     with pytest.raises(UnsafePathError, match="not below references/"):
         read_file(skill_dir, "scripts/brew.sh", folders=("references",))
-
-
-def status(links, owner):
-    """Return what of a file's status the rule for hard links looks at."""
-    return SimpleNamespace(st_nlink=links, st_uid=owner)
-
-
-@pytest.mark.parametrize(
-    ("links", "owner", "is_foreign"),
-    [(1, 7, False), (2, 7, False), (1, 8, False), (2, 8, True), (3, 0, True)],
-)
-def test_a_link_is_foreign_with_several_names_and_another_owner(links, owner, is_foreign):
-    assert is_foreign_link(status(links, owner), status(2, 7)) is is_foreign
 
 
 def test_a_hard_link_of_the_same_owner_is_served(skill_dir):

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from skillsearch import errors
 from skillsearch.errors import UnsafePathError, WorkspaceError
-from skillsearch.files.openat import CREATE_FLAGS, FOLDER_FLAGS, open_file, using
+from skillsearch.files.openat import CREATE_FLAGS, FOLDER_FLAGS, is_foreign_link, open_file, using
 from skillsearch.files.paths import confine, is_utf8, shown
 
 MAX_LINES = 20  # warnings of one kind of work that are shown in full
@@ -92,7 +92,7 @@ def open_plain(folder: int, parts: Sequence[str], owner: int) -> int:
     """
     fd = open_file(folder, parts)
     status = os.fstat(fd)
-    if stat.S_ISREG(status.st_mode) and (status.st_nlink == 1 or status.st_uid == owner):
+    if stat.S_ISREG(status.st_mode) and not is_foreign_link(status, owner):
         return fd
     os.close(fd)
     if stat.S_ISREG(status.st_mode):
