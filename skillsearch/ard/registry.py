@@ -178,7 +178,8 @@ def list_answer(
         name = row.name.casefold() if request.order == "displayName" else ""
         return name, row.identifier
 
-    keys = sorted(key(row) for row in entries if _is_listed(row, request.by))
+    is_listed = _list_filter(request.by)
+    keys = sorted(key(row) for row in entries if is_listed(row))
     if request.is_descending:
         end = len(keys) if request.after is None else bisect_left(keys, request.after)
         left = keys[:end][::-1]
@@ -302,14 +303,21 @@ def _moment(text: str) -> datetime:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _is_listed(row: Listed, by: Mapping[str, Sequence[str]]) -> bool:
-    name, publisher = row.name.casefold(), row.identifier.split(":")[2]
-    types = [_comparable("type", value) for value in by.get("type", ())]
-    return (
-        any(part.casefold() in name for part in by.get("displayName", ("",)))
-        and (not types or _comparable("type", row.media_type) in types)
-        and publisher in by.get("publisherId", (publisher,))
-    )
+def _list_filter(by: Mapping[str, Sequence[str]]) -> Callable[[Listed], bool]:
+    """Return what says whether an entry passes the filters of a list."""
+    names = [name.casefold() for name in by.get("displayName", ("",))]
+    types = {_comparable("type", value) for value in by.get("type", ())}
+    publishers = by.get("publisherId")
+
+    def is_listed(row: Listed) -> bool:
+        name = row.name.casefold()
+        return (
+            any(part in name for part in names)
+            and (not types or _comparable("type", row.media_type) in types)
+            and (publishers is None or row.identifier.split(":")[2] in publishers)
+        )
+
+    return is_listed
 
 
 def _is_recent(entry: JsonObject, after: datetime | None) -> bool:

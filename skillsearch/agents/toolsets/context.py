@@ -45,7 +45,7 @@ MAX_SHOWN_NEEDS = 20
 _MAX_NEED_CHARS = 1_000
 
 _USE_A_NAME = "Call get_skill with a name that search_skills or list_skills gives."
-_PROMPT = Path(__file__).with_name("context_prompt.txt")
+_PROMPT = Path(__file__).with_name("context_prompt.txt").read_text("utf-8").rstrip("\n")
 
 _T = TypeVar("_T")
 
@@ -339,7 +339,7 @@ def get_skill(ctx: ToolContext, args: GetSkillArgs) -> ToolResult:
 def skills_prompt(manager: SkillsManager | None) -> str:
     """Return the part of a system prompt that lists the skills; empty if there are none."""
     summary = manager.get_metadata_summary() if manager else ""
-    return _PROMPT.read_text("utf-8").rstrip("\n").format(summary) if summary else ""
+    return _PROMPT.format(summary) if summary else ""
 
 
 def toolset(ctx: ToolContext) -> Toolset:
