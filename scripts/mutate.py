@@ -31,6 +31,7 @@ MODULES = {
     "index/search/calibration": "index/test_calibration",
     "skills/versions": "skills/test_versions",
     "text/exclusions": "text/test_exclusions",
+    "text/unwanted_clauses": "text/test_unwanted_clauses",
     "text/markdown": "text/test_markdown",
     "index/search/passages": "index/test_passages",
     "text/prose": "text/test_prose",

@@ -10,9 +10,11 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.tables import as_expression, read_tables
+from skillsearch.text.unwanted_clauses import unwanted_clauses
 
 _TABLES = read_tables(Path(__file__).with_name("exclusion_words.txt"))
 _MOST_WORDS = 8
@@ -47,7 +49,7 @@ _NOT_BUT = lazy_pattern(
     rf"\b(?:{_phrases('not')})[ ](?P<what>[^\s,;]{{1,40}}),?[ ](?:{_phrases('but')})\b",
     re.IGNORECASE,
 )
-_NO_PLEASE = lazy_pattern(r"\bno[ ](?P<what>[^\s,;]{1,40}),?[ ]please\b", re.IGNORECASE)
+
 _WORD = lazy_pattern(
     r"(?P<before>[ \t\n]{1,3}[\"'`“«(]?)(?P<word>[^\W_][\w.+#/@\u2019'-]{0,60})(?P<after>[\"'`”»]?)"
 )
@@ -82,10 +84,35 @@ _Span = tuple[int, int, int, int]
 """Where a clause begins and ends, and where what it excludes does."""
 
 
-def split_request(text: str) -> tuple[str, str]:
-    """Return what a request asks for and what it does not want; all of it is asked if no more."""
+class SplitRequest(NamedTuple):
+    """A request without what it excludes, and what that is: things by name, and whole clauses.
+
+    `rest` is `wanted` without clauses such as "don't send it": what they name is excluded, but
+    their words may belong to the wish.
+    """
+
+    wanted: str
+    things: tuple[str, ...]
+    clauses: tuple[str, ...]
+    rest: str
+
+
+def split_request(text: str, language: str = "en") -> SplitRequest:
+    """Split a request in a language; all of it is wanted if nothing else is."""
     foreign = () if text.isascii() else _foreign(text)
-    return _split(text, sorted((*_wanted_not(text), *_not_but(text), *foreign)))
+    things = sorted((*_wanted_not(text), *_not_but(text), *foreign))
+    refused, negated = ([span * 2 for span in spans] for spans in unwanted_clauses(text, language))
+    rest, excluded = _split(text, sorted((*things, *refused, *negated)))
+    if not excluded:
+        return SplitRequest(text, (), (), text)
+    wanted, _ = _split(text, sorted((*things, *refused)))
+    named = tuple(text[first:stop].strip() for _, _, first, stop in things)
+    clauses = tuple(
+        text[begin:end].strip()
+        for begin, end, *_ in sorted((*refused, *negated))
+        if not any(begin < stop and first < end for _, _, first, stop in things)
+    )
+    return SplitRequest(wanted, named, clauses, rest)
 
 
 def split_description(text: str) -> tuple[str, str]:
@@ -109,10 +136,9 @@ def _wanted_not(text: str) -> Iterator[_Span]:
 
 
 def _not_but(text: str) -> Iterator[_Span]:
-    for rule in (_NOT_BUT, _NO_PLEASE):
-        for match in rule.finditer(text):
-            if _is_name(match["what"]):
-                yield match.start(), match.end("what"), *match.span("what")
+    for match in _NOT_BUT.finditer(text):
+        if _is_name(match["what"]):
+            yield match.start(), match.end("what"), *match.span("what")
 
 
 def _foreign(text: str) -> Iterator[_Span]:

@@ -5,7 +5,7 @@ import pytest
 from skillsearch.index.documents.document import about_text, field_texts
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.features import FEATURES, features_of
-from skillsearch.index.search.query import split_terms
+from skillsearch.index.search.query import NOTHING_EXCLUDED, split_terms
 from skillsearch.skills.parser import read_skill
 
 SKILLS = {
@@ -83,13 +83,13 @@ def test_what_is_asked_too_is_not_excluded():
     wanted = split_terms("move Docker files to Podman, do not use Docker", "", "en")
     assert wanted.text == "move Docker files to Podman,"
     assert "docker" in wanted.counts
-    assert not wanted.excluded
+    assert wanted.excluded == NOTHING_EXCLUDED
 
 
 def test_a_query_of_function_words_beside_the_exclusion_is_whole():
     wanted = split_terms("please do not use Docker", "", "en")
     assert wanted.text == "please do not use Docker"
-    assert (list(wanted.counts), wanted.excluded) == (["use", "docker"], {})
+    assert (list(wanted.counts), wanted.excluded) == (["use", "docker"], NOTHING_EXCLUDED)
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):

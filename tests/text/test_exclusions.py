@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.text.exclusions import split_description, split_request
+from skillsearch.text.languages import language_of
 
 REQUESTS = [
     ("build the image, but do not use Docker", "build the image, but", "Docker"),
@@ -13,7 +14,6 @@ REQUESTS = [
     ("plot it without Excel or Tableau, then send", "plot it , then send", "Excel or Tableau"),
     ("set up the deps with uv instead of pip", "set up the deps with uv", "pip"),
     ("ship it with not Docker but Podman", "ship it with but Podman", "Docker"),
-    ("build the image, no Docker please", "build the image, please", "Docker"),
     ("write the service without Go please", "write the service please", "Go"),
     ("avoid using bullet points and be brief", "and be brief", "bullet points"),
     ("构建镜像，不要使用Docker", "构建镜像，", "Docker"),
@@ -99,16 +99,27 @@ PIECES = [
 HOSTILE = st.lists(st.sampled_from(PIECES) | st.text(max_size=5), max_size=30).map("".join)
 
 
-@pytest.mark.parametrize(("text", "asked", "excluded"), REQUESTS)
-def test_a_request_is_split(text, asked, excluded):
-    assert " ".join(split_request(text)[0].split()) == asked
-    assert split_request(text)[1] == excluded
+@pytest.mark.parametrize(("text", "wanted", "thing"), REQUESTS)
+def test_a_thing_is_cut_out_of_a_request(text, wanted, thing):
+    split = split_request(text, language_of(text))
+    assert " ".join(split.wanted.split()) == wanted
+    assert (split.things, split.clauses) == ((thing,), ())
 
 
 @pytest.mark.parametrize("text", WHOLE)
 def test_other_negations_exclude_nothing(text):
     """A quality of the work is no tool, and a request for nothing is none."""
-    assert split_request(text) == (text, "")
+    assert split_request(text, language_of(text)) == (text, (), (), text)
+
+
+def test_a_request_without_clauses_is_what_it_wants():
+    text = "copy the notes to disk without Notion, no Evernote, don't send them by mail"
+    assert split_request(text) == (
+        "copy the notes to disk , don't send them by mail",
+        ("Notion",),
+        ("no Evernote,", "don't send them by mail"),
+        "copy the notes to disk ,",
+    )
 
 
 @pytest.mark.parametrize(("text", "said", "excluded"), DESCRIPTIONS)
@@ -117,14 +128,22 @@ def test_a_description_is_split(text, said, excluded):
     assert split_description(text)[1] == excluded
 
 
-@pytest.mark.parametrize("split", [split_request, split_description])
 @given(text=HOSTILE)
-def test_parts_come_from_the_text(split, text):
-    first, excluded = split(text)
+def test_parts_of_a_description_come_from_it(text):
+    first, excluded = split_description(text)
     assert all(piece in text for piece in first.split())
     assert all(line in text for line in excluded.split("\n"))
     assert first == text or any(map(str.isalnum, first))
     assert bool(excluded) <= (first != text)
+
+
+@given(text=HOSTILE, language=st.sampled_from(["", "de", "en", "ja", "ko", "zh"]))
+def test_parts_of_a_request_come_from_it(text, language):
+    split = split_request(text, language)
+    assert all(piece in text for piece in (*split.things, *split.clauses, *split.wanted.split()))
+    assert set(split.rest.split()) <= set(split.wanted.split())
+    assert split.wanted == text or any(map(str.isalnum, split.rest))
+    assert bool(split.things or split.clauses) >= (split.rest != text)
 
 
 @pytest.mark.slow

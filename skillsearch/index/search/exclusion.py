@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -16,23 +17,25 @@ from skillsearch.text.tokenizer import document_terms
 
 # Records are read of this many of the nearest skills; one takes 20 µs.
 _MOST_READ = 20
+# A skill that only mentions a thing that is not wanted may do without it.
+_MENTIONED = 0.5
 # Clauses whose terms are kept for the next query, some hundred bytes each.
 _CLAUSES = 2_048
-# A skill that only mentions what is not wanted may do without it; one named after it does not.
-_MENTIONED = 0.5
 
 
 def exclusion_shares(
     corpus: Corpus, query: QueryForm, documents: Numbers, nearness: Values
 ) -> Values:
-    """Return how far query and documents exclude each other, 0 to 1, the larger of two shares.
+    """Return how far query and documents exclude each other, 0 to 1, the larger of two values.
 
-    The first is the share of the terms that the query does not want, in the name or metadata; the
-    second, squared, of its own terms in what a skill is not for, if the rest of the metadata lacks
-    them. `nearness` says which documents are worth reading.
+    The first is how far a document is named after what the query does not want: the share of the
+    terms of a thing or clause that are in the name, times the share of the name that they are,
+    without what is wanted of it. Half of a thing in the metadata counts as well. The second is the
+    squared share of the query's own terms in what a skill is not for, if the rest of the metadata
+    lacks them. `nearness` says which documents are worth reading.
     """
     shares = np.zeros(len(documents))
-    if query.excluded:
+    if any(query.excluded):
         _add_unwanted(corpus, query, documents, shares)
     if len(rows := _nearest(np.flatnonzero(corpus.documents.excludes[documents]), nearness)):
         _add_unfit(corpus, query, documents, rows, shares)
@@ -63,22 +66,33 @@ def _nearest(rows: Numbers, nearness: Values) -> Numbers:
 
 def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: Values) -> None:
     field = corpus.lexical[0]
-    weights = field.weigh(query.excluded)
-    total = float(weights.idf.sum())
+    things, clauses = (
+        [field.weigh(dict.fromkeys(sorted(terms), 1)) for terms in part] for part in query.excluded
+    )
+    totals = [float(weights.idf.sum()) or 1.0 for weights in (*things, *clauses)]
     for row, number in enumerate(documents.tolist()):
-        if held := field.held_terms(weights, number):
-            document = corpus.documents[number]
-            named = set(document_terms(document.name, document.language))
-            shared = _without(document) - named
-            unwanted = ((term, idf) for term, idf in held.items() if term not in shared)
-            parts = (idf * (1.0 if term in named else _MENTIONED) for term, idf in unwanted)
-            shares[row] = sum(parts) / total if total > 0 else 0.0
+        held = [field.held_terms(weights, number) for weights in (*things, *clauses)]
+        if not any(held):
+            continue
+        document = corpus.documents[number]
+        agreed, terms = _without(document), document_terms(document.name, document.language)
+        name = field.weigh(dict.fromkeys(terms, 1)).known_idf()
+        for idf, total in zip(held, totals, strict=True):
+            unwanted = _sum(idf, name.keys() - agreed)
+            rest = _sum(name, name.keys() - idf.keys() - query.counts.keys())
+            shares[row] = max(shares[row], unwanted / total * unwanted / (unwanted + rest or 1.0))
+        for idf, total in zip(held[: len(things)], totals, strict=False):
+            shares[row] = max(shares[row], _MENTIONED * _sum(idf, idf.keys() - agreed) / total)
+
+
+def _sum(weights: Mapping[str, float], terms: Collection[str]) -> float:
+    return sum(weight for term, weight in weights.items() if term in terms)
 
 
 def _without(document: Document) -> set[str]:
     """Return the terms of the things that a skill, too, does without."""
-    wanted, unwanted = split_request(document.description)
-    both = (wanted, f"{unwanted}\n{document.excluded}")
+    split = split_request(document.description, document.language)
+    both = (split.wanted, "\n".join([*split.things, *split.clauses, document.excluded]))
     has, lacks = (set(document_terms(text, document.language)) for text in both)
     return lacks - has
 

@@ -27,12 +27,21 @@ INSTRUCTION_REPEATS, INSTRUCTION_SHARE = 2, 0.7
 PARTIAL_TERMS, PARTIAL_WEIGHT = 16, 0.5
 
 
+class Excluded(NamedTuple):
+    """The terms of each thing that a query excludes by name, and of each clause that says so."""
+
+    things: tuple[frozenset[str], ...]
+    clauses: tuple[frozenset[str], ...]
+
+
+NOTHING_EXCLUDED = Excluded((), ())
+
+
 @dataclass(frozen=True, slots=True)
 class QueryForm:
     """An analysed query: its language, how often each term occurs, its vector.
 
-    `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched; `excluded`
-    has the terms of what the query says not to use, which are not among `counts`. The
+    `weights` are its terms as `weigh_terms` weighs them in the corpus that is searched. The
     `instruction` is what the text says about a text that is pasted into it, empty without one.
     The vector is that of what is `wanted`, the text without what it excludes, and for
     `INSTRUCTION_SHARE` that of the instruction; zero if nothing could be embedded. `usage` is how
@@ -45,7 +54,7 @@ class QueryForm:
     counts: Mapping[str, int]
     vector: NDArray[np.float32]
     weights: tuple[TermWeights, ...] = ()
-    excluded: Mapping[str, int] = field(default_factory=dict)
+    excluded: Excluded = NOTHING_EXCLUDED
     instruction: str = ""
     wanted: str = ""
     usage: Mapping[str, float] = field(default_factory=dict)
@@ -64,8 +73,8 @@ class QueryForm:
 
     @property
     def request(self) -> str:
-        """What it says to do: the instruction about a pasted text, else all of it."""
-        return self.instruction or self.text
+        """What it says to do: the instruction about a pasted text, else all that is wanted."""
+        return self.instruction or self.wanted or self.text
 
     @property
     def is_part(self) -> bool:
@@ -83,7 +92,7 @@ class SplitQuery(NamedTuple):
     text: str
     instruction: str
     counts: Counter[str]
-    excluded: Counter[str]
+    excluded: Excluded = NOTHING_EXCLUDED
 
 
 def split_terms(text: str, instruction: str, language: str) -> SplitQuery:
@@ -91,17 +100,20 @@ def split_terms(text: str, instruction: str, language: str) -> SplitQuery:
 
     What is pasted excludes nothing.
     """
-    asked, unwanted = split_request(instruction or text)
-    wanted, leading = (text, asked) if instruction else (asked, "")
+    split = split_request(instruction or text, language)
+    wanted, leading = (text, split.wanted) if instruction else (split.wanted, "")
     counts = Counter(terms("\n".join([leading] * INSTRUCTION_REPEATS + [wanted]), language))
     if not counts:
-        return SplitQuery(text, "", Counter(terms(text, language)), Counter())
-    excluded = Counter(terms(unwanted, language) if unwanted else ())
+        return SplitQuery(text, "", Counter(terms(text, language)))
+    own = set(terms(split.rest, language))
+    things, clauses = (
+        tuple(filter(None, (frozenset(terms(part, language)) - own for part in parts)))
+        for parts in (split.things, split.clauses)
+    )
     if leading:
-        own = set(terms(leading, language))
-        counts = Counter({t: n for t, n in counts.items() if t in own or t not in excluded})
-    excluded = Counter({t: n for t, n in excluded.items() if t not in counts})
-    return SplitQuery(wanted, leading, counts, excluded)
+        kept = set(terms(leading, language)).union(counts.keys() - set().union(*things, *clauses))
+        counts = Counter({term: count for term, count in counts.items() if term in kept})
+    return SplitQuery(wanted, leading, counts, Excluded(things, clauses))
 
 
 def weigh_terms(corpus: Corpus, counts: Mapping[str, int]) -> tuple[TermWeights, ...]:
