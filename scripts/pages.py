@@ -46,6 +46,7 @@ from skillsearch.text.states import BOUNDS
 SCRIPTS = Path(__file__).resolve().parent
 CHECKOUT = SCRIPTS.parent
 RESULTS = SCRIPTS / "results"
+NIGHTLY = RESULTS / "nightly"
 """Of nights, a file for each."""
 README = "README.md"
 MEASURED = "scripts/README.md"
@@ -53,7 +54,7 @@ COMMAND_LINE = "skillsearch/cli/README.md"
 EVALUATION = "skillsearch/evaluation/README.md"
 COLLECTION = "skillsearch/evaluation/written/README.md"
 WRITTEN_TEXTS = CHECKOUT / "skillsearch" / "evaluation" / "written"
-WRITTEN = SCRIPTS / "written.tsv"
+WRITTEN = RESULTS / "written.tsv"
 """What ``skillsearch eval --drop-relevant`` printed of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
 KINDS = ("twin", "near", "far", "dropped relevant")
@@ -195,7 +196,7 @@ def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
 
 def measured(name: str) -> object:
     """Return what a script measured and wrote to the file of a name."""
-    return json.loads((SCRIPTS / f"{name}.json").read_bytes())
+    return json.loads((RESULTS / f"{name}.json").read_bytes())
 
 
 def speed(*, is_short: bool) -> str:
@@ -217,7 +218,7 @@ def last_night(step: str) -> tuple[dict[str, float], str]:
     """Return what a step found in the last night in which it ran, and the date."""
     nights = (
         json.loads(path.read_bytes())
-        for path in sorted(RESULTS.glob("20??-??-??.json"), reverse=True)
+        for path in sorted(NIGHTLY.glob("20??-??-??.json"), reverse=True)
     )
     night = next(one for one in nights if step in one["steps"])
     return night["steps"][step]["found"], night["date"]

@@ -80,7 +80,7 @@ EXAMPLED = ", with examples"
 
 
 def report(name):
-    return json.loads((CHECKOUT / "scripts" / f"{name}.json").read_bytes())
+    return json.loads((CHECKOUT / "scripts" / "results" / f"{name}.json").read_bytes())
 
 
 def lines_of(path):

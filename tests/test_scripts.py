@@ -363,7 +363,7 @@ def test_our_own_row_of_the_comparison(import_script, collection, tmp_path, monk
 
 @runs("compare_plot")
 def test_the_plot_of_a_comparison(import_script, tmp_path, monkeypatch):
-    arguments = [str(SCRIPTS / "compare.json"), str(tmp_path / "plot.png")]
+    arguments = [str(SCRIPTS / "results" / "compare.json"), str(tmp_path / "plot.png")]
     monkeypatch.setattr(sys, "argv", ["compare_plot.py", *arguments])
     import_script("compare_plot").main()
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
