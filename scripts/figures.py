@@ -104,7 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--material", type=Path, help="folder of collections and real skills")
     parser.add_argument("--quick", action="store_true", help="try everything small")
     parser.add_argument("--only", nargs="+", choices=STEPS, default=list(STEPS), metavar="NAME")
-    parser.add_argument("--results", type=Path, help="folder for the result files [scripts/results]")
+    parser.add_argument("--results", type=Path, help="where result files go [scripts/results]")
     parser.add_argument("--work", type=Path, help="keep indexes and environments of peers here")
     args = parser.parse_args(arguments)
     if not (args.quick or args.material):
