@@ -39,6 +39,8 @@ _HEADROOM = 1.6
 """The value axis begins and ends so many times below and above what is shown."""
 _LEAST_SPAN = 20.0
 """It spans at least so much: little growth is to look little."""
+_LABEL_RATIO = 4
+"""So much larger is a size whose label stands beside another's."""
 _NAME_HEIGHT = 0.14
 """Share of the height of a plot that a name takes."""
 
@@ -155,7 +157,7 @@ def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[SizeRow]
     axes.set_xlim(sizes[0]["skills"] / 1.3, sizes[-1]["skills"] * 1.3)
     low, high = value_range(values)
     axes.set_ylim(low, high)
-    axes.set_xticks([row["skills"] for row in sizes], [short(row["skills"]) for row in sizes])
+    axes.set_xticks(*ticks([row["skills"] for row in sizes]))
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     if high / low < 100:
@@ -163,6 +165,16 @@ def draw(axes: Axes, title: str, lines: Sequence[Line], sizes: Sequence[SizeRow]
     else:
         axes.yaxis.set_minor_formatter(NullFormatter())
     name_ends(axes, ends)
+
+
+def ticks(sizes: Sequence[int]) -> tuple[Sequence[int], list[str]]:
+    """Return sizes with their labels, empty beside another that is near."""
+    labels, last = [], 0
+    for size in sizes:
+        is_apart = size > _LABEL_RATIO * last
+        labels.append(short(size) if is_apart else "")
+        last = size if is_apart else last
+    return sizes, labels
 
 
 def caption(sizes: Sequence[SizeRow]) -> str:

@@ -47,6 +47,8 @@ SCRIPTS = Path(__file__).resolve().parent
 CHECKOUT = SCRIPTS.parent
 RESULTS = SCRIPTS / "results"
 NIGHTLY = RESULTS / "nightly"
+USUAL_SKILLS = 10_000
+"""The first screen speaks of the smallest corpus with so many."""
 """Of nights, a file for each."""
 README = "README.md"
 MEASURED = "scripts/README.md"
@@ -456,7 +458,7 @@ def figures() -> str:
     nothing = measured("answers")["collections"]["real-nothing"]["unanswerable"]["nothing"]
     real, *_ = measured("compare")["sizes"]["real-nothing"]
     report = measured("bench")
-    middle = report["sizes"][len(report["sizes"]) // 2]
+    middle = next(row for row in report["sizes"] if row["skills"] >= USUAL_SKILLS)
     cold = middle["cold_query"]["on"]
     library = measured("end_to_end")["libraries"][1]
     hook, listing = library["ways"]["hook"], library["ways"]["claude-code"]
