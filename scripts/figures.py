@@ -66,7 +66,8 @@ STEPS = {
     ),
     "speed": Step(
         "bench.py --results {results}/bench.json",
-        "--skills {material}/corpus/real --sizes 1000,10000,100000,300000,1000000 --work {work}/bench",
+        "--skills {material}/corpus/real --work {work}/bench "
+        "--sizes 1000,10000,100000,300000,1000000",
         "--originals 12 --sizes 40",
     ),
     "peers": Step(
