@@ -12,7 +12,8 @@ SkillSearchError
 ├─ QueryError: SelectionError
 ├─ RootError: UnreachableError
 ├─ RemoteError: CollectionMissingError
-├─ IndexNotFoundError, IndexingError, CacheError, DaemonError
+├─ IndexNotFoundError, IndexingError, DaemonError
+├─ CacheError: OtherVersionError
 ├─ EmbedderError: ModelNotFoundError
 └─ EvaluationError, TrainingError, MissingDependencyError
 
@@ -186,6 +187,10 @@ class CollectionMissingError(RemoteError):
 
 class CacheError(SkillSearchError):
     """A part of a saved index is damaged, missing or of another version."""
+
+
+class OtherVersionError(CacheError):
+    """Another version of skillsearch wrote an index."""
 
 
 class EmbedderError(SkillSearchError):

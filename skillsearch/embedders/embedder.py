@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from skillsearch.embedders.embedding import Embedder, HashingEmbedder
+from skillsearch.embedders.embedding import VERSION, Embedder, HashingEmbedder
 from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import stamp_of, verify
 from skillsearch.embedders.onnx_embedder import MODEL_FILES, OnnxEmbedder, load_tokenizer
@@ -95,11 +95,15 @@ def _runs_on_devices(spec: str) -> bool:
 
 
 def model_identity(spec: str) -> str:
-    """Name the files behind a model spec without loading or checking them.
+    """Name the files behind a model spec, and our own steps, without loading or checking them.
 
     By digest for a packaged model, by the sizes and times of all files for a local folder, by name
     alone for any other.
     """
+    return f"{VERSION} {_files_of(spec)}"
+
+
+def _files_of(spec: str) -> str:
     if spec in PACKAGED:
         return f"onnx {PACKAGED_SHA256}"
     folder = Path(spec.removeprefix("onnx:").removeprefix("st:"))

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, OtherVersionError
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.arrays import map_array, save_array
 from skillsearch.files.atomic_files import reading
 from skillsearch.index.chunk_index import ChunkIndex
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseFields, DenseIndex
-from skillsearch.index.documents.document import Document
+from skillsearch.index.documents.document import ANALYSIS, Document
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import (
     LexicalSegment,
@@ -196,8 +196,10 @@ class OpenedIndex:
 
     @classmethod
     def load(cls, generation: Generation) -> OpenedIndex:
-        """Open a checked generation; raises CacheError if another version wrote it."""
+        """Open a checked generation; a CacheError if it is unusable or of another version."""
         settings = IndexSettings.from_dict(generation.settings)
+        if settings.analysis != ANALYSIS:
+            raise OtherVersionError(f"its analysis is {settings.analysis}, not {ANALYSIS}")
         with generation.guard:
             folder, with_body = generation.folder, settings.with_body
             corpus = Corpus.load(folder, with_body=with_body, guard=generation.guard)
@@ -224,11 +226,26 @@ class OpenedIndex:
 def open_current(folder: IndexFolder) -> OpenedIndex | None:
     """Open the generation in use; None if there is none that can be used."""
     try:
-        # Writers may have removed it after it was checked.
-        return folder.settled(lambda: OpenedIndex.load(folder.open()))
+        return _open_settled(folder)
     except CacheError as exc:
         logger.info("no usable index in %s: %s", folder.path, exc)
         return None
+
+
+def other_version(folder: IndexFolder) -> str:
+    """Return in what an index that another version wrote differs; empty if none did."""
+    try:
+        _open_settled(folder)
+    except OtherVersionError as exc:
+        return str(exc)
+    except CacheError:
+        pass
+    return ""
+
+
+def _open_settled(folder: IndexFolder) -> OpenedIndex:
+    # Writers may have removed it after it was checked.
+    return folder.settled(lambda: OpenedIndex.load(folder.open()))
 
 
 def save_diagnostics(folder: Path, diagnostics: tuple[Diagnostic, ...]) -> None:

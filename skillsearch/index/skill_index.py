@@ -31,6 +31,7 @@ from skillsearch.index.documents.selecting import selected
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.reading import Snapshot
+from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import IndexConfig, IndexRequest, Missing
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.search.analysis import analyse_queries
@@ -174,10 +175,9 @@ class SkillIndex:
         folder = IndexFolder(path.absolute())
         if opened := open_current(folder):
             index = cls(folder, opened)
-        elif IndexRequest.load(folder.path) is None or not folder.exists():
+        elif last_request(folder) is None or not folder.exists():
             raise folder.not_found()
         else:
-            logger.warning("The index in %s cannot be used any more; building it anew.", path)
             index, _ = cls.build(RootChange.of_caller(folder.path, how="keep"), folder.path)
         index.threshold = load_only("threshold", index_dir=index_dir).threshold
         return index

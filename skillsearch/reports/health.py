@@ -23,7 +23,7 @@ from skillsearch.index.documents.languages import count_languages, in_words
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.host_roots import usual_folders
-from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest, require_readable
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import describe_damage
@@ -211,6 +211,10 @@ def check_index(settings: Settings) -> Iterator[Check]:
 def _check_unopened(folder: IndexFolder, damaged: Sequence[str], settings: Settings) -> Check:
     if damaged:
         return Check("index", "error", describe_damage(folder.path, damaged))
+    try:
+        require_readable(folder.path)
+    except ConfigError as exc:
+        return Check("index", "error", str(exc))
     if folder.exists():
         rebuilt = "of another version; the next index or query rebuilds it"
         return Check("index", "error", rebuilt)

@@ -14,7 +14,7 @@ import tokenizers
 
 from skillsearch.embedders import embedder as embedder_module
 from skillsearch.embedders.embedder import load_embedder, model_identity
-from skillsearch.embedders.embedding import HashingEmbedder, embed, unit_row
+from skillsearch.embedders.embedding import VERSION, HashingEmbedder, embed, unit_row
 from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import weight_files
 from skillsearch.embedders.onnx_embedder import OnnxEmbedder
@@ -414,12 +414,19 @@ def test_the_identity_of_a_local_model_follows_its_files(tmp_path, spec, name):
 
 @pytest.mark.parametrize("spec", ["hashing", "st:some/model", "no/such/folder", "\0"])
 def test_the_identity_of_what_is_no_local_model_is_its_name(spec):
-    assert model_identity(spec) == spec
+    assert model_identity(spec) == f"{VERSION} {spec}"
 
 
 def test_the_identity_of_the_packaged_model_is_its_digest():
     for spec in ("onnx", "multilingual", "skillsearch-e5"):
-        assert model_identity(spec) == f"onnx {embedder_module.PACKAGED_SHA256}"
+        assert model_identity(spec) == f"{VERSION} onnx {embedder_module.PACKAGED_SHA256}"
+
+
+@pytest.mark.parametrize("spec", ["onnx", "hashing"])
+def test_the_identity_changes_with_the_steps_that_change_vectors(monkeypatch, spec):
+    before = model_identity(spec)
+    monkeypatch.setattr(embedder_module, "VERSION", VERSION + 1)
+    assert model_identity(spec) != before
 
 
 def refusals():

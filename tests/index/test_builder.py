@@ -3,16 +3,19 @@
 import os
 import shutil
 import threading
+from functools import partial
 
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
-from skillsearch.errors import RootError, StorageError
+from skillsearch.errors import ConfigError, RootError, StorageError
+from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.index.documents import document
 from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text import tokenizer
@@ -317,18 +320,62 @@ def test_other_settings_give_another_index(tmp_path, root, run, add_skill, chang
     assert run(*before).generation == first.generation
 
 
-@pytest.mark.parametrize("module", [tokenizer, document])
-def test_another_analysis_rebuilds_the_index(root, run, module, tmp_path):
-    first = run(root)
-    folder = IndexFolder(tmp_path / "index")
-    generation = folder.open()
+@pytest.fixture(params=["format", tokenizer, document])
+def by_another_version(request, root, run, tmp_path, monkeypatch):
+    """Give an index, and what publishes it as another version would have made it."""
+    run(root)
+    folder, module = IndexFolder(tmp_path / "index"), request.param
     versions = {tokenizer: tokenizer.VERSION, document: document.VERSION, module: 99}
-    settings = {**generation.settings, "analysis": list(versions.values())}
-    kept = list(generation.parts)
-    other = folder.write(lambda place: None, settings, before=generation, reused=kept)
-    second = run(root)
-    assert summary(second) == (5, 0, 0, 0, 0)
-    assert second.generation == first.generation != other
+
+    def publish():
+        generation = folder.open()
+        settings, kept = dict(generation.settings), list(generation.parts)
+        with monkeypatch.context() as patch:
+            if module == "format":
+                patch.setattr(cache, "FORMAT_VERSION", 99)
+            else:
+                settings["analysis"] = list(versions.values())
+            announce = partial(IndexRequest.load(folder.path).save, folder.path)
+            more = {"before": generation, "reused": kept, "announce": announce}
+            return folder.write(lambda place: None, settings, **more)
+
+    return folder, publish
+
+
+def test_an_index_of_another_version_is_built_anew_and_told(root, run, by_another_version, caplog):
+    folder, publish = by_another_version
+    before = folder.current()
+    other = publish()
+    assert summary(run(root)) == (5, 0, 0, 0, 0)
+    assert folder.current() == before != other
+    (told,) = (record.getMessage() for record in caplog.records)
+    assert "Another version of skillsearch wrote it" in told
+    assert "SKILLSEARCH_INDEX_DIR" in told
+
+
+def test_an_index_of_another_version_is_not_searched(by_another_version, caplog):
+    folder, publish = by_another_version
+    before = folder.current()
+    publish()
+    assert SkillIndex.open(folder.path).generation == before
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_roots_that_another_version_wrote_are_not_lost(
+    root, run, by_another_version, add_skill, tmp_path, published
+):
+    folder, publish = by_another_version
+    record = read_record(folder.path / "request.json") | {"follows": "teams"}
+    if published:
+        publish()
+    write_record(folder.path / "request.json", record)
+    generation = folder.current()
+    add_skill(tmp_path / "others" / "other", "other", "Other things.")
+    with pytest.raises(ConfigError, match="Another version of skillsearch decided"):
+        run(tmp_path / "others")
+    assert read_record(folder.path / "request.json") == record
+    assert folder.current() == generation
 
 
 def hide(path, old, new):

@@ -2,8 +2,9 @@
 
 import pytest
 
+from skillsearch.errors import ConfigError
 from skillsearch.files.atomic_files import write_record
-from skillsearch.index.roots.request import IndexRequest
+from skillsearch.index.roots.request import IndexRequest, require_readable
 
 
 def test_a_request_comes_back(tmp_path):
@@ -38,3 +39,11 @@ def test_a_request_of_another_form_is_none(tmp_path, wrong):
     record = {"roots": [str(tmp_path)], "model": "hashing", "with_body": True}
     write_record(tmp_path / "request.json", record | wrong)
     assert IndexRequest.load(tmp_path) is None
+    with pytest.raises(ConfigError, match=r"Another version .* rm -r"):
+        require_readable(tmp_path)
+
+
+def test_a_request_that_is_missing_or_damaged_may_be_made_anew(tmp_path):
+    require_readable(tmp_path)
+    (tmp_path / "request.json").write_bytes(b"damaged")
+    require_readable(tmp_path)

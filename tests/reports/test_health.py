@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
+from skillsearch.files.atomic_files import write_record
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage import cache
 from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, validate_paths
 from skillsearch.settings.environ import pip_install
 
@@ -125,6 +127,13 @@ def test_a_good_index_is_said_to_be_good_and_one_that_is_not_is_told(index, drin
     ((verdict, detail),) = verdicts(doctor(index.folder), "root")
     assert verdict == "error"
     assert str(drinks) in detail
+
+
+def test_a_request_of_another_version_is_an_error_that_no_indexing_mends(index, monkeypatch):
+    write_record(index.folder / "request.json", {"roots": {}})
+    monkeypatch.setattr(cache, "FORMAT_VERSION", 99)
+    ((verdict, detail),) = verdicts(doctor(index.folder), "index")
+    assert (verdict, detail.partition(" decided")[0]) == ("error", "Another version of skillsearch")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes wherever it likes")

@@ -23,6 +23,7 @@ from skillsearch.index.corpus import (
     IndexSettings,
     OpenedIndex,
     open_current,
+    other_version,
     save_diagnostics,
 )
 from skillsearch.index.dense.query_embedder import ModelSettings
@@ -135,6 +136,7 @@ class Builder:
                     self._decide(held, unpack=False)
                     detector = None
                 previous = self._reusable()
+                self._warn_of_loss()
                 seen = detector.index if detector else None
                 if not (detector and seen and previous and seen.name == previous.name):
                     detector = self._detector(previous)
@@ -143,6 +145,17 @@ class Builder:
                     self.request.save(self.folder.path, report.generation)
                 self.opened = self.opened or open_current(self.folder)
                 return replace(report, left=_count_left(self._before, self.opened))
+
+    def _warn_of_loss(self) -> None:
+        """Say why an index that is there has to be built anew."""
+        if self._before is None and self.folder.exists():
+            warning = "The index in %s cannot be used any more; building it anew."
+            if reason := other_version(self.folder):
+                warning += (
+                    f" Another version of skillsearch wrote it ({reason}). If both are in use, "
+                    "give each an index of its own: SKILLSEARCH_INDEX_DIR"
+                )
+            logger.warning(warning, self.folder.path)
 
     def _update(self, detector: ChangeDetector) -> IndexReport:
         """Bring the index up to date, or build it anew if it turns out to be damaged."""
@@ -311,8 +324,8 @@ class Builder:
         if index is None:
             return None
         settings, request = index.settings, self.request
-        wanted = (request.model, request.with_body, ANALYSIS)
-        made_with = (settings.model.spec, settings.with_body, settings.analysis)
+        wanted = (request.model, request.with_body)
+        made_with = (settings.model.spec, settings.with_body)
         is_other = made_with != wanted or not _keep_ids(settings.roots, self._roots)
         return None if is_other or settings.model.has_changed() else index
 

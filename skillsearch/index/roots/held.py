@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from skillsearch.index.roots.request import IndexRequest, key_of
+from skillsearch.index.roots.request import IndexRequest, key_of, require_readable
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.settings.config import Settings
 
 
 def last_request(folder: IndexFolder) -> IndexRequest | None:
-    """Return the last request for an index, reconstructed from its settings if need be."""
+    """Return the last request for an index, reconstructed from its settings if need be.
+
+    A ConfigError if another version wrote it in a form that this one cannot read.
+    """
     if request := IndexRequest.load(folder.path):
         return request
+    require_readable(folder.path)
     from skillsearch.index.corpus import open_current
 
     opened = open_current(folder)

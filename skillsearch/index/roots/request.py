@@ -28,6 +28,7 @@ from skillsearch.types.skills import TRUSTS, Diagnostic, Root, Trust
 logger = logging.getLogger(__name__)
 
 REQUEST_FILE = "request.json"
+_OTHER_FORM = (ConfigError, ValueError, KeyError, TypeError)
 Missing = Literal["refuse", "keep", "leave"]
 """What becomes of a root that cannot be read: an error; its skills stay as they were indexed, if
 the root was; its skills are left out until it is there."""
@@ -145,25 +146,30 @@ class IndexRequest:
             record = object_of(read_record(folder / REQUEST_FILE))
             if generation and record.get("generation", "") not in ("", generation):
                 record = object_of(record["before"])
-            trust = object_of(record.get("trust", {}))
-            aliases = object_of(record.get("aliases", {}))
-            return cls(
-                tuple(map(Path, texts_of(record["roots"]))),
-                text_of(record["model"]),
-                bool(record["with_body"]),
-                sources=texts_of(record.get("sources", [])),
-                trust={key: choice_of(level, TRUSTS) for key, level in trust.items()},
-                found=texts_of(record.get("found", [])),
-                follows=choice_of(record.get("follows"), (None, *FOLLOWS)),
-                followed=texts_of(record.get("followed", [])),
-                left_out=texts_of(record.get("left_out", [])),
-                projects=_lists(object_of(record.get("projects", {}))),
-                hidden_from=_lists(object_of(record.get("hidden_from", {}))),
-                aliases={key: text_of(alias) for key, alias in aliases.items()},
-            )
-        except (CacheError, ConfigError, ValueError, KeyError, TypeError) as exc:
+            return cls.from_dict(record)
+        except (CacheError, *_OTHER_FORM) as exc:
             logger.info("no request in %s: %s", folder, exc)
             return None
+
+    @classmethod
+    def from_dict(cls, record: JsonObject) -> IndexRequest:
+        """Read the JSON form; one of `_OTHER_FORM` is raised if it is another."""
+        trust = object_of(record.get("trust", {}))
+        aliases = object_of(record.get("aliases", {}))
+        return cls(
+            tuple(map(Path, texts_of(record["roots"]))),
+            text_of(record["model"]),
+            bool(record["with_body"]),
+            sources=texts_of(record.get("sources", [])),
+            trust={key: choice_of(level, TRUSTS) for key, level in trust.items()},
+            found=texts_of(record.get("found", [])),
+            follows=choice_of(record.get("follows"), (None, *FOLLOWS)),
+            followed=texts_of(record.get("followed", [])),
+            left_out=texts_of(record.get("left_out", [])),
+            projects=_lists(object_of(record.get("projects", {}))),
+            hidden_from=_lists(object_of(record.get("hidden_from", {}))),
+            aliases={key: text_of(alias) for key, alias in aliases.items()},
+        )
 
     def _trust_around(self, project: str) -> Trust | None:
         """Return what was said of a project, or of what it is a part of."""
@@ -185,6 +191,20 @@ class IndexRequest:
             trust = self.trust.get(key, min(levels, key=TRUSTS.index, default=usual))
             full.append(Root(root.path, root.alias, trust, shown(source), projects, hidden_from))
         return tuple(sorted(full, key=lambda root: root.trust != "vetted"))
+
+
+def require_readable(folder: Path) -> None:
+    """Raise a ConfigError for a request of another version, whose roots a new one would lose."""
+    with suppress(CacheError):
+        record = read_record(folder / REQUEST_FILE)
+        try:
+            IndexRequest.from_dict(object_of(record))
+        except _OTHER_FORM as exc:
+            raise ConfigError(
+                f"Another version of skillsearch decided what the index in {folder} holds, in a "
+                f"form that this one cannot read ({exc}). Use that version, choose another "
+                f"--index-dir, or remove it: rm -r {shlex.quote(str(folder))}"
+            ) from exc
 
 
 def trusting(project: str) -> list[str]:

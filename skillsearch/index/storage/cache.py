@@ -276,7 +276,7 @@ class IndexFolder:
         try:
             manifest = object_of(json.loads(data))
             if (version := manifest["format"]) != FORMAT_VERSION:
-                raise errors.CacheError(f"the index has format {version}, not {FORMAT_VERSION}")
+                raise errors.OtherVersionError(f"its format is {version}, not {FORMAT_VERSION}")
             described = object_of(manifest["parts"]).items()
             parts = {Path(part).name: _part(object_of(values)) for part, values in described}
             return Generation(name, folder, object_of(manifest["settings"]), parts)
