@@ -30,6 +30,7 @@ from hypothesis import settings
 
 import skillsearch
 from skillsearch.daemon import client
+from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import DaemonError
 from skillsearch.files.openat import is_racy
 from skillsearch.index import skill_index
@@ -268,6 +269,20 @@ def count_saved():
         return 0  # it has no tables yet
 
     return count_vectors
+
+
+@pytest.fixture
+def embedded_texts(monkeypatch):
+    """List the texts that are embedded by hashing, in order."""
+    texts = []
+    embed_stream = HashingEmbedder.embed_stream
+
+    def embed_and_list(self, batch):
+        texts.extend(batch)
+        return embed_stream(self, batch)
+
+    monkeypatch.setattr(HashingEmbedder, "embed_stream", embed_and_list)
+    return texts
 
 
 @pytest.fixture

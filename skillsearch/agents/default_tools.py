@@ -85,14 +85,14 @@ class ReadSkillFileArgs(ToolArguments):
 
     name: SkillName
     path: str = Field(max_length=_MAX_PATH_CHARS, description="As load_skill lists it.")
-    offset: int = Field(0, ge=0, description="A next_offset.")
-    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes.")
+    offset: int = Field(0, ge=0, description="next_offset of the page before.")
+    limit: int = Field(_PAGE_BYTES, ge=1, le=MAX_PAGE_BYTES, description="Bytes at most.")
 
 
 class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
-    cursor: str | None = Field(None, description="A next_cursor.")
+    cursor: str | None = Field(None, description="next_cursor of the page before.")
     n: Count = 50
 
 

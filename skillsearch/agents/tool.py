@@ -35,7 +35,7 @@ SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
-Count = Annotated[int, Field(ge=1, le=MAX_N, description="At most.")]
+Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
 _UNREAD = frozenset({"maxLength", "minLength", "title"})

@@ -300,7 +300,7 @@ def _level(name: str, sizes: Sequence[tuple[Size, str]], everything: int) -> Lev
     total = sum((size for size, _ in sizes), Size())
     share = total.tokens / everything if everything else None
     if not sizes:
-        return Level(name, total, share, Size(), Size(), "")
+        return Level(name, total, share, median=Size(), largest=Size(), largest_skill="")
     lengths = zip(*(astuple(size) for size, _ in sizes), strict=True)
     middle = Size(*(round(median(values)) for values in lengths))
     return Level(name, total, share, middle, *max(sizes, key=lambda pair: pair[0].tokens))

@@ -167,7 +167,9 @@ def _document(doc_id: str, record: _Record) -> JudgedDocument:
     if "name" not in record.values and record.values.keys() & {"title", "text"}:
         title = record.text("title")
         name = title if title.strip() else doc_id
-        return JudgedDocument(doc_id, name, record.text("text"), "", language, examples)
+        return JudgedDocument(
+            doc_id, name, record.text("text"), language=language, examples=examples
+        )
     name = record.text("name", required=True)
     description, body = map(record.text, ("description", "body"))
     return JudgedDocument(doc_id, name, description, body, language, examples)

@@ -47,7 +47,7 @@ def assess_states(
     bounds: Mapping[Face, float] = BOUNDS if system.has_states else {"list": low}
     faces = {face: _assess_face(system, judged, high, low) for face, low in bounds.items()}
     of_list = faces.pop("list")
-    says = {query: _read(system, query, judged, high, high).says for query in judged}
+    says = {query: _read(system, query, judged, high, low=high).says for query in judged}
     return States(
         **{field.name: getattr(of_list, field.name) for field in fields(of_list)},
         threshold=high,

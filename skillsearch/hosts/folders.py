@@ -113,7 +113,9 @@ def project_folders(folder: Path) -> tuple[HostFolder, ...]:
             real = os.path.realpath(path)
             if real not in mine:
                 is_outside = not real.startswith(f"{project}/")
-                new = HostFolder(Path(path), (), around, "", not is_outside, is_outside=is_outside)
+                new = HostFolder(
+                    Path(path), (), around, is_enabled=not is_outside, is_outside=is_outside
+                )
                 folders[real] = folders.get(real, new).with_hosts(readers)
     return (*folders.values(), *_of_plugins(project))
 

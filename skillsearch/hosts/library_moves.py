@@ -136,7 +136,7 @@ def move_away(journal: Journal, folder: Path, name: str) -> Move:
     if os.path.lexists(target):
         target = target.with_name(f"{folder.name}-{number}")
     link = str(folder.readlink()) if folder.is_symlink() else ""
-    move = Move(number, name, str(folder), str(target), "moving", link)
+    move = Move(number, name, str(folder), str(target), state="moving", link=link)
     return _carry_out(journal, move)
 
 

@@ -130,7 +130,9 @@ def _left_behind(cache: Path, used: set[str]) -> Iterator[Plugin]:
             for folder in _folders(plugin):
                 if os.path.realpath(folder) not in used:
                     name = f"{plugin.name}@{market.name}"
-                    yield Plugin(name, folder, folder.name, False, _skills(folder))
+                    yield Plugin(
+                        name, folder, folder.name, is_enabled=False, skills=_skills(folder)
+                    )
 
 
 def _is_allowed(overrides: Json, folder: Path) -> bool:

@@ -143,8 +143,8 @@ class _Sieve:
         """Return whether a change of a path can change the skills."""
         if not any(self._reaches(root, path) for root in self._roots):
             return False
-        if path.is_dir():
-            self._folders.update(self._walk(path))
+        if folders := set(self._walk(path)):
+            self._folders |= folders
             return True
         was_folder = path in self._folders
         self._folders.discard(path)
@@ -157,7 +157,10 @@ class _Sieve:
         return is_below and not any(map(is_skipped, path.relative_to(root).parts))
 
     def _walk(self, folder: Path) -> Iterator[Path]:
-        """Yield a folder and all folders below it in which skills are looked for."""
+        """Yield a folder and all folders below it in which skills are looked for.
+
+        What is no folder, or cannot be looked at, has none.
+        """
         for path, names, _ in os.walk(folder):
             here = Path(path)
             names[:] = (n for n in names if not is_skipped(n) and here / n != self._leave_out)

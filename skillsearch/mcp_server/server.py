@@ -42,6 +42,7 @@ _FEWER = "the user can offer fewer skills"
 MAX_COMPLETIONS = 100  # the most that the protocol allows in one answer
 
 _TABLE = tomllib.loads(Path(__file__).with_name("prompts.toml").read_text(encoding="utf-8"))
+_TEXTS = _TABLE.pop("texts")
 _SKILLS, _FIND, _USE, _ENRICH = (mt.Prompt(name=name, **row) for name, row in _TABLE.items())
 
 
@@ -174,20 +175,16 @@ class SkillServer(Server[Any]):
 
             text = await in_thread(self._thread, render)
         elif prompt is _FIND:
-            task = arguments["task"]
             search, load = self._tools.row.task_tools
-            answer = await self._call(ctx, search, {"query": task})
-            text = (
-                f"{task}\n\nWhat a search for this task found:\n{answer}\n\n"
-                f"If one fits, load it with {load} and follow it; if none does, go on without."
-            )
+            answer = await self._call(ctx, search, {"query": arguments["task"]})
+            text = _TEXTS["find_skill"].format(answer=answer, load=load, **arguments)
         elif prompt is _ENRICH and self._enriching:
             text = self._enriching()
         else:
             _, load = self._tools.row.task_tools
             body = await self._call(ctx, load, {"name": arguments["name"]})
-            text = f"Follow this skill.\n\n{body}"
-            text += f"\n\nThe task: {arguments['task']}" if arguments.get("task") else ""
+            text = _TEXTS["use_skill"].format(body=body)
+            text += _TEXTS["use_skill_task"].format(**arguments) if arguments.get("task") else ""
         message = mt.PromptMessage(role="user", content=TextContent(type="text", text=text))
         return mt.GetPromptResult(description=prompt.description, messages=[message])
 

@@ -154,7 +154,7 @@ def prepare_next(
     server.create(generation.documents, *_documents_schema(server.library, settings))
     server.create(generation.terms, *_terms_schema(server.library))
     totals = dict.fromkeys(LEXICAL, FieldTotals(0, 0.0))
-    head = Head(0, generation.number, settings, 0, 0, 0, totals)
+    head = Head(0, generation.number, settings, documents=0, shadowed=0, skipped=0, totals=totals)
     server.upsert(generation.terms, [head.to_row()])
     return generation, head
 

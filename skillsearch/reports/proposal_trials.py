@@ -204,7 +204,9 @@ class Improver:
             kinds=(),
             made_from=len(made_from),
             is_split={*made_from}.isdisjoint(measured),
-            own=Effect(self.document.name, self.document.doc_id, 0, before, before),
+            own=Effect(
+                self.document.name, self.document.doc_id, taken=0, before=before, after=before
+            ),
             rivals=rivals,
             tried=len(tried),
             costly=len(helpful),
@@ -279,7 +281,9 @@ class Improver:
         ranked = sorted(near, key=lambda doc_id: (-above[doc_id], -near[doc_id], doc_id))
         before = {doc_id: self._of_rival(doc_id, self.base) for doc_id in ranked[:MOST_RIVALS]}
         return tuple(
-            Effect(self._document(doc_id).name, doc_id, above[doc_id], figures, figures)
+            Effect(
+                self._document(doc_id).name, doc_id, above[doc_id], before=figures, after=figures
+            )
             for doc_id, figures in before.items()
         )
 

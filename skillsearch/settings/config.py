@@ -156,7 +156,7 @@ class Settings:
     @property
     def limits(self) -> str:
         """What a project file decides about answers from the index that it names, in words."""
-        keys = ("index_dir", "n", "reader", "refresh", "threshold")
+        keys = ("index_dir", *_OF_OWN_INDEX)
         chosen = [key for key in keys if self.is_of_project(key)] if self.is_project_index else []
         own = f"; your own index: --index-dir {shlex.quote(str(user_index_dir()))}"
         return f"{self.sources['index_dir']} decides {', '.join(chosen)}{own}" if chosen else ""

@@ -74,8 +74,8 @@ def test_the_definitions_need_no_index(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("style", ["openai", "anthropic"])
 def test_the_definitions_are_small(style):
-    """Every agent pays for them in every request: under 2,150 characters together."""
-    assert len(json.dumps(tool_specs(style))) < 2_150
+    """Every agent pays for them in every request: under 2,200 characters together."""
+    assert len(json.dumps(tool_specs(style))) < 2_200
 
 
 def test_a_call_holds_the_threshold_of_the_settings(configured, monkeypatch):

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import StorageError
 from skillsearch.evaluation.collection import digest
 from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
@@ -151,23 +150,16 @@ def test_hidden_documents_are_not_in_an_answer(open_index):
     assert not {"tea", "tea/2"} & left.keys()
 
 
-def test_an_index_is_used_again_and_others_share_its_vectors(open_index, tmp_path, monkeypatch):
+def test_an_index_is_used_again_and_others_share_its_vectors(open_index, tmp_path, embedded_texts):
     open_index()
     (folder,) = (tmp_path / "work").glob("*/index-*")
     first = SkillIndex.open(folder)
     open_index()
     assert SkillIndex.open(folder).generation == first.generation
-    asked = []
-    embed_stream = HashingEmbedder.embed_stream
-
-    def counted(self, texts):
-        asked.extend(texts)
-        return embed_stream(self, texts)
-
-    monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
+    embedded_texts.clear()
     open_index(system="exampled=examples:given")
     (second,) = {*(tmp_path / "work").glob("*/index-*")} - {folder}
-    assert asked == []
+    assert embedded_texts == []
     assert len(SkillIndex.open(second)) == len(first)
     open_index(system="lean=fields:metadata")
     assert len(list((tmp_path / "work").glob("*/index-*"))) == 3

@@ -258,6 +258,23 @@ def test_folders_are_polled_where_the_system_cannot_tell(
     assert "OS file watch limit reached." in record.getMessage()
 
 
+def test_a_path_that_cannot_be_looked_at_is_no_fault_of_the_system(
+    start, root, make_skill, caplog, monkeypatch
+):
+    """Such as one in a folder that may not be entered; its name is too long here, also for root."""
+    real = watchfiles.watch
+    unseen = {(watchfiles.Change.added, str(root / ("x" * 300) / "file"))}
+
+    def with_unseen(*paths, **options):
+        return (changes and changes | unseen for changes in real(*paths, **options))
+
+    monkeypatch.setattr(watchfiles, "watch", with_unseen)
+    watched = start(root)
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize("name", ["root", "none"])
 def test_a_watch_ends_when_it_is_told_to(start, root, name):
     watched = start(root.parent / name)

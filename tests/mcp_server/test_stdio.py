@@ -189,7 +189,7 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
     ("args", "most"),
     [
         pytest.param((), 2_500, marks=pytest.mark.night),
-        pytest.param(("--allow-run",), 3_250, marks=pytest.mark.slow),
+        pytest.param(("--allow-run",), 3_300, marks=pytest.mark.slow),
     ],
 )
 def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args, most):

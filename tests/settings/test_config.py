@@ -473,6 +473,7 @@ def test_what_a_checkout_says_of_answers_counts_for_its_own_index_alone(
     own.unlink()
     project(f"{head}{key} = {written(value)}\nindex_dir = 'i'\n", file)
     assert load_settings().sources[key] == str(folder / file)
+    assert f"{folder / file} decides index_dir, {key}; your own index: " in load_settings().limits
     assert key not in load_settings(index_dir=folder / "mine").sources
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(folder / "mine"))
     assert key not in load_settings().sources

@@ -106,19 +106,11 @@ def test_a_folder_of_a_model_that_is_taken_is_refused(tmp_path, taken):
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_a_teacher_embeds_each_text_once(monkeypatch):
-    embedded = []
-    embed_stream = HashingEmbedder.embed_stream
-
-    def counted(self, texts):
-        embedded.extend(texts)
-        return embed_stream(self, texts)
-
-    monkeypatch.setattr(HashingEmbedder, "embed_stream", counted)
+def test_a_teacher_embeds_each_text_once(embedded_texts):
     teacher = learn_from("hashing")
     texts = ["green tea", "black coffee", "green tea"]
     first, second = teacher(texts), teacher([*texts, "lemons"])
-    assert embedded == ["green tea", "black coffee", "lemons"]
+    assert embedded_texts == ["green tea", "black coffee", "lemons"]
     expected = embed(HashingEmbedder(), [*texts, "lemons"])
     np.testing.assert_array_equal(second, expected)
     np.testing.assert_array_equal(first, expected[:3])

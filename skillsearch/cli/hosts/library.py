@@ -277,7 +277,8 @@ def _switch_off(journal: Journal, host: str, names: Iterable[str], change: FileC
         same = away.get((host, name))
         number = same.number if same else max(journal.moves, default=0) + 1
         before = json.dumps(values[name]) if name in values else ""
-        move = Move(number, name, str(change.path), "", "moving", switch=host, before=before)
+        source = str(change.path)
+        move = Move(number, name, source, target="", state="moving", switch=host, before=before)
         journal.note(move)
         moves.append(move)
     state: State = "restored"

@@ -55,14 +55,16 @@ class _Result(BaseModel):
             intervals[measure] = share_interval(means[measure], sizes[source])
         settings = f"{version}{self.settings[name]}"
         values = self.per_query.get(name, {})
-        only = SystemReport(run, settings, means, intervals, values, (), (), _UNKNOWN)
+        only = SystemReport(
+            run, settings, means, intervals, values, worst=(), best=(), abstention=_UNKNOWN
+        )
         return Report(
             self.collection,
             self.documents,
             self.queries,
             self.unanswerable,
-            (only,),
-            (),
+            systems=(only,),
+            comparisons=(),
             unit="run",
         )
 

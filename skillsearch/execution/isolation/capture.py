@@ -258,4 +258,12 @@ def _finished(name: str, program: Program, report: str, streams: tuple[Kept, Kep
 
 
 def _not_started(why: str) -> Finished:
-    return Finished(b"", f"{why}\n".encode(errors="replace"), 0, 0, -1, False, 0)
+    return Finished(
+        stdout=b"",
+        stderr=f"{why}\n".encode(errors="replace"),
+        stdout_dropped=0,
+        stderr_dropped=0,
+        exit_code=-1,
+        timed_out=False,
+        duration_ms=0,
+    )

@@ -99,7 +99,7 @@ class _Stager(NamedTuple):
         with using(self.workspace.open(SKILLS)) as skills:
             try:
                 with using(open_folder(skills, (temporary,), make=True)) as copy:
-                    digest = digest_tree(source, tree, budget, copy, 0o555)
+                    digest = digest_tree(source, tree, budget, into=copy, mode=0o555)
                     for name, target in LINKS.items():
                         os.symlink(target, name, dir_fd=copy)
                     for parts in (*tree.folders, ()):

@@ -75,7 +75,9 @@ class Trial:
         target = IndexFolder(Path(tempfile.mkdtemp(prefix="changed-", dir=self.folder)))
         with EmbeddingCache(self.embedder.fingerprint, self.embedder.dimensions) as cache:
             discovery = Discovery((file,), (), ())
-            changes = FileChanges(before, discovery, settings.roots, bytearray(1), reader)
+            changes = FileChanges(
+                before, discovery, settings.roots, is_kept=bytearray(1), reader=reader
+            )
             cached, limits = CachedEmbedder(self.embedder, cache), SegmentLimits()
             update = Update(changes, settings, cached, _tell_nobody, limits, target.path)
             with target.lock(), before.guard:

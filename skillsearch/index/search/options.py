@@ -106,7 +106,8 @@ class SearchOptions:
         """Return the result of a query; its seconds are still 0."""
         cut = self.cut(calibration)
         fitting = tuple(hit for hit in hits if hit.score >= cut)
-        return SearchResult(query, cut, fitting, not fitting, 0.0, tuple(hits[len(fitting) :]))
+        perhaps = tuple(hits[len(fitting) :])
+        return SearchResult(query, cut, fitting, not fitting, seconds=0.0, perhaps=perhaps)
 
 
 @dataclass(frozen=True, slots=True)

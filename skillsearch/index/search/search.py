@@ -158,7 +158,7 @@ class Search:
 
     def _explained(self, rank: int, form: QueryForm, ranked: Ranked, judged: Judged) -> Hit:
         shown = self._shown(ranked.documents[[judged.row]], self._excluded())
-        return self._hit(rank, form, ranked, judged, int(shown[0]), "")
+        return self._hit(rank, form, ranked, judged, number=int(shown[0]), chunk="")
 
     def _log_odds(self, judged: Judged) -> Mapping[str, float]:
         cheap = {name: value for name, value in judged.evidence.items() if name != READER}
