@@ -20,7 +20,7 @@ from skillsearch.text.tables import as_expression, read_tables
 _TABLES = read_tables(Path(__file__).with_suffix(".txt"))
 _UNSPACED = {"ja", "ko", "th", "zh"}
 """Languages in which a phrase may begin within what looks like a word."""
-_MOST_CHARS = 600
+_MOST_CHARS = 400
 """Requests that are longer tell what is so rather than what is not wanted."""
 
 
