@@ -17,7 +17,8 @@ SkillSearchError
 ├─ EmbedderError: ModelNotFoundError
 └─ EvaluationError, TrainingError, MissingDependencyError
 
-A caller's wrong argument type stays ``TypeError`` or ``ValueError``.
+A caller's wrong argument stays ``TypeError`` or ``ValueError``. An `UnusableError` becomes one of
+the errors above where it is known which file it is about.
 """
 
 from __future__ import annotations
@@ -60,6 +61,10 @@ _MOST_NAMED = 10
 
 class SkillSearchError(Exception):
     """The root of all errors that skillsearch raises on purpose."""
+
+
+class UnusableError(ValueError):
+    """A text or file is not what it must be; whoever knows its path says so."""
 
 
 class SkillError(SkillSearchError):

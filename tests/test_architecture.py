@@ -559,6 +559,36 @@ OURS = {
 """The name of each of our errors, with the names of the kinds of error that it is."""
 
 
+OF_ARGUMENTS = {
+    "agents.arguments": "a host or a model calls a tool with what is no object",
+    "agents.prompt": "a form that there is not",
+    "agents.session": "a lifetime or a limit that there is not",
+    "agents.tool": "names that a vendor refuses, or that two tools share",
+    "agents.toolsets.context": "a summary shorter than its own head",
+    "agents.toolsets.environments": "a description shorter than its own head",
+    "agents.toolsets.workspace": "an overview of no or too many skills, or an unknown executor",
+    "execution.isolation.capture": "an argument or a variable that no program can get",
+    "index.indexing.reading": "rows that are not as many as their paths",
+    "types.json_values": "a value that is none of its choices; `errors` builds on this module",
+}
+"""The modules that raise a plain ValueError, and the wrong argument of a caller that it is about.
+
+A text or a file that is not what it must be is an `UnusableError`.
+"""
+
+
+def plain_value_errors(tree):
+    """Return the lines that raise a ValueError itself, called or not."""
+    errors = [node.exc for node in ast.walk(tree) if isinstance(node, ast.Raise) and node.exc]
+    return {e.lineno for e in errors if ast.unparse(e).partition("(")[0] == "ValueError"}
+
+
+def test_a_plain_value_error_is_about_an_argument():
+    modules = offenders(lambda name: plain_value_errors(tree_of(name)))
+    assert modules.keys() == OF_ARGUMENTS.keys()
+    assert plain_value_errors(ast.parse("raise UnusableError(x)\nraise ValueError(x)")) == {2}
+
+
 def is_command(function):
     """Return whether a function is a command of the command line."""
     return any("click.command" in ast.unparse(by) for by in function.decorator_list)

@@ -146,7 +146,7 @@ def by_name(fusion, reader=1.0):
     )
 
 
-def test_answers_are_scored_by_hand(fusion, make_answers):
+def test_answers_are_scored_by_the_sum_of_their_evidence(fusion, make_answers):
     names = [[0.2, 0.25, 0.9, 0.1], [], [0.5, 1.0]]
     answers = make_answers(names, [[4, 3, 2, 1], [], [2, 1]], [[0, 1, 0, 0], [], [0, 1]])
     scores, relevant = by_name(fusion).scores(answers, 0.65)

@@ -17,7 +17,7 @@ import skillsearch
 from skillsearch.agents import default_tools
 from skillsearch.daemon.answers import Answers
 from skillsearch.daemon.client import search_question
-from skillsearch.errors import SelectionError, SkillSearchError
+from skillsearch.errors import SelectionError, SkillNotFoundError, SkillSearchError
 from skillsearch.hosts.table import folder_of, hosts
 from skillsearch.index.freshness import Freshness
 from skillsearch.index.roots.request import IndexRequest
@@ -628,8 +628,9 @@ def test_whoever_loads_a_skill_of_a_neighbour_is_told_that_it_may_be_of_another_
     for name in ("shop", "blog"):
         library.selection = from_folders((), [indexed / name])
         library.search("anything")
-    with pytest.raises(SelectionError, match=r"may be of another project.*all_projects"):
+    with pytest.raises(SelectionError, match=r"may be of another project.*all_projects") as caught:
         library.load(SKILLS["shop"][0])
+    assert isinstance(caught.value.__cause__, SkillNotFoundError)
     library.selection = (*library.selection, ("exclude", (SKILLS["blog"][0],)))
     with pytest.raises(SelectionError, match="left out by the settings"):
         library.load(SKILLS["blog"][0])

@@ -341,7 +341,9 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
 
 @runs("compare")
 @pytest.mark.slow
-def test_our_own_row_of_the_comparison(import_script, collection, tmp_path, monkeypatch, capsys):
+def test_our_own_row_of_the_comparison_has_quality_cost_and_tokens(
+    import_script, collection, tmp_path, monkeypatch, capsys
+):
     """In this environment: to make others, packages are downloaded, which a night does."""
     compare = import_script("compare")
     here = compare.Environment(Path(sys.executable), 1.0, [])
@@ -362,7 +364,7 @@ def test_our_own_row_of_the_comparison(import_script, collection, tmp_path, monk
 
 
 @runs("compare_plot")
-def test_the_plot_of_a_comparison(import_script, tmp_path, monkeypatch):
+def test_a_comparison_is_plotted(import_script, tmp_path, monkeypatch):
     arguments = [str(SCRIPTS / "results" / "compare.json"), str(tmp_path / "plot.png")]
     monkeypatch.setattr(sys, "argv", ["compare_plot.py", *arguments])
     import_script("compare_plot").main()
@@ -376,7 +378,7 @@ def test_without_npm_nothing_is_checked_and_that_is_said(tmp_path):
 
 @runs("mutate")
 @pytest.mark.slow
-def test_one_mutant():
+def test_every_mutant_asked_for_is_judged():
     report = json.loads(run_script("mutate", "--count", 1, "--seed", 3, "--least", 0, "--json"))
     assert (report["mutants"], report["noticed"] in (0, 1)) == (1, True)
 
@@ -425,7 +427,7 @@ def test_near_twins_of_requests_join_them(import_script, material, tmp_path, mon
 @runs("soak_index")
 @runs("soak_run")
 @pytest.mark.slow
-def test_a_quick_night(tmp_path):
+def test_a_quick_night_passes_its_steps_and_saves_the_file_of_the_day(tmp_path):
     """Killed writers leave a whole index, killed callers no process; the file of the day says so.
 
     A step whose script finds anything else fails.

@@ -14,7 +14,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.errors import CacheError, ConfigError, StorageError, explained, is_missing
+from skillsearch.errors import (
+    CacheError,
+    ConfigError,
+    StorageError,
+    UnusableError,
+    explained,
+    is_missing,
+)
 from skillsearch.files.atomic_files import read_record, write_record, written_beside
 from skillsearch.files.openat import open_file, open_folder, read_opened, using
 from skillsearch.text.safe_text import listed, visible
@@ -105,7 +112,7 @@ def _recorded(folder: Path) -> Digests:
     try:
         files = object_of(object_of(read_record(path))["files"])
         if not all(map(_is_ours, files)):
-            raise ValueError("it names what skillsearch does not write")
+            raise UnusableError("it names what skillsearch does not write")
         return {name: list(map(text_of, list_of(digests))) for name, digests in files.items()}
     except (CacheError, KeyError, TypeError, ValueError) as exc:
         raise ConfigError(

@@ -15,7 +15,7 @@ from skillsearch.cli.app import refuse, request_text
 from skillsearch.cli.options import LOGGER, SettingOption, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
 from skillsearch.daemon import client
-from skillsearch.errors import DaemonError
+from skillsearch.errors import DaemonError, UnusableError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
@@ -129,20 +129,20 @@ def _read_batch(file: BinaryIO) -> tuple[list[Query], int]:
 
 
 def _parse_query(line: bytes) -> Query:
-    """Read one line of a batch; raise ValueError if it is not a query."""
+    """Read one line of a batch; an UnusableError if it is not a query."""
     try:
         record = json.loads(line)
     except (ValueError, RecursionError) as exc:
-        raise ValueError(f"this is not JSON ({str(exc)[:80]})") from exc
+        raise UnusableError(f"this is not JSON ({str(exc)[:80]})") from exc
     if not isinstance(record, dict):
-        raise ValueError(f"this is not an object like {_FORM}")
+        raise UnusableError(f"this is not an object like {_FORM}")
     key, text = record.get("_id"), record.get("text")
     if isinstance(key, bool) or not isinstance(key, str | int):
-        raise ValueError('"_id" must be a text or a whole number')
+        raise UnusableError('"_id" must be a text or a whole number')
     if not isinstance(text, str) or not text.strip():
-        raise ValueError('"text" must be a text that is not empty')
+        raise UnusableError('"text" must be a text that is not empty')
     if len(text) > MAX_QUERY_CHARS:
-        raise ValueError(f'"text" has {len(text):,} characters, more than {MAX_QUERY_CHARS:,}')
+        raise UnusableError(f'"text" has {len(text):,} characters, more than {MAX_QUERY_CHARS:,}')
     return key, text
 
 

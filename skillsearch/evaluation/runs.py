@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote
 
 import numpy as np
 
-from skillsearch.errors import EvaluationError, explained
+from skillsearch.errors import EvaluationError, UnusableError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.types import DROPPED_RELEVANT, FOREIGN, Answers, Collection, Ranking
@@ -50,7 +50,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
                 query_id, doc_id, score = _read_line(line, allowed, documents)
                 if doc_id in runs.setdefault(query_id, {}):
                     problem = f"{lines.shown(doc_id)} answers {lines.shown(query_id)}"
-                    raise ValueError(f"{problem} in a line above too; remove one of the two")
+                    raise UnusableError(f"{problem} in a line above too; remove one of the two")
                 runs[query_id][doc_id] = score
             except ValueError as exc:
                 raise lines.line_error(path, number, str(exc)) from exc
@@ -65,11 +65,11 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
 def _read_line(
     line: str, queries: AbstractSet[str], documents: AbstractSet[str]
 ) -> tuple[str, str, float]:
-    """Return ids of a query and a document, and the score; raise ValueError if unusable."""
+    """Return ids of a query and a document, and the score; an UnusableError if there are none."""
     words = line.split()
     if len(words) != 6:
         expected = "not 6; write: query Q0 document rank score tag"
-        raise ValueError(f"{lines.shown(line)} has {counted(len(words), 'column')}, {expected}")
+        raise UnusableError(f"{lines.shown(line)} has {counted(len(words), 'column')}, {expected}")
     query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
     doc_id = _meant(words[2], documents, "corpus.jsonl")
     with suppress(ValueError), np.errstate(over="ignore"):
@@ -77,14 +77,16 @@ def _read_line(
         if np.isfinite(np.float32(score)):
             return query_id, doc_id, score
     problem = f"the score is {lines.shown(words[4])}"
-    raise ValueError(f"{problem}; it must be a number between -3.4e38 and 3.4e38")
+    raise UnusableError(f"{problem}; it must be a number between -3.4e38 and 3.4e38")
 
 
 def _meant(word: str, ids: AbstractSet[str], file: str) -> str:
     for meant in (word, unquote(word)):
         if meant in ids:
             return meant
-    raise ValueError(f"{lines.unknown_id(word, ids, file)}; it may be a run of another collection")
+    raise UnusableError(
+        f"{lines.unknown_id(word, ids, file)}; it may be a run of another collection"
+    )
 
 
 def write_run(path: Path, answers: Answers, tag: str) -> None:

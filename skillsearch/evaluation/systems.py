@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from skillsearch.errors import EvaluationError
+from skillsearch.errors import EvaluationError, UnusableError
 from skillsearch.evaluation.lines import shown
 from skillsearch.evaluation.types import Examples, SystemSpec
 from skillsearch.settings.values import parse_reader
@@ -59,23 +59,25 @@ def _parse_system(text: str, usual: SystemSpec) -> SystemSpec:
     name, equals, rest = text.partition("=")
     if not equals:
         if name not in SYSTEMS:
-            raise ValueError(f"it is not a system; those are {', '.join(SYSTEMS)}")
+            raise UnusableError(f"it is not a system; those are {', '.join(SYSTEMS)}")
         return replace(usual, name=name, system=name)
     if not name or name != one_line(name, _MAX_NAME_CHARS):
-        raise ValueError(f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line")
+        raise UnusableError(
+            f"its name must be 1 to {_MAX_NAME_CHARS} visible characters on one line"
+        )
     if rest == "@":
-        raise ValueError("there is no file name after the @")
+        raise UnusableError("there is no file name after the @")
     if rest.startswith("@"):
         return SystemSpec(name, run=Path(rest[1:]))
     settings: dict[str, Any] = {}
     for key, value in map(_read_setting, rest.split(",")):
         if key in settings:
-            raise ValueError(f"it has {key} twice")
+            raise UnusableError(f"it has {key} twice")
         settings[key] = value
     if not settings.keys().isdisjoint(("run", "perhaps")):
         return _run_spec(name, settings)
     if name in SYSTEMS and settings.setdefault("system", name) != name:
-        raise ValueError(f"{name} is the name of another way to search; choose another name")
+        raise UnusableError(f"{name} is the name of another way to search; choose another name")
     return replace(usual, name=name, **settings)
 
 
@@ -85,9 +87,11 @@ def _run_spec(name: str, settings: Mapping[str, Any]) -> SystemSpec:
         problem = (
             f"it has {', '.join(sorted(others))} too" if "run" in settings else "it has no run"
         )
-        raise ValueError(f"{problem}; a run file has {', '.join(_OF_A_RUN)}")
+        raise UnusableError(f"{problem}; a run file has {', '.join(_OF_A_RUN)}")
     if settings.get("perhaps", 0.0) > settings.get("threshold", 0.0):
-        raise ValueError("perhaps is above the threshold; what may fit scores lower than what fits")
+        raise UnusableError(
+            "perhaps is above the threshold; what may fit scores lower than what fits"
+        )
     return SystemSpec(name, **settings)
 
 
@@ -95,20 +99,20 @@ def _read_setting(piece: str) -> tuple[str, str | float | Path]:
     key, colon, value = piece.partition(":")
     if not colon or key not in (*_SETTINGS, *_OF_A_RUN):
         cure = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
-        raise ValueError(f"{shown(piece)} is not a setting; {cure}")
+        raise UnusableError(f"{shown(piece)} is not a setting; {cure}")
     problem = f"{key} is {shown(value)}"
     if key in ("threshold", "perhaps"):
         with suppress(ValueError):
             if 0.0 <= (number := float(value)) <= 1.0:
                 return key, number
-        raise ValueError(f"{problem}; use a number from 0 to 1")
+        raise UnusableError(f"{problem}; use a number from 0 to 1")
     if key == "reader":
         try:
             return key, parse_reader(value, Path())
         except ValueError as exc:
-            raise ValueError(f"{problem}; it {exc}") from exc
+            raise UnusableError(f"{problem}; it {exc}") from exc
     if value not in _WORDS.get(key, [value]):
-        raise ValueError(f"{problem}; use one of: {', '.join(_WORDS[key])}")
+        raise UnusableError(f"{problem}; use one of: {', '.join(_WORDS[key])}")
     if not value.strip():
-        raise ValueError(f"{problem}; name one")
+        raise UnusableError(f"{problem}; name one")
     return key, Path(value) if key in ("calibration", "run") else value

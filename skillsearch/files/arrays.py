@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from skillsearch.errors import UnusableError
 from skillsearch.files.atomic_files import reading
 from skillsearch.files.openat import READ_FLAGS, using
 
@@ -83,7 +84,7 @@ def map_array(path: Path) -> NDArray[Any]:
         shape, dtype = _parse(head[:start])
         mapped = mmap.mmap(handle, 0, access=mmap.ACCESS_READ)
         if start + math.prod(shape) * dtype.itemsize > len(mapped):
-            raise ValueError("it ends before its last row")
+            raise UnusableError("it ends before its last row")
         return np.ndarray(shape, dtype, mapped, start)
 
 
@@ -95,7 +96,7 @@ def _parse(header: bytes) -> tuple[tuple[int, ...], np.dtype[Any]]:
     try:
         shape, is_by_column, dtype = np.lib.format.read_array_header_1_0(file)
     except (SyntaxError, TokenError) as exc:
-        raise ValueError(f"its header cannot be parsed: {exc}") from exc
+        raise UnusableError(f"its header cannot be parsed: {exc}") from exc
     if version != (1, 0) or is_by_column or dtype.hasobject:
-        raise ValueError("it is not an array that skillsearch wrote")
+        raise UnusableError("it is not an array that skillsearch wrote")
     return shape, dtype

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import xxhash
 
-from skillsearch.errors import CacheError, UnreadableError, is_missing
+from skillsearch.errors import CacheError, UnreadableError, UnusableError, is_missing
 from skillsearch.files.locks import try_lock
 from skillsearch.files.openat import READ_FLAGS, read_regular, using
 from skillsearch.types.json_values import Json
@@ -164,10 +164,10 @@ def is_record(path: Path) -> bool:
 
 
 def read_with_digest(path: Path) -> bytes:
-    """Return all but the first line of a file, its digest; a ValueError if that does not fit."""
+    """Return all but the first line of a file, its digest; an UnusableError if it does not fit."""
     digest, _, data = read_regular(path, sys.maxsize)[0].partition(b"\n")
     if xxhash.xxh3_128_hexdigest(data).encode() != digest:
-        raise ValueError("it is damaged")
+        raise UnusableError("it is damaged")
     return data
 
 

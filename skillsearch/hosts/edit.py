@@ -13,7 +13,7 @@ import re
 import tomllib
 from collections.abc import Iterator
 
-from skillsearch.errors import EditError, ParseError
+from skillsearch.errors import EditError, ParseError, UnusableError
 from skillsearch.hosts.entries import Entry, Steps, is_our_hook, nested, yaml_lines
 from skillsearch.text.jsonc import parse_jsonc, without_comments, without_last_commas
 from skillsearch.types.json_values import Json
@@ -149,7 +149,7 @@ def _parse(form: str, text: str) -> Json:
 
         data, findings = load_yaml(text)
         if findings:
-            raise ValueError(findings[0].message)
+            raise UnusableError(findings[0].message)
         return {key: {} if value is None else value for key, value in data.items()}
     return parse_jsonc(text)
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal, get_args
 
-from skillsearch.errors import SkillError, StorageError, explained
+from skillsearch.errors import SkillError, StorageError, UnusableError, explained
 from skillsearch.files.atomic_files import sync_to_disk
 from skillsearch.files.locks import exclusive
 from skillsearch.files.private import make_private
@@ -70,7 +70,7 @@ class Journal:
             try:
                 move = Move(**json.loads(line))
                 if move.state not in STATES:
-                    raise ValueError(f"its state is {move.state!r}")
+                    raise UnusableError(f"its state is {move.state!r}")
             except (ValueError, TypeError, RecursionError) as exc:
                 raise StorageError(
                     f"Line {number} of {path} cannot be read: {exc}. The skills lie in "

@@ -65,8 +65,9 @@ class SkillIndex:
     """An index of skills on disk, opened for searching.
 
     Searches see the `opened` generation, whatever changes on disk and whatever other processes
-    write, until `refresh` or `reopen`; they write nothing themselves. One index belongs to one
-    thread at a time.
+    write, until `refresh` or `reopen`; they write nothing into the index. The user's cache gets the
+    digests of a model's files once they were checked, and where a project file places an index, the
+    key to its folder. One index belongs to one thread at a time.
     """
 
     def __init__(

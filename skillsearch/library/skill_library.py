@@ -240,7 +240,7 @@ class SkillLibrary:
                 documents = selected(self._source.documents, selection, self.roots)
                 with suppress(SkillError):
                     find_by_name(name, documents, self.root_paths, suggest=False)
-                    raise SelectionError(f"The skill {name!r} {reason}") from None
+                    raise SelectionError(f"The skill {name!r} {reason}") from exc
             before = self._refreshed
             if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
                 raise SkillNotFoundError(name, exc.nearest, _GONE) from None

@@ -18,6 +18,7 @@ from skillsearch.errors import (
     ConfigError,
     LockTimeoutError,
     RemoteError,
+    UnusableError,
 )
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
@@ -91,7 +92,7 @@ class Head:
         with packed.checked("the head of the collection"):
             record = json.loads(packed.unpack(row["note"]))
             if record["format"] != FORMAT:
-                raise ValueError(f"its format is {record['format']!r}, not {FORMAT}")
+                raise UnusableError(f"its format is {record['format']!r}, not {FORMAT}")
             totals = {}
             for name in LEXICAL:
                 entry = record["totals"][name]

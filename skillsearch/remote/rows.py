@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.errors import CacheError
+from skillsearch.errors import CacheError, UnusableError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.dense.vectors import mean_vector
 from skillsearch.index.documents.document import Document, FieldTexts, name_hash
@@ -134,14 +134,14 @@ def unpack(pieces: Sequence[str]) -> bytes:
     """Return the bytes that were packed; raise `CacheError` if they are damaged or too large."""
     with checked("a row of the collection"):
         if len(pieces) > MAX_PIECES:
-            raise ValueError("it has too many pieces")
+            raise UnusableError("it has too many pieces")
         packed = base64.b64decode("".join(pieces), validate=True)
         if not packed:
             return b""
         inflater = zlib.decompressobj()
         data = inflater.decompress(packed, _MAX_BYTES)
         if not inflater.eof:
-            raise ValueError("it is truncated or too large")
+            raise UnusableError("it is truncated or too large")
     return data
 
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from skillsearch.errors import ConfigError, RootError, explained
+from skillsearch.errors import ConfigError, RootError, UnusableError, explained
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
@@ -55,7 +55,7 @@ def read_lock() -> dict[str, LockedSource]:
     try:
         record = json.loads(read_regular(path, _MAX_BYTES)[0])
         if record["version"] != VERSION:
-            raise ValueError(f"it has version {record['version']!r}, not {VERSION}")
+            raise UnusableError(f"it has version {record['version']!r}, not {VERSION}")
         names = [LockedSource.KEYS.get(name, name) for name in LockedSource.__slots__]
         rows = [LockedSource(*(str(row[name]) for name in names)) for row in record["sources"]]
     except FileNotFoundError:

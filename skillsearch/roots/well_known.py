@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urljoin, urlsplit
 
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, UnusableError
 from skillsearch.roots.downloads import fetch
 from skillsearch.roots.sources import Downloaded, shown
 from skillsearch.text.safe_text import one_line
@@ -76,7 +76,7 @@ def read_index(data: bytes, url: str) -> list[WellKnownSkill]:
         record = json.loads(data)
         skills = record["skills"]
         if record.get("$schema", SCHEMA) != SCHEMA or not isinstance(skills, list):
-            raise ValueError(f"its $schema is {record.get('$schema')!r}, not {SCHEMA!r}")
+            raise UnusableError(f"its $schema is {record.get('$schema')!r}, not {SCHEMA!r}")
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as exc:
         reason = one_line(str(exc), 200)
         raise RootError(f"{shown(url)} is not an index of skills, version 0.2: {reason}.") from exc

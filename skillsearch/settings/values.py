@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from skillsearch.errors import UnusableError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.skills import STRICT, TRUSTS
@@ -64,12 +65,12 @@ def parse_path(value: object, base: Path) -> Path:
     if isinstance(value, Path):
         return base / value
     if not isinstance(value, str) or not value or "\0" in value:
-        raise ValueError("must be the path of a folder")
+        raise UnusableError("must be the path of a folder")
     try:
         return base / Path(value).expanduser()
     except RuntimeError:
         user = Path(value).parts[0][1:]
-        raise ValueError(
+        raise UnusableError(
             f"must be the path of a folder, and no user here is named {user!r}; a folder of such a "
             "name is given by its whole path"
         ) from None
@@ -78,7 +79,7 @@ def parse_path(value: object, base: Path) -> Path:
 def parse_roots(value: object, base: Path) -> tuple[Path | str, ...]:
     """Parse a list of paths and URLs."""
     if isinstance(value, str) or not isinstance(value, Sequence):
-        raise ValueError("must be a list of folders")
+        raise UnusableError("must be a list of folders")
     return tuple(
         item if isinstance(item, str) and is_url(item) else parse_path(item, base) for item in value
     )
@@ -92,7 +93,7 @@ def parse_trust(value: object, base: Path) -> tuple[str, ...]:
         root, sign, level = item.rpartition("=") if isinstance(item, str) else ("", "", "")
         if level not in TRUSTS or bool(sign) != bool(root):
             levels = f"{', '.join(TRUSTS[:-1])} or {TRUSTS[-1]}"
-            raise ValueError(f"must be LEVEL or ROOT=LEVEL, each LEVEL one of {levels}")
+            raise UnusableError(f"must be LEVEL or ROOT=LEVEL, each LEVEL one of {levels}")
         target = root if is_url(root) or not root else parse_path(root, base)
         parsed.append(f"{target}{sign}{level}")
     return tuple(parsed)
@@ -102,7 +103,7 @@ def parse_switch(value: object, base: Path) -> bool:
     """Parse a truth value or a word for one."""
     word = str(value).lower()
     if word not in _SWITCHES:
-        raise ValueError("must be true or false")
+        raise UnusableError("must be true or false")
     return _SWITCHES[word]
 
 
@@ -115,7 +116,7 @@ def parse_words(value: object, base: Path) -> tuple[str, ...]:
     """Parse a list of words: a list, or a text separated by blanks or commas."""
     words = _WORD.findall(value) if isinstance(value, str) else value
     if not isinstance(words, Sequence) or not all(isinstance(word, str) and word for word in words):
-        raise ValueError("must be a list of words, none of them empty")
+        raise UnusableError("must be a list of words, none of them empty")
     return tuple(words)
 
 
@@ -130,7 +131,7 @@ def parse_reader(value: object, base: Path) -> str:
             if folder.is_dir():
                 return str(folder)
     modes = ", ".join(map(repr, READING))
-    raise ValueError(f"must be {modes}, 'st:NAME' or the folder of an ONNX model")
+    raise UnusableError(f"must be {modes}, 'st:NAME' or the folder of an ONNX model")
 
 
 def choice(*choices: str) -> Parser:
@@ -143,7 +144,7 @@ def text(described: str = "a text", is_fit: Callable[[str], object] = str.strip)
 
     def parse(value: object, base: Path) -> str:
         if not isinstance(value, str) or not is_fit(value):
-            raise ValueError(f"must be {described}")
+            raise UnusableError(f"must be {described}")
         return value.strip()
 
     return parse
@@ -160,7 +161,7 @@ def number(
             is_exact = number_type is float or not isinstance(value, float | bool)
             if is_exact and lowest <= parsed <= highest:
                 return parsed
-        raise ValueError(f"must be {described} from {lowest} to {highest}")
+        raise UnusableError(f"must be {described} from {lowest} to {highest}")
 
     return parse
 

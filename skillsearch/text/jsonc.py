@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 
+from skillsearch.errors import UnusableError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.types.json_values import Json, JsonObject
 
@@ -15,17 +16,17 @@ _LAST_COMMA = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
 
 
 def parse_jsonc(text: str) -> JsonObject:
-    """Return the object in a text, empty for an empty text, or raise `ValueError`.
+    """Return the object in a text, empty for an empty text, or raise a `ValueError`.
 
-    Repeated keys and too deep nesting raise it too.
+    An `UnusableError` for repeated keys and too deep nesting.
     """
     plain = without_last_commas(without_comments(text))
     try:
         data = json.loads(plain, object_pairs_hook=_unique) if plain.strip() else {}
     except RecursionError as exc:
-        raise ValueError("it is nested too deeply") from exc
+        raise UnusableError("it is nested too deeply") from exc
     if not isinstance(data, dict):
-        raise ValueError("it holds no object")
+        raise UnusableError("it holds no object")
     return data
 
 
@@ -46,5 +47,5 @@ def without_last_commas(bare: str) -> str:
 
 def _unique(pairs: list[tuple[str, Json]]) -> JsonObject:
     if len(counts := Counter(name for name, _ in pairs)) < len(pairs):
-        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} stands twice")
+        raise UnusableError(f"the key {counts.most_common(1)[0][0]!r} stands twice")
     return dict(pairs)

@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.errors import UnusableError
 from skillsearch.types.json_values import Json, JsonObject, checked, list_of, object_of, text_of
 from skillsearch.types.skills import LAST_SECOND
 
@@ -93,7 +94,7 @@ def _value(name: str, value: Json) -> object:
         return tuple(OfferedSkill(text_of(skill), checked(at, float)) for skill, at in pairs)
     if name in ("at", "after"):
         if not 0 <= (number := checked(value, int)) <= LAST_SECOND:
-            raise ValueError(f"{name} is out of bounds")
+            raise UnusableError(f"{name} is out of bounds")
         return number
     return checked(value, bool if name == "is_shadow" else str)
 

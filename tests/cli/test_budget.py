@@ -43,7 +43,7 @@ def budget(cli, drinks):
     return run
 
 
-def test_json_has_the_levels_by_hand(budget, tokens, monkeypatch):
+def test_json_has_the_tokens_of_each_level(budget, tokens, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_N", "2")
     record = budget()
     levels = record["levels"]

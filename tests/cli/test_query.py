@@ -179,7 +179,7 @@ EXPLAINED = Explanation(
     ("cut_by", "ends"),
     [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
-def test_an_explanation_in_words_by_hand(cut_by, ends):
+def test_an_explanation_in_words_leaves_out_what_adds_nothing(cut_by, ends):
     """What adds nothing is left out; a reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),

@@ -45,7 +45,7 @@ def run(cli, drinks, tmp_path, tuned):
     return run
 
 
-def test_rows_and_advice_where_it_is_better(run, tmp_path, drinks):
+def test_a_better_model_gets_rows_and_advice(run, tmp_path, drinks):
     result = run("--model", "onnx", "--minutes", "5", "--seed", "3")
     lines = result.stdout.splitlines()
     assert lines[0].split("\t") == ["held_out", "dense", "nDCG@10", "0.500000", "0.625000"]

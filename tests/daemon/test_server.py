@@ -16,6 +16,7 @@ import pytest
 
 import skillsearch
 from skillsearch.daemon import client, server
+from skillsearch.embedders.embedder import LOADERS
 from skillsearch.errors import DaemonError
 
 PATIENCE = 120
@@ -161,9 +162,10 @@ def test_errors_say_whether_they_are_final(serve, question):
 
 
 def test_an_answer_that_fails_unexpectedly_or_is_too_long_is_an_error(serve, question, monkeypatch):
-    daemon, _ = serve(response_bytes=300)
+    """A model that no version of ours has foreseen: it cannot even be loaded."""
+    serve(response_bytes=300)
     with monkeypatch.context() as patch:
-        patch.setattr(daemon.answers, "search", lambda _arguments: 1 / 0)
+        patch.setitem(LOADERS, "hashing", lambda: 1 / 0)
         with pytest.raises(DaemonError, match="ZeroDivisionError"):
             client.ask("search", question(), seconds=120)
     assert client.ask("status", seconds=120)["answered"] == 0
@@ -259,25 +261,24 @@ def test_it_ends_when_the_package_is_replaced(serve, tmp_path):
     assert reason() == "the package was replaced"
 
 
-def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, question, monkeypatch):
+def test_a_question_that_is_being_answered_is_answered_to_the_end(serve, question):
+    """It waits for the turn of another one when the daemon is told to end."""
     daemon, reason = serve(end_seconds=PATIENCE)
-    search = daemon.answers.search
-    begun, go_on = threading.Event(), threading.Event()
-
-    def slow(arguments):
-        begun.set()
-        assert go_on.wait(PATIENCE)
-        return search(arguments)
-
-    monkeypatch.setattr(daemon.answers, "search", slow)
-    answers = []
+    daemon.answers.busy_seconds = PATIENCE
+    answers, before = [], daemon._last_used
     asking = threading.Thread(
         target=lambda: answers.append(client.ask("search", question(), seconds=120))
     )
-    asking.start()
-    assert begun.wait(PATIENCE)
-    daemon.end("now")
-    go_on.set()
+    with daemon.answers._my_turn():
+        asking.start()
+        deadline = time.monotonic() + PATIENCE
+        while daemon._last_used == before and time.monotonic() < deadline:
+            time.sleep(0.01)
+        daemon.end("now")
+        ending = threading.Thread(target=reason)
+        ending.start()
+        ending.join(timeout=0.3)  # a few looks for a reason to end
+        assert ending.is_alive()
     assert reason() == "now"
     asking.join(timeout=120)
     assert answers[0]["result"]["hits"]

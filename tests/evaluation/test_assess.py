@@ -132,7 +132,7 @@ def full_report():
     return assess(collection(notes=("a note",)), [hybrid, SECOND])
 
 
-def test_the_json_of_a_report():
+def test_a_report_comes_back_from_json_with_all_its_figures():
     found = report_dict(full_report())
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     keys = """collection documents queries unanswerable systems intervals settings
@@ -155,7 +155,7 @@ def test_the_json_of_a_report():
     assert first == {**named, **counted, "difference": first["difference"]}
 
 
-def test_the_json_of_abstention():
+def test_json_has_every_figure_of_abstention_or_null():
     found = report_dict(full_report())["abstention"]
     keys = ("auroc", "curve", "default", "keeping", "calibration_error", "reliability")
     assert set(found["first"]) == {*keys, "recall_at_few_false"}

@@ -82,7 +82,7 @@ def test_recall_at_few_false_answers_is_of_the_right_skills_of_an_answer():
     assert found.recall_at_few_false == {"twin": 2 / 4, "far": 3 / 4}
 
 
-def test_calibration_error_by_hand():
+def test_calibration_error_weighs_each_bin_by_its_scores():
     """Two in the first bin, of which none came true, and two in the last, of which one did."""
     error, bins = expected_calibration_error([0.02, 0.06, 0.95, 1.0], [False, False, True, False])
     assert error == pytest.approx(0.5 * 0.04 + 0.5 * (0.975 - 0.5))
@@ -123,7 +123,7 @@ def test_calibration_error_is_bounded_and_complete(cases, bins):
     assert bins > 1 or error == pytest.approx(bias, abs=1e-9)
 
 
-def test_the_default_threshold_by_hand():
+def test_recall_false_answers_and_precision_are_those_at_the_threshold():
     """At 0.4 one of four is kept, one of two foreign ones and four in all are answered.
 
     Then two right first hits of two answerable, one foreign and two other answers.
@@ -213,7 +213,7 @@ def test_a_higher_threshold_never_answers_more(rankings, foreign, calibrated):
     assert all(one.precision is None or 0 <= one.precision <= 1 for one in found.curve)
 
 
-def test_calibration_of_the_first_hits_by_hand():
+def test_calibration_counts_first_hits_alone():
     """0.9 is relevant; 0.5 and 0.7 are not; the query without a hit has no first hit."""
     found = assess_abstention(system(FOUR), qrels_of(FOUR))
     assert found.calibration_error == {"answerable": pytest.approx((0.1 + 0.5 + 0.7) / 3)}
@@ -247,7 +247,7 @@ def test_without_unanswerable_queries_only_kept_is_known():
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
-def test_a_system_that_never_answers(calibrated):
+def test_a_system_that_never_answers_recalls_nothing_and_has_no_precision(calibrated):
     silent = system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()})
     found = assess_abstention(silent, {"q": {"a": 1}})
     assert point_of(found.default) == OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)

@@ -104,7 +104,7 @@ def test_the_test_is_two_sided_and_repeats(differences):
 
 
 @given(P_VALUES)
-def test_holm_by_its_definition(p_values):
+def test_holm_agrees_with_its_definition(p_values):
     """The largest, up to each rank, of the p-value times how many are left; at most 1."""
     ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
     found = holm(p_values)
@@ -123,7 +123,7 @@ def values_of(**by_measure):
     }
 
 
-def test_a_comparison_by_hand():
+def test_a_comparison_counts_wins_ties_and_flips():
     base = values_of(R_at_5=[0.0, 0.5, 1.0, 0.2])
     other = values_of(R_at_5=[1.0, 1.0, 0.5, 0.2 + 1e-12])
     (found,) = compare([("bm25", base), ("hybrid", other)])

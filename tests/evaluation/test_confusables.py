@@ -31,7 +31,7 @@ def find(queries, rankings, documents=DOCUMENTS):
     return confusables(collection, answers, terms=terms, least=1)
 
 
-def test_a_theft_by_hand():
+def test_a_theft_counts_queries_whose_first_hit_is_another_skill():
     (found,) = find(
         [
             ("hot water espresso", ["coffee"]),
@@ -54,7 +54,7 @@ def test_a_theft_by_hand():
     assert not found.is_mutual
 
 
-def test_the_words_of_a_theft_by_hand():
+def test_words_of_stolen_queries_say_where_they_stand():
     (found,) = find(
         [("hot water espresso", ["coffee"]), ("hot waters please", ["coffee"])],
         [[("tea", 2.0)], [("tea", 2.0)]],

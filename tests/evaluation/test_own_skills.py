@@ -41,7 +41,7 @@ def trigger(*positives, no=()):
 BODY = "## When to use\n- Grind the beans finely\n\n## Dialing espresso grind size\n"
 
 
-def test_queries_of_every_kind_in_order():
+def test_queries_of_every_kind_come_in_order():
     skills = [make("tea"), make("coffee", body=BODY)]
     values = [*trigger("make an espresso", "pull a shot"), {"prompt": "brew for two"}]
     collection, diagnostics = collect(skills, {"coffee": {"evals/evals.json": values}})

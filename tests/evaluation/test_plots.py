@@ -264,7 +264,7 @@ def test_queries_with_the_same_values_are_one_dot_above_the_diagonal_if_better()
 
 
 @pytest.mark.slow
-def test_a_row_of_scores_for_each_kind_of_query():
+def test_each_kind_of_query_gets_a_row_of_scores():
     scores = {"answerable": (0.9, 0.8), "foreign": (0.1,), "negatives": (0.2, 0.3, 0.4)}
     system = make_system(top_scores=scores, auroc={"foreign": 1.0, "negatives": 0.98765})
     shown = [text for text in texts(plot_top_scores(system, prefix="p")) if "quer" in text]

@@ -25,7 +25,7 @@ def compared(difference=0.1, p_holm=0.01, wins=3, losses=1):
     return Comparison("a", "b", "R@5", difference, ends, 0.001, p_holm, wins, 0, losses)
 
 
-def test_shares_differences_and_chances_in_figures():
+def test_shares_differences_and_chances_are_shown_in_figures():
     assert [percent(share) for share in (0.8432, 0.0, 1.0, None)] == ["84.3", "0.0", "100.0", "-"]
     assert [spread((0.81, 0.8744)), spread(None)] == ["81.0-87.4", "-"]
     assert [points(value) for value in (0.032, -0.2, -0.0001)] == ["+3.2", "-20.0", "+0.0"]

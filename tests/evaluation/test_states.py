@@ -53,7 +53,7 @@ def measured(system=SYSTEM, qrels=QRELS, kinds=KINDS):
     return assess_states(system, qrels, kinds, precision=0.25)
 
 
-def test_the_states_by_hand():
+def test_each_answer_counts_for_one_state():
     """Of eight answers one is kept and one false; three say perhaps and three none.
 
     Six rankings hold the right skill among the first ten; three of these answers name it.
@@ -133,7 +133,7 @@ def make_report():
     return replace(assess(collection, [SYSTEM]), style={"twin": 0.64})
 
 
-def test_the_json_form():
+def test_json_has_the_share_of_each_state_and_kind():
     report = make_report()
     record = report_dict(report)
     auroc = report.systems[0].abstention.auroc
@@ -162,7 +162,7 @@ def test_the_json_form():
     assert default == {"threshold": 0.5, "lower_bound": 0.1, "precision": 0.0}
 
 
-def test_the_rows_of_the_table():
+def test_the_table_has_a_row_for_each_kind_of_query():
     (group,) = states(make_report()).groups
     assert group.title == "hybrid"
     assert group.rows == [

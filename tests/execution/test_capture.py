@@ -80,7 +80,7 @@ def python(text):
 
 
 @pytest.mark.parametrize("code", [0, 255])
-def test_a_program_that_ends(run, code):
+def test_a_program_that_ends_gives_its_output_and_exit_code(run, code):
     found = run("sh", "-c", f"echo tea; exit {code}")
     assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", code)
     assert (found.timed_out, found.problems) == (False, ())
@@ -125,7 +125,7 @@ def test_surroundings_that_no_program_can_have(run, tmp_path):
         assert found.stderr.decode().startswith(told)
 
 
-def test_memory_that_is_too_little_to_start_in(run):
+def test_memory_that_is_too_little_to_start_in_ends_the_program(run):
     assert run("true", memory_bytes=1 << 16).exit_code not in {0, None}
 
 

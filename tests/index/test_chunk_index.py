@@ -168,7 +168,7 @@ def field_of(tmp_path):
         ([], None),
     ],
 )
-def test_the_best_chunk_by_example(index_of, chunks, expected):
+def test_the_best_chunk_shares_terms_or_is_similar(index_of, chunks, expected):
     """A tie goes to the first; without a term of the query only what is similar counts."""
     index = index_of([("a b", [1, 0])], chunks, [("a b", [1, 0])])
     assert index.best(query(1, 0), shares_of("a", "b"), 1) == expected

@@ -97,7 +97,9 @@ def test_some_pieces_are_ranking_features(corpus, name):
         ("of the", "pdf-forms", 0, 0),
     ],
 )
-def test_the_rarest_term_by_hand(corpus, query, skill, metadata, full):
+def test_the_rarest_term_counts_its_idf_in_metadata_and_full_text(
+    corpus, query, skill, metadata, full
+):
     """Its idf over the idf of an absent term, as a mean of metadata and full text."""
     evidence, _ = gather(corpus, form(query), skill)
     assert evidence["rarest_term"] == pytest.approx((metadata + full) / 2, abs=1e-6)
@@ -144,7 +146,9 @@ def test_without_a_vector_the_words_of_the_metadata_say_all(corpus):
         ("", {}),
     ],
 )
-def test_the_languages_of_request_and_skill_by_hand(tmp_path, build, add_skill, language, others):
+def test_a_skill_in_another_language_than_the_request_is_marked(
+    tmp_path, build, add_skill, language, others
+):
     """One that is not known is no other."""
     root = tmp_path / "many"
     add_skill(root / "a", "tea-timer", "Times the tea and tells you when it is ready to drink.")
@@ -183,7 +187,7 @@ FIRST_FIVE = [0.9, 0.8, 0.7, 0.6, 0.5]
         ([], 0.15),
     ],
 )
-def test_what_stands_out_by_hand(every, mean):
+def test_a_cosine_stands_out_by_its_distance_to_the_background(every, mean):
     """From the sixth to the 25th place; a place that nothing has counts 0.15."""
     assert (BACKGROUND, NO_COSINE) == ((5, 25), 0.15)
     for order in (every, every[::-1]):

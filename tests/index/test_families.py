@@ -327,7 +327,7 @@ def test_the_first_root_leads_whatever_its_name(tmp_path, add_skill, build):
     assert table.peers.tolist() == [False, True]
 
 
-def test_what_is_shown_of_a_family(corpus_of):
+def test_a_family_is_shown_by_its_size_roots_and_members(corpus_of):
     store = corpus_of(
         FORMS, ("pdf", FORMS[1], LONG + "x"), ("forms", FORMS[1], LONG), ("tea", "Make tea", "")
     ).documents

@@ -3,6 +3,7 @@
 import pytest
 
 from skillsearch.embedders.embedding import HashingEmbedder
+from skillsearch.embedders.model_files import _stamps_file
 from skillsearch.index.corpus import open_current
 from skillsearch.index.freshness import Freshness
 from skillsearch.index.opening import answer_queries, open_fresh
@@ -56,13 +57,39 @@ def test_changed_skills_and_a_changed_model_are_told_together(index, root, anoth
     assert said == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
 
 
-def test_a_search_writes_nothing(index, files_of):
-    before = files_of(index.folder)
-    opened = SkillIndex.open(index.folder)
-    for query in ("fill in a PDF form", "양식을 작성해 줘"):
-        opened.search(query, explain=True)
-    opened.search_many(["tea", "keys"])
-    assert files_of(index.folder) == before
+@pytest.fixture
+def search_all(tmp_path, monkeypatch):
+    """Search an index from a folder of no project, whose index would have a key to its folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def search_all(folder):
+        opened = SkillIndex.open(folder)
+        for query in ("fill in a PDF form", "양식을 작성해 줘"):
+            opened.search(query, explain=True)
+        opened.search_many(["tea", "keys"])
+
+    return search_all
+
+
+def test_a_search_writes_nothing_to_the_index_or_the_home(index, home, files_of, search_all):
+    before = files_of(index.folder), files_of(home)
+    search_all(index.folder)
+    assert (files_of(index.folder), files_of(home)) == before
+
+
+@pytest.mark.usefixtures("default_reader")
+def test_a_search_with_packaged_models_adds_at_most_their_digests_to_the_home(
+    root, build, home, files_of, search_all
+):
+    """Without them each cold query would read all of the files anew."""
+    index = build(root, model="onnx")
+    stamps = str(_stamps_file().relative_to(home))
+    _stamps_file().unlink(missing_ok=True)
+    before = files_of(index.folder), files_of(home)
+    search_all(index.folder)
+    inside, at_home = files_of(index.folder), files_of(home)
+    at_home.pop(stamps, None)
+    assert (inside, at_home) == before
 
 
 def test_every_interface_is_answered_after_the_same_steps(index, root):

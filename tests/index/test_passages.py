@@ -52,7 +52,7 @@ def test_of_a_long_body_only_the_beginning_is_looked_at():
     assert "zebra" in best_passage(f"{late[:-6]}zebra", {"zebra": 1.0})
 
 
-def test_passages_by_hand():
+def test_a_passage_takes_lines_up_to_its_size():
     short = "a" * (PASSAGE_CHARS // 3 - 1)
     body = f"  {short}\n{short}  \n{short}\n{short}\n\nlast"
     assert list(passages(body)) == ["\n".join([short] * 3), f"{short}\n\nlast"]

@@ -218,7 +218,7 @@ def fuse(*channels):
     return reciprocal_rank_fusion([np.array(scores, np.float64) for scores in channels]).tolist()
 
 
-def test_fused_scores_by_hand():
+def test_fused_scores_are_sums_of_reciprocal_ranks():
     found = fuse([0.9, 0.5, 0.1], [0.2, 0.8, 0.0])
     best = 2 / 61
     assert found == pytest.approx(

@@ -204,7 +204,7 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
         ([5.0, 4.0, 3.0], {}, 1.0, [0, 1, 2]),
     ],
 )
-def test_rows_are_reordered_by_hand(sums, read, weight, expected):
+def test_hits_are_reordered_by_sum_and_reading(sums, read, weight, expected):
     features = np.zeros((3, len(FEATURES)))
     ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
     assert reordered(ranked, [0, 1, 2], read, weight) == expected

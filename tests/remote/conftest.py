@@ -8,11 +8,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from enum import Enum
 from functools import partial
 from importlib import util
 from itertools import count
 from pathlib import Path
-from unittest.mock import MagicMock
+from types import SimpleNamespace
 
 import pytest
 
@@ -119,6 +120,30 @@ def build(milvus, collection, root):
         index.close()
 
 
+class Columns(set):
+    """The names of a schema's fields; memory needs neither their types, functions nor indexes."""
+
+    def add_field(self, name, kind, **options):
+        self.add(name)
+
+    def add_function(self, function):
+        pass
+
+    def add_index(self, name, **options):
+        assert name
+
+
+KINDS = "ARRAY BOOL FLOAT_VECTOR INT8 INT64 SPARSE_FLOAT_VECTOR VARCHAR"
+PYMILVUS = SimpleNamespace(
+    DataType=Enum("DataType", KINDS),
+    Function=lambda name, kind, inputs, outputs: outputs,
+    FunctionType=Enum("FunctionType", "BM25"),
+    MilvusClient=SimpleNamespace(
+        create_schema=lambda **options: Columns(), prepare_index_params=Columns
+    ),
+)
+
+
 class MemoryServer:
     """The requests of `MilvusServer` answered from memory, for tests of everything but Milvus.
 
@@ -129,8 +154,8 @@ class MemoryServer:
     shown = "http://memory"
 
     def __init__(self):
-        self.library = MagicMock()
-        self.tables, self.aliases, self.asked = {}, {}, []
+        self.library = PYMILVUS
+        self.tables, self.columns, self.aliases, self.asked = {}, {}, {}, []
 
     def rows_of(self, name):
         self.asked.append(name)
@@ -151,7 +176,7 @@ class MemoryServer:
 
     def create(self, name, schema, indexes):
         assert name not in self.tables
-        self.tables[name] = {}
+        self.tables[name], self.columns[name] = {}, schema
 
     def drop(self, name):
         del self.tables[name]
@@ -162,6 +187,8 @@ class MemoryServer:
     def insert(self, name, rows):
         table = self.rows_of(name)
         assert not table.keys() & {row["id"] for row in rows}
+        columns = self.columns[self.aliases.get(name, name)]
+        assert columns is None or all(row.keys() <= columns for row in rows)
         table.update((row["id"], dict(row)) for row in rows)
 
     def upsert(self, name, rows, *, partial=False):

@@ -90,7 +90,7 @@ def test_queries_for_which_no_skill_is_right_are_left_out_and_counted(fields, co
     assert found.message.startswith("Queries left out: 2; ")
 
 
-def test_json_lines_with_comments_and_broken_lines():
+def test_broken_json_lines_are_told_and_comments_passed_over():
     data = (
         b'// routing\n{"prompt": "a", "expect": "steep-tea"}\n\n{"prompt"\nnope\n{"prompt": "b"}\n'
     )

@@ -29,7 +29,7 @@ def test_comments_between_tokens_change_nothing(data, gaps, indent):
     assert parse_jsonc("".join(found)) == data
 
 
-def test_settings_as_an_editor_writes_them():
+def test_settings_are_read_as_an_editor_writes_them():
     text = """// Main settings.
     {
       "url": "https://example.org/*no comment*/", // one

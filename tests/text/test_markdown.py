@@ -57,7 +57,7 @@ def fenced(text):
         ("```\na\n    ```\nb", [0, 1, 2, 3]),
     ],
 )
-def test_fences_by_example(text, expected):
+def test_a_fence_closes_with_as_many_of_its_own_marks(text, expected):
     assert fenced(text) == expected
 
 
@@ -86,7 +86,7 @@ def test_lines_are_the_text(text):
         ("  a\n \t\n```\nb", ["  a"]),
     ],
 )
-def test_paragraphs_by_example(text, expected):
+def test_paragraphs_end_at_blank_lines_and_fences(text, expected):
     assert [text[begin:end] for begin, end in paragraphs(text)] == expected
 
 
@@ -113,7 +113,7 @@ def test_a_body_is_split_along_its_headings():
         ("# a b  c", "a b  c"),
     ],
 )
-def test_headings_by_example(line, heading):
+def test_a_heading_is_marks_a_blank_and_a_text(line, heading):
     found = [title for title, _ in sections(f"text\n{line}\ntext")]
     assert found == ([""] if heading is None else ["", heading])
 

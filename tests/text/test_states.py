@@ -39,7 +39,7 @@ def test_a_lower_bound_hides_no_hit(scores, threshold, one, other):
         ([], (0, 0)),
     ],
 )
-def test_a_list_by_hand(scores, expected):
+def test_a_list_shows_what_fits_and_what_comes_near(scores, expected):
     assert count_shown(scores, 0.65, BOUNDS["list"]) == expected
 
 

@@ -105,12 +105,12 @@ def cut(text, spans):
 
 
 @pytest.mark.parametrize(("text", "clauses"), REFUSED)
-def test_refusals(text, clauses):
+def test_a_refusal_excludes_its_clause(text, clauses):
     assert cut(text, unwanted_clauses(text, language_of(text))[0]) == clauses
 
 
 @pytest.mark.parametrize(("text", "clauses"), NEGATED)
-def test_negations_that_may_belong_to_the_wish(text, clauses):
+def test_a_negation_that_may_belong_to_the_wish_refuses_nothing(text, clauses):
     refused, negated = unwanted_clauses(text, language_of(text))
     assert (refused, cut(text, negated)) == ([], clauses)
 

@@ -118,7 +118,7 @@ def test_what_fits_any_request_is_to_stand_above_what_seems_to():
         assert loss_of(logits, [group], level_share=0.5) == loss_of(logits, [group])
 
 
-def test_what_a_head_sees_of_two_texts(make_reader, read_by_hand):
+def test_a_head_sees_two_texts_as_they_are_read_by_hand(make_reader, read_by_hand):
     weights = make_reader()
     reader = cross_encoder.TorchReader(weights)
     pairs = [("tea", "green kettle"), ("boils the water for tea", ""), ("cup", "tea " * 40)]

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from skillsearch.errors import ArtifactNotFoundError, WorkspaceError
+from skillsearch.errors import ArtifactNotFoundError, UnusableError, WorkspaceError
 from skillsearch.execution.types import ArtifactRef
 from skillsearch.execution.workspaces import files
 from skillsearch.files.openat import FOLDER_FLAGS, using
@@ -108,7 +108,7 @@ class FolderArtifacts:
             about = _read_about(folder)
             data = _read(folder, _DATA, self._max_bytes)
             if about["name"] != name or about["sha256"] != hashlib.sha256(data).hexdigest():
-                raise ValueError("its bytes are not those that were saved")
+                raise UnusableError("its bytes are not those that were saved")
         except (OSError, ValueError, RecursionError) as error:
             why = files.reason(error) if isinstance(error, OSError) else one_line(str(error), 200)
             raise WorkspaceError(
@@ -186,7 +186,7 @@ def _versions(folder: Path) -> list[int]:
 def _read_about(folder: Path) -> dict[str, str]:
     about = json.loads(_read(folder, _ABOUT, _MAX_ABOUT_BYTES))
     if not isinstance(about, dict) or not all(isinstance(about.get(k), str) for k in _ABOUT_KEYS):
-        raise ValueError(f"{_ABOUT} is incomplete")
+        raise UnusableError(f"{_ABOUT} is incomplete")
     return about
 
 
@@ -197,5 +197,5 @@ def _read(folder: Path, name: str, limit: int) -> bytes:
     ):
         data = b"".join(files.chunks_of(fd, limit + 1))
     if len(data) > limit:
-        raise ValueError(f"{name} is larger than {limit:,} bytes")
+        raise UnusableError(f"{name} is larger than {limit:,} bytes")
     return data

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from skillsearch.errors import UnusableError
 from skillsearch.files.arrays import ArrayWriter
 from skillsearch.files.atomic_files import reading
 
@@ -49,7 +50,7 @@ def map_rows(path: Path) -> Rows:
         code, dimensions, count, *_ = _INDEX.unpack(data[: _INDEX.size].tobytes())
         header = _header(_KINDS[code], count, dimensions)
         if data[: len(header)].tobytes() != header:
-            raise ValueError("its header is damaged")
+            raise UnusableError("its header is damaged")
         return data[len(header) :].view(_KINDS[code]).reshape(count, dimensions)
 
 

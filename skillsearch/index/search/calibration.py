@@ -17,6 +17,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from skillsearch.errors import UnusableError
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.search.evidence import EVIDENCE, INTERCEPT, READER, UNVETTED
 from skillsearch.index.search.features import FEATURES, Sign
@@ -103,16 +104,16 @@ class Calibration:
     def from_dict(cls, values: Mapping[str, Json]) -> Calibration:
         """Read the JSON form; unknown keys are ignored, except features with a weight.
 
-        A ValueError if a number is missing, not finite, too large, or has a sign that would let
+        An UnusableError if a number is missing, not finite, too large, or has a sign that would let
         more evidence lower a score.
         """
         weights = _numbers(values, "weights", _FEATURE_SIGNS)
         for name, value in object_of(values["weights"]).items():
             if name not in weights and value:
-                raise ValueError(f"{reprlib.repr(name)} is not a feature of this version")
+                raise UnusableError(f"{reprlib.repr(name)} is not a feature of this version")
         single = _numbers({"": values}, "", {"threshold": 1, READER: 1})
         if single["threshold"] > 1:
-            raise ValueError(f"threshold is {single['threshold']}, not between 0 and 1")
+            raise UnusableError(f"threshold is {single['threshold']}, not between 0 and 1")
         alone = _numbers(values, "alone", _EVIDENCE_SIGNS)
         read = _numbers(values, "read", {**_EVIDENCE_SIGNS, READER: 1})
         return cls(weights, alone=alone, read=read, **single)
@@ -140,15 +141,15 @@ def _numbers(
 ) -> Mapping[str, float]:
     """Read a table of numbers by name, each of its sign, or 0; of either if that is 0."""
     if not isinstance(table := values.get(key), Mapping):
-        raise ValueError(f"{key!r} is not a table of numbers")
+        raise UnusableError(f"{key!r} is not a table of numbers")
     numbers = {}
     for name, sign in signs.items():
         value = table.get(name)
         is_bool = isinstance(value, bool)
         if is_bool or not isinstance(value, int | float) or not abs(value) <= _LARGEST:
             text = reprlib.repr(value)
-            raise ValueError(f"{name!r} is {text}, not a number up to {_LARGEST:,.0f}")
+            raise UnusableError(f"{name!r} is {text}, not a number up to {_LARGEST:,.0f}")
         if sign * value < 0:
-            raise ValueError(f"{name!r} has the wrong sign")
+            raise UnusableError(f"{name!r} has the wrong sign")
         numbers[name] = float(value)
     return MappingProxyType(numbers)

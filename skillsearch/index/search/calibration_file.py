@@ -6,7 +6,7 @@ import json
 from functools import cache
 from pathlib import Path
 
-from skillsearch.errors import ConfigError
+from skillsearch.errors import ConfigError, UnusableError
 from skillsearch.index.search.calibration import Calibration
 
 # Coefficients with their provenance: collections, date, measures.
@@ -26,7 +26,7 @@ def load_calibration(path: Path) -> Calibration:
         with path.open("rb") as file:
             values = json.loads(file.read(_MAX_BYTES))
         if not isinstance(values, dict):
-            raise ValueError("it is not a JSON object")
+            raise UnusableError("it is not a JSON object")
         return Calibration.from_dict(values)
     except (OSError, ValueError, RecursionError) as exc:
         raise ConfigError(

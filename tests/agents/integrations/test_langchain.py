@@ -64,7 +64,7 @@ def test_a_host_can_tell_which_tools_change_something(read_only):
     assert tool.metadata == {"read_only": read_only}
 
 
-def test_an_agents_way_through_a_library(drinks, tmp_path):
+def test_an_agent_goes_from_a_search_to_a_skill_and_its_file(drinks, tmp_path):
     from skillsearch.agents.integrations.langchain import as_tools
 
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")

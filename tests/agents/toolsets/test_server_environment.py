@@ -59,7 +59,7 @@ def test_nothing_is_read_before_it_is_loaded(folder):
     assert told == "- Invoice: Writes invoices."
 
 
-def test_start_list_call(server, folder):
+def test_a_started_server_lists_its_skills_and_loads_them(server, folder):
     assert (server.name, server.skills_loaded) == ("work", True)
     assert server.get_skills_directory() == folder / "work" / "skills"
     (spec,) = server.toolset().specs("anthropic")

@@ -198,7 +198,7 @@ def test_a_host_can_have_a_guidance_of_its_own(open_workspace, guidance, tail):
     assert prompt.endswith(MATH + tail)
 
 
-def test_the_document_s_flow(workspace):
+def test_an_agent_runs_the_flow_of_the_document(workspace):
     start = workspace.system_prompt()
     assert BODY not in start
     assert call(workspace, "skill_load", skill="python-math") == "loaded: python-math"
