@@ -75,12 +75,13 @@ def _add_unwanted(corpus: Corpus, query: QueryForm, documents: Numbers, shares: 
         if not any(held):
             continue
         document = corpus.documents[number]
-        agreed, terms = _without(document), document_terms(document.name, document.language)
-        name = field.weigh(dict.fromkeys(terms, 1)).known_idf()
+        agreed, name = _without(document), set(document_terms(document.name, document.language))
         for idf, total in zip(held, totals, strict=True):
-            unwanted = _sum(idf, name.keys() - agreed)
-            rest = _sum(name, name.keys() - idf.keys() - query.counts.keys())
-            shares[row] = max(shares[row], unwanted / total * unwanted / (unwanted + rest or 1.0))
+            unwanted = idf.keys() & name - agreed
+            # Terms alone: an index on a server knows no frequencies of those of names.
+            rest = name - idf.keys() - query.counts.keys()
+            share_of_name = len(unwanted) / (len(unwanted | rest) or 1)
+            shares[row] = max(shares[row], _sum(idf, unwanted) / total * share_of_name)
         for idf, total in zip(held[: len(things)], totals, strict=False):
             shares[row] = max(shares[row], _MENTIONED * _sum(idf, idf.keys() - agreed) / total)
 
