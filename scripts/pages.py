@@ -47,9 +47,9 @@ SCRIPTS = Path(__file__).resolve().parent
 CHECKOUT = SCRIPTS.parent
 RESULTS = SCRIPTS / "results"
 NIGHTLY = RESULTS / "nightly"
+"""Of nights, a file for each."""
 USUAL_SKILLS = 10_000
 """The first screen speaks of the smallest corpus with so many."""
-"""Of nights, a file for each."""
 README = "README.md"
 MEASURED = "scripts/README.md"
 COMMAND_LINE = "skillsearch/cli/README.md"
