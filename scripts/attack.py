@@ -35,7 +35,7 @@ from pathlib import Path
 
 import attack_tables
 from attack_adaptive import adaptive
-from attack_ground import TRUSTS, UNSET, Asked, Ground, Outcome
+from attack_ground import TRUSTS, UNSET, Ground, Outcome, Request, texts_of
 from attack_probes import PROBES, Effect
 from attack_tables import AttackRow, ProbeRow, Report, VictimRow
 from attack_texts import KINDS, Known, Text
@@ -47,7 +47,7 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.errors import EvaluationError, SkillSearchError
 from skillsearch.evaluation.collection import load_collection, pool_collections
 from skillsearch.evaluation.comparison import interval
-from skillsearch.evaluation.types import Collection
+from skillsearch.evaluation.types import Collection, JudgedQuery
 
 NONE, ORDINARY, ADAPTIVE, CLONES = "none", "ordinary", "adaptive", "clones"
 ATTACKS = (NONE, ORDINARY, *KINDS, ADAPTIVE)
@@ -75,16 +75,16 @@ class Setting:
     """Honest and ordinary skills, and requests.
 
     Attributes:
-        asked: All requests of the collections.
+        requests: All those of the collections.
         known: Those that attackers know.
         measured: As many others.
     """
 
     honest: Mapping[str, Text]
     ordinary: Sequence[Text]
-    asked: Sequence[Asked]
-    known: Sequence[Asked]
-    measured: Sequence[Asked]
+    requests: Sequence[Request]
+    known: Sequence[Request]
+    measured: Sequence[Request]
 
 
 def make_setting(
@@ -101,52 +101,74 @@ def make_setting(
     These come from `pool` or, if that is empty, from the last collection of the background.
     """
     pooled = pool_collections([*collections, *background])
-    texts = {
-        one.doc_id: Text(one.name, one.description, one.body, version="1.0.0")
-        for one in pooled[0].documents
+    honest = {
+        document.doc_id: Text(document.name, document.description, document.body, version="1.0.0")
+        for document in pooled[0].documents
     }
-    asked = [
-        Asked(
-            query.text,
-            {key: grade for key, grade in one.qrels[query.query_id].items() if grade > 0},
-        )
-        for one in pooled[: len(collections)]
-        for query in one.queries
+    requests = [
+        _request(collection, query)
+        for collection in pooled[: len(collections)]
+        for query in collection.queries
     ]
-    sample = rng.sample(asked, min(queries, len(asked)))
+    sample = rng.sample(requests, min(queries, len(requests)))
     half = len(sample) // 2
     if not half:
-        raise EvaluationError(f"{len(asked)} requests cannot be halved; give more (--queries).")
+        raise EvaluationError(f"{len(requests)} requests cannot be halved; give more (--queries).")
     if pool:
-        seen = {text for one in texts.values() for text in (one.name.casefold(), one.body)}
-        able = [one for one in pool if one.name.casefold() not in seen and one.body not in seen]
-        ordinary = rng.sample(able, min(attackers, len(able)))
+        ordinary = _others(pool, honest, attackers, rng)
     else:
-        judged = {key for one in asked for key in one.grades}
         last = f"{background[-1].name}/" if background else "/"
-        held = [key for key in texts if key.startswith(last) and key not in judged]
-        ordinary = [texts.pop(key) for key in rng.sample(held, min(attackers, len(held)))]
+        ordinary = _hold_out(honest, last, requests, attackers, rng)
     if len(ordinary) < attackers:
         raise EvaluationError(
             f"There are {len(ordinary)} ordinary skills for the control, not {attackers}; name "
             "a larger --background, or --ordinary FILE."
         )
-    return Setting(texts, ordinary, asked, sample[:half], sample[half:])
+    return Setting(honest, ordinary, requests, sample[:half], sample[half:])
+
+
+def _request(collection: Collection, query: JudgedQuery) -> Request:
+    grades = collection.qrels[query.query_id]
+    return Request(query.text, {key: grade for key, grade in grades.items() if grade > 0})
+
+
+def _others(
+    pool: Sequence[Text], honest: Mapping[str, Text], count: int, rng: random.Random
+) -> list[Text]:
+    """Draw skills of a pool that have neither the name nor the body of an honest one."""
+    taken = {part for text in honest.values() for part in (text.name.casefold(), text.body)}
+    free = [text for text in pool if taken.isdisjoint((text.name.casefold(), text.body))]
+    return rng.sample(free, min(count, len(free)))
+
+
+def _hold_out(
+    honest: dict[str, Text],
+    prefix: str,
+    requests: Sequence[Request],
+    count: int,
+    rng: random.Random,
+) -> list[Text]:
+    """Take skills whose ids begin so, and that no request is judged with, from the honest ones."""
+    judged = {key for request in requests for key in request.grades}
+    free = [key for key in honest if key.startswith(prefix) and key not in judged]
+    return [honest.pop(key) for key in rng.sample(free, min(count, len(free)))]
 
 
 def read_texts(path: Path) -> list[Text]:
     """Read skills from JSON lines with name, description and body, maybe gzipped."""
-    opened = gzip.open if path.suffix == ".gz" else open
-    with opened(path, "rt", encoding="utf-8") as file:
-        records = map(json.loads, file)
-        return [Text(one["name"], one["description"], one.get("body", "")) for one in records]
+    open_text = gzip.open if path.suffix == ".gz" else open
+    with open_text(path, "rt", encoding="utf-8") as file:
+        return [
+            Text(skill["name"], skill["description"], skill.get("body", ""))
+            for skill in map(json.loads, file)
+        ]
 
 
 def know(setting: Setting) -> Known:
     """Return what attackers know."""
     model = load_embedder("onnx")
-    requests = [one.text for one in setting.known]
-    best_skills = [setting.honest[min(one.best_skills)] for one in setting.known]
+    requests = texts_of(setting.known)
+    best_skills = [setting.honest[min(request.best_skills)] for request in setting.known]
     vectors = embed(model, requests)
     return Known(requests, best_skills, lambda texts: embed(model, texts), vectors)
 
@@ -179,32 +201,32 @@ class Attacks:
         controls: dict[str, Outcome] = {}
         for kind in sorted(kinds, key=ATTACKS.index):
             for trust in trusts[:1] if kind == NONE else trusts:
-                with _told(f"{kind}, {trust}"):
-                    found = self.run(kind, trust)
+                with _timed(f"{kind}, {trust}"):
+                    outcome = self.run(kind, trust)
                 if kind == ORDINARY:
-                    controls[trust] = found
-                yield attack_row(kind, trust, found, controls.get(trust))
+                    controls[trust] = outcome
+                yield attack_row(kind, trust, outcome, controls.get(trust))
 
 
 @contextmanager
-def _told(what: str) -> Iterator[None]:
-    """Tell on stderr how long something took."""
+def _timed(step: str) -> Iterator[None]:
+    """Tell on stderr how long a step took."""
     started = time.perf_counter()
     yield
-    print(f"{what}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
+    print(f"{step}: {time.perf_counter() - started:.0f} s", file=sys.stderr, flush=True)
 
 
-def attack_row(kind: str, trust: str, found: Outcome, control: Outcome | None) -> AttackRow:
+def attack_row(kind: str, trust: str, outcome: Outcome, control: Outcome | None) -> AttackRow:
     """Return what an attack won, as shares of requests."""
     row: AttackRow = {
         "kind": kind,
         "trust": "" if kind == NONE else trust,
-        "first_five": float(found.taken.mean()),
-        "first": float(found.first.mean()),
-        "ndcg": float(found.ndcg.mean()),
+        "first_five": float(outcome.taken.mean()),
+        "first": float(outcome.first.mean()),
+        "ndcg": float(outcome.ndcg.mean()),
     }
-    if control is not None and control is not found:
-        gains = found.taken - control.taken
+    if control is not None and control is not outcome:
+        gains = outcome.taken - control.taken
         row["gain"], row["gain_interval"] = float(gains.mean()), interval(gains)
     return row
 
@@ -227,13 +249,13 @@ def toll_row(toll: Toll) -> VictimRow:
     """Return what became of victims, as shares of their requests, and the ids of those lost."""
     return {
         "kind": toll.kind,
-        "place": toll.place,
+        "place": toll.root,
         "victims": toll.victims,
-        "requests": len(toll.before),
-        "five_before": float(toll.before.mean()),
-        "five_after": float(toll.after.mean()),
-        "first_before": float(toll.first_before.mean()),
-        "first_after": float(toll.first_after.mean()),
+        "requests": len(toll.before.five),
+        "five_before": float(toll.before.five.mean()),
+        "five_after": float(toll.after.five.mean()),
+        "first_before": float(toll.before.first.mean()),
+        "first_after": float(toll.after.first.mean()),
         "lost": list(toll.lost),
     }
 
@@ -246,15 +268,14 @@ def show(report: Report) -> None:
 
 
 def run(options: Options, work: Path) -> Report:
-    """Run the attacks and probes that were asked for."""
-    rng = random.Random(options.seed)
+    """Run the attacks and probes of the options."""
     setting = make_setting(
-        [load_collection(place) for place in options.collections],
-        [load_collection(place) for place in options.background],
+        list(map(load_collection, options.collections)),
+        list(map(load_collection, options.background)),
         read_texts(options.ordinary) if options.ordinary else [],
         queries=options.queries,
         attackers=options.attackers,
-        rng=rng,
+        rng=random.Random(options.seed),
     )
     ground = Ground(work, setting.honest, reader=options.reader)
     report: Report = {
@@ -277,14 +298,14 @@ def run(options: Options, work: Path) -> Report:
         attacks = Attacks(setting, ground, options.attackers, options.seed)
         report["attacks"] = list(attacks.rows(kinds, options.trust))
     for name in filter(options.kinds.__contains__, PROBES):
-        asked = setting.asked if name == CLONES else setting.measured
-        with _told(name):
-            effects = PROBES[name](ground, asked, options.trust, random.Random(options.seed))
+        requests = setting.requests if name == CLONES else setting.measured
+        with _timed(name):
+            effects = PROBES[name](ground, requests, options.trust, random.Random(options.seed))
             report["probes"] += map(probe_row, effects)
     if aimed := [kind for kind in WRITERS if kind in options.kinds]:
-        chosen = find_victims(setting.honest, setting.asked, random.Random(options.seed))
-        with _told("victims"):
-            report["victims"] = list(map(toll_row, tolls(ground, chosen, aimed, options.seed)))
+        victims = find_victims(setting.honest, setting.requests, random.Random(options.seed))
+        with _timed("victims"):
+            report["victims"] = list(map(toll_row, tolls(ground, victims, aimed, options.seed)))
     return report
 
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 
+import numpy as np
 from attack_ground import UNSET, Ground
 from attack_texts import Known, Text, framed, manner, sentences_of, shorten
 
@@ -29,11 +31,9 @@ def adaptive(
             [text, *(_variant(text, known, aim, rng) for _ in range(VARIANTS))]
             for text, aim in zip(kept, aims, strict=True)
         ]
-        credits = _credits(known, ground, [text for each in tried for text in each], trust)
-        for place, each in enumerate(tried):
-            begin = place * len(each)
-            own = credits[begin : begin + len(each)]
-            kept[place] = each[own.index(max(own))]  # what it has, unless a variant is better
+        credits = _credits(known, ground, list(chain.from_iterable(tried)), trust)
+        best = np.reshape(credits, (-1, 1 + VARIANTS)).argmax(axis=1)  # the first of equals
+        kept = [variants[number] for variants, number in zip(tried, best, strict=True)]
     return kept
 
 
@@ -52,7 +52,7 @@ def _credits(known: Known, ground: Ground, texts: Sequence[Text], trust: str) ->
 
 def _variant(text: Text, known: Known, aim: Sequence[int], rng: random.Random) -> Text:
     """Exchange a few sentences of a description, and perhaps the body."""
-    material = [one for place in aim for one in _material(known, place, rng)]
+    material = [sentence for number in aim for sentence in _material(known, number, rng)]
     about = sentences_of(text.description)
     for _ in range(rng.randint(1, 3)):
         sentence = rng.choice(material)
@@ -64,14 +64,16 @@ def _variant(text: Text, known: Known, aim: Sequence[int], rng: random.Random) -
     return replace(text, description=shorten(" ".join(dict.fromkeys(about))), body=body)
 
 
-def _material(known: Known, place: int, rng: random.Random) -> Iterator[str]:
-    yield known.requests[place]
-    yield framed(known.requests[place], rng)
-    yield from sentences_of(known.best_skills[place].description)
+def _material(known: Known, number: int, rng: random.Random) -> Iterator[str]:
+    yield known.requests[number]
+    yield framed(known.requests[number], rng)
+    yield from sentences_of(known.best_skills[number].description)
 
 
 def _body(known: Known, aim: Sequence[int], rng: random.Random) -> str:
     """Put requests before paragraphs of the bodies of the best skills."""
-    paragraphs = [part for place in aim for part in known.best_skills[place].body.split("\n\n")]
+    bodies = [known.best_skills[number].body for number in aim]
+    paragraphs = [paragraph for body in bodies for paragraph in body.split("\n\n")]
     chosen = rng.sample(paragraphs, min(len(paragraphs), 12))
-    return "\n\n".join([*(framed(known.requests[place], rng) for place in aim), *chosen]) + "\n"
+    requests = [framed(request, rng) for request in known.requests_of(aim)]
+    return "\n\n".join([*requests, *chosen]) + "\n"

@@ -40,8 +40,8 @@ _DISCOUNTS = 1.0 / np.log2(np.arange(2, HITS + 2))
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """A request, and the grades of honest skills by their ids."""
+class Request:
+    """What is asked, and the grades of honest skills by their ids."""
 
     text: str
     grades: Mapping[str, int]
@@ -50,12 +50,17 @@ class Asked:
     def best_skills(self) -> frozenset[str]:
         """Ids of the skills with the highest grade."""
         best = max(self.grades.values())
-        return frozenset(one for one, grade in self.grades.items() if grade == best)
+        return frozenset(key for key, grade in self.grades.items() if grade == best)
+
+
+def texts_of(requests: Sequence[Request]) -> list[str]:
+    """Return what is asked."""
+    return [request.text for request in requests]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What requests found, one row each.
+    """What came of requests, one row each.
 
     Attributes:
         taken: 1 where another root has one of the first five hits.
@@ -85,7 +90,7 @@ def write_skills(root: Path, skills: Mapping[str, Text]) -> dict[str, str]:
         page = f"---\n{head}---\n\n{text.body}\n"
         path.write_bytes(page.encode("utf-8", "replace"))
         if text.examples:
-            cases = [{"query": one, "should_trigger": True} for one in text.examples]
+            cases = [{"query": example, "should_trigger": True} for example in text.examples]
             (path.parent / "evals").mkdir()
             (path.parent / "evals" / "triggers.json").write_text(json.dumps(cases))
         ids[str(path)] = key
@@ -99,31 +104,37 @@ def ndcg(hits: Sequence[Hit], grades: Mapping[str, int], ids: Ids) -> float:
         if hit.path not in ids:
             return 0
         copies = (ids[path] for path in (hit.path, *hit.duplicates) if path in ids)
-        return max(grades.get(one, 0) for one in copies)
+        return max(grades.get(key, 0) for key in copies)
 
-    def gain(found: Sequence[int]) -> float:
-        return float(np.array(found[:HITS]) @ _DISCOUNTS[: min(len(found), HITS)])
+    def gain(ranked: Sequence[int]) -> float:
+        return float(np.array(ranked[:HITS]) @ _DISCOUNTS[: min(len(ranked), HITS)])
 
     return gain([grade(hit) for hit in hits]) / gain(sorted(grades.values(), reverse=True))
 
 
-def outcome(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Outcome:
+def ndcgs(requests: Sequence[Request], results: Sequence[SearchResult], ids: Ids) -> Matrix:
+    """Return the nDCG@10 of honest skills for each request."""
+    pairs = zip(requests, results, strict=True)
+    return np.array([ndcg(result, request.grades, ids) for request, result in pairs])
+
+
+def outcome(requests: Sequence[Request], results: Sequence[SearchResult], ids: Ids) -> Outcome:
     """Measure results whose hits are honest if their paths have ids."""
     foreign = [[hit.path not in ids for hit in result] for result in results]
     return Outcome(
-        np.array([any(one[:FIRST]) for one in foreign], float),
-        np.array([any(one[:1]) for one in foreign], float),
-        np.array([ndcg(r[:HITS], one.grades, ids) for r, one in zip(results, asked, strict=True)]),
+        np.array([any(hits[:FIRST]) for hits in foreign], float),
+        np.array([any(hits[:1]) for hits in foreign], float),
+        ndcgs(requests, results, ids),
     )
 
 
-def shown_best(asked: Sequence[Asked], results: Sequence[SearchResult], ids: Ids) -> Matrix:
+def shown_best(requests: Sequence[Request], results: Sequence[SearchResult], ids: Ids) -> Matrix:
     """Return 1 for each request with a best skill, at its honest path, among the first hits."""
-    pairs = zip(asked, results, strict=True)
+    pairs = zip(requests, results, strict=True)
     return np.array(
         [
-            any(ids.get(hit.path) in one.best_skills for hit in found[:FIRST])
-            for one, found in pairs
+            any(ids.get(hit.path) in request.best_skills for hit in result[:FIRST])
+            for request, result in pairs
         ],
         float,
     )
@@ -178,8 +189,8 @@ class Ground:
         return lambda request: library.search(request, FIRST, 0.0, reader=self._reader)
 
     def measure(
-        self, asked: Sequence[Asked], others: Sequence[Text] = (), trust: str = UNSET
+        self, requests: Sequence[Request], others: Sequence[Text] = (), trust: str = UNSET
     ) -> Outcome:
         """Measure requests with others in the later root."""
         index = self.index(others, trust)
-        return outcome(asked, self.search(index, [one.text for one in asked]), self.ids)
+        return outcome(requests, self.search(index, texts_of(requests)), self.ids)

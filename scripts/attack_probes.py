@@ -12,11 +12,12 @@ from typing import TypeAlias
 import numpy as np
 from attack_ground import (
     UNSET,
-    Asked,
     Ground,
     Matrix,
-    ndcg,
+    Request,
+    ndcgs,
     shown_best,
+    texts_of,
     write_skills,
 )
 from attack_texts import clones
@@ -40,33 +41,35 @@ class Effect:
 
 
 Probe: TypeAlias = Callable[
-    [Ground, Sequence[Asked], Sequence[str], random.Random], Iterator[Effect]
+    [Ground, Sequence[Request], Sequence[str], random.Random], Iterator[Effect]
 ]
 
 
-def victims(asked: Sequence[Asked], rng: random.Random, count: int = VICTIMS) -> Mapping[str, int]:
-    """Choose best skills of several requests; return how many each has."""
-    wanted: defaultdict[str, int] = defaultdict(int)
-    for one in asked:
-        for skill in one.best_skills:
-            wanted[skill] += 1
-    able = sorted(skill for skill, requests in wanted.items() if requests >= LEAST_REQUESTS)
-    return {skill: wanted[skill] for skill in rng.sample(able, min(count, len(able)))}
+def victims(
+    requests: Sequence[Request], rng: random.Random, count: int = VICTIMS
+) -> dict[str, list[Request]]:
+    """Choose best skills of several requests; return these by skill."""
+    own: defaultdict[str, list[Request]] = defaultdict(list)
+    for request in requests:
+        for skill in request.best_skills:
+            own[skill].append(request)
+    able = sorted(skill for skill, group in own.items() if len(group) >= LEAST_REQUESTS)
+    return {skill: own[skill] for skill in rng.sample(able, min(count, len(able)))}
 
 
 def clone_victims(
     ground: Ground,
-    asked: Sequence[Asked],
+    requests: Sequence[Request],
     trusts: Sequence[str],
     rng: random.Random,
     count: int = CLONES,
 ) -> Iterator[Effect]:
     """Clone one victim at a time; measure whether its requests show it, at its own path."""
-    own = {
-        skill: [one for one in asked if skill in one.best_skills] for skill in victims(asked, rng)
-    }
     # Only the victim counts, not another skill as right.
-    own = {skill: [Asked(one.text, {skill: 1}) for one in group] for skill, group in own.items()}
+    own = {
+        skill: [Request(request.text, {skill: 1}) for request in group]
+        for skill, group in victims(requests, rng).items()
+    }
     index = ground.index()
     before = [_shown(ground, index, group) for group in own.values()]
     written = {skill: clones(ground.skills[skill], count, rng) for skill in own}
@@ -79,20 +82,19 @@ def clone_victims(
         yield Effect(name, trust, np.concatenate(before), np.concatenate(after))
 
 
-def _shown(ground: Ground, index: SkillIndex, asked: Sequence[Asked]) -> Matrix:
-    results = ground.search(index, [one.text for one in asked])
-    return shown_best(asked, results, ground.ids)
+def _shown(ground: Ground, index: SkillIndex, requests: Sequence[Request]) -> Matrix:
+    return shown_best(requests, ground.search(index, texts_of(requests)), ground.ids)
 
 
 def copy_all(
-    ground: Ground, asked: Sequence[Asked], trusts: Sequence[str], _rng: random.Random
+    ground: Ground, requests: Sequence[Request], trusts: Sequence[str], _rng: random.Random
 ) -> Iterator[Effect]:
     """Copy all honest skills into the later root; their own paths must be shown as before."""
-    alone = _both(ground, asked, UNSET, is_copied=False)
+    alone = _both(ground, requests, UNSET, is_copied=False)
     shutil.rmtree(ground.later, ignore_errors=True)
     shutil.copytree(ground.home, ground.later)
     for trust in trusts:
-        copied = _both(ground, asked, trust, is_copied=True)
+        copied = _both(ground, requests, trust, is_copied=True)
         for name, before in alone.items():
             yield Effect(
                 f"later-root: best skill in first five of {name}", trust, before, copied[name]
@@ -100,43 +102,37 @@ def copy_all(
 
 
 def _both(
-    ground: Ground, asked: Sequence[Asked], trust: str, *, is_copied: bool
+    ground: Ground, requests: Sequence[Request], trust: str, *, is_copied: bool
 ) -> dict[str, Matrix]:
     index = ground.open([ground.home, ground.later], trust) if is_copied else ground.index()
     search = ground.library_search(index)
-    by_library = [search(one.text) for one in asked]
+    by_library = list(map(search, texts_of(requests)))
     return {
-        "SkillIndex": _shown(ground, index, asked),
-        "SkillLibrary": shown_best(asked, by_library, ground.ids),
+        "SkillIndex": _shown(ground, index, requests),
+        "SkillLibrary": shown_best(requests, by_library, ground.ids),
     }
 
 
 def split_honest(
-    ground: Ground, asked: Sequence[Asked], trusts: Sequence[str], rng: random.Random
+    ground: Ground, requests: Sequence[Request], trusts: Sequence[str], rng: random.Random
 ) -> Iterator[Effect]:
     """Put half of the honest skills into a second root; measure requests with a best one there."""
     keys = sorted(ground.skills)
     rng.shuffle(keys)
     second = set(keys[: len(keys) // 2])
-    halves = [
-        {k: t for k, t in ground.skills.items() if (k in second) is at} for at in (False, True)
-    ]
     roots = [ground.work / "honest-first", ground.work / "honest-second"]
-    ids = {
-        path: key
-        for root, half in zip(roots, halves, strict=True)
-        for path, key in write_skills(root, half).items()
-    }
-    chosen = [one for one in asked if one.best_skills & second]
-    found: dict[str, Matrix] = {}
+    ids: dict[str, str] = {}
+    for root, half in zip(roots, (ground.skills.keys() - second, second), strict=True):
+        texts = {key: text for key, text in ground.skills.items() if key in half}
+        ids |= write_skills(root, texts)
+    chosen = [request for request in requests if request.best_skills & second]
+    by_trust: dict[str, Matrix] = {}
     for trust in trusts:
-        results = ground.search(ground.open(roots, trust), [one.text for one in chosen])
-        pairs = zip(chosen, results, strict=True)
-        found[trust] = np.array([ndcg(hits, one.grades, ids) for one, hits in pairs])
-    before = found[trusts[0]]
+        results = ground.search(ground.open(roots, trust), texts_of(chosen))
+        by_trust[trust] = ndcgs(chosen, results, ids)
     for trust in trusts[1:] or trusts:
         name = f"honest-unvetted: nDCG@10 of the second root ({trusts[0]} → {trust})"
-        yield Effect(name, trust, before, found[trust])
+        yield Effect(name, trust, by_trust[trusts[0]], by_trust[trust])
 
 
 PROBES: Mapping[str, Probe] = {

@@ -11,12 +11,13 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Vectors: TypeAlias = NDArray[np.float32]
+_T = TypeVar("_T")
 
 DESCRIPTION_CHARS = 1024
 """What the specification allows; more makes `validate` complain."""
@@ -89,30 +90,35 @@ class Known:
     embed: Callable[[Sequence[str]], Vectors]
     vectors: Vectors
 
-    def cluster(self, place: int, size: int = CLUSTER) -> list[int]:
-        """Return the places of the known requests nearest to one, itself first."""
-        cosines = self.vectors @ self.vectors[place]
-        cosines[place] = np.inf
-        return [int(one) for one in np.argsort(-cosines, kind="stable")[:size]]
+    def cluster(self, number: int, size: int = CLUSTER) -> list[int]:
+        """Return the numbers of the known requests nearest to one, itself first."""
+        cosines = self.vectors @ self.vectors[number]
+        cosines[number] = np.inf
+        nearest: list[int] = np.argsort(-cosines, kind="stable")[:size].tolist()
+        return nearest
 
     def clusters(self, count: int, rng: random.Random) -> list[list[int]]:
         """Return a cluster for each attacker: of other requests, as long as there are any."""
-        return [self.cluster(place) for place in in_turn(len(self.requests), count, rng)]
+        return [self.cluster(number) for number in in_turn(range(len(self.requests)), count, rng)]
+
+    def requests_of(self, cluster: Iterable[int]) -> list[str]:
+        """Return the requests of these numbers."""
+        return [self.requests[number] for number in cluster]
 
     def distinct_best(self) -> list[Text]:
         """Return each best skill once by its name, as a root can hold no name twice."""
-        return list({one.name.casefold(): one for one in self.best_skills}.values())
+        return list({skill.name.casefold(): skill for skill in self.best_skills}.values())
 
 
 Kind: TypeAlias = Callable[[Known, int, random.Random], list[Text]]
 
 
-def in_turn(size: int, count: int, rng: random.Random) -> list[int]:
-    """Return `count` numbers below `size` in random order, all of them before any comes again."""
-    numbers: list[int] = []
-    while len(numbers) < count:
-        numbers += rng.sample(range(size), size)
-    return numbers[:count]
+def in_turn(choices: Sequence[_T], count: int, rng: random.Random) -> list[_T]:
+    """Return so many in random order, all of the choices before any comes again."""
+    chosen: list[_T] = []
+    while len(chosen) < count:
+        chosen += rng.sample(choices, len(choices))
+    return chosen[:count]
 
 
 def words_of(texts: Iterable[str]) -> list[str]:
@@ -133,7 +139,7 @@ def shorten(text: str, chars: int = DESCRIPTION_CHARS) -> str:
 
 def sentences_of(text: str) -> list[str]:
     """Cut a text into sentences."""
-    return [one for one in _SENTENCE_END.split(text.strip()) if one]
+    return [sentence for sentence in _SENTENCE_END.split(text.strip()) if sentence]
 
 
 def as_task(request: str) -> str:
@@ -145,6 +151,11 @@ def as_task(request: str) -> str:
 def framed(request: str, rng: random.Random) -> str:
     """Say a request in one of the ways in which people ask."""
     return rng.choice(_FRAMES).format(as_task(request))
+
+
+def framed_all(requests: Iterable[str], rng: random.Random) -> str:
+    """Say requests so, one after another."""
+    return " ".join(framed(request, rng) for request in requests)
 
 
 def stuffing(known: Known, count: int, rng: random.Random) -> list[Text]:
@@ -171,7 +182,7 @@ def triggers(known: Known, count: int, rng: random.Random) -> list[Text]:
     """Name many tasks: "Use when the user asks for …, …, …"."""
     texts = []
     for number in range(count):
-        tasks = [as_task(known.requests[one]) for one in in_turn(len(known.requests), TASKS, rng)]
+        tasks = [as_task(request) for request in in_turn(known.requests, TASKS, rng)]
         about = shorten(f"Use when the user asks for any of these: {', '.join(tasks)}")
         body = "# When to use\n\n" + "".join(f"- The user asks to {task}\n" for task in tasks)
         texts.append(Text(named(words_of(tasks), number), about, body))
@@ -185,8 +196,8 @@ def hidden(known: Known, count: int, rng: random.Random) -> list[Text]:
     """
     texts = []
     for number in range(count):
-        requests = [known.requests[one] for one in in_turn(len(known.requests), CLUSTER, rng)]
-        order = f"{rng.choice(_EVERYTHING)} {' '.join(framed(one, rng) for one in requests)}"
+        requests = in_turn(known.requests, CLUSTER, rng)
+        order = f"{rng.choice(_EVERYTHING)} {framed_all(requests, rng)}"
         hide = _HIDING[number % len(_HIDING)]
         about = "Keeps short notes in a folder."
         if hide is not _as_comment:
@@ -226,16 +237,14 @@ def tweaked(text: str, rng: random.Random) -> str:
 
 def _padded(body: str, known: Known, rng: random.Random) -> str:
     """Add a section of known requests to a body."""
-    lines = (framed(known.requests[one], rng) for one in in_turn(len(known.requests), 20, rng))
+    lines = (framed(request, rng) for request in in_turn(known.requests, 20, rng))
     return f"{body}\n\n## Examples\n\n" + "".join(f"- {line}\n" for line in lines)
 
 
 def copies(known: Known, count: int, rng: random.Random) -> list[Text]:
     """Copy best skills under other names, to be used for everything; half of them padded."""
-    skills = known.distinct_best()
     texts = []
-    for number, place in enumerate(in_turn(len(skills), count, rng)):
-        skill = skills[place]
+    for number, skill in enumerate(in_turn(known.distinct_best(), count, rng)):
         about = f"{rng.choice(_EVERYTHING)} {tweaked(skill.description, rng)}"
         body = _padded(skill.body, known, rng) if number % 2 else skill.body
         texts.append(Text(named([skill.name, "plus"], number), shorten(about), body))
@@ -253,28 +262,28 @@ def embedder(known: Known, count: int, rng: random.Random) -> list[Text]:
     """Climb, word by word, with descriptions towards the vectors of some requests."""
     clusters = known.clusters(count, rng)
     centres = np.stack([known.vectors[cluster].mean(axis=0) for cluster in clusters])
-    vocabulary = [
-        words_of(text for one in cluster for text in (known.requests[one], *_about(known, one)))
-        for cluster in clusters
-    ]
-    names = [named(words, number) for number, words in enumerate(vocabulary)]
+    vocabularies = [words_of(_texts_of(known, cluster)) for cluster in clusters]
+    names = [named(words, number) for number, words in enumerate(vocabularies)]
     best = [known.requests[cluster[0]].split() for cluster in clusters]
     scores = _likeness(known, names, best, centres)
     for _ in range(CLIMB_STEPS):
-        tried = [_changed(*one, rng) for one in zip(best, vocabulary, strict=True)]
-        found = _likeness(known, names, tried, centres)
-        for place in np.flatnonzero(found > scores).tolist():
-            best[place] = tried[place]
-        scores = np.maximum(scores, found)
+        pairs = zip(best, vocabularies, strict=True)
+        tried = [_changed(words, vocabulary, rng) for words, vocabulary in pairs]
+        tried_scores = _likeness(known, names, tried, centres)
+        for number in np.flatnonzero(tried_scores > scores).tolist():
+            best[number] = tried[number]
+        scores = np.maximum(scores, tried_scores)
     return [
         Text(name, shorten(" ".join(words)), "# Steps\n\nDo what was asked, step by step.\n")
         for name, words in zip(names, best, strict=True)
     ]
 
 
-def _about(known: Known, place: int) -> Iterator[str]:
-    yield known.best_skills[place].name
-    yield known.best_skills[place].description
+def _texts_of(known: Known, cluster: Iterable[int]) -> Iterator[str]:
+    """Yield each request of a cluster, and name and description of its best skill."""
+    for number in cluster:
+        skill = known.best_skills[number]
+        yield from (known.requests[number], skill.name, skill.description)
 
 
 def _likeness(
@@ -287,12 +296,12 @@ def _likeness(
 
 def _changed(words: Sequence[str], vocabulary: Sequence[str], rng: random.Random) -> list[str]:
     """Exchange, add or drop a word."""
-    changed, place = list(words), rng.randrange(len(words))
+    changed, position = list(words), rng.randrange(len(words))
     kind = rng.randrange(3)
     if kind == 2 and len(words) > 1:
-        del changed[place]
+        del changed[position]
     else:
-        changed[place : place + kind] = [rng.choice(vocabulary or list(words))]
+        changed[position : position + kind] = [rng.choice(vocabulary or list(words))]
     return changed
 
 
@@ -300,9 +309,9 @@ def manner(known: Known, count: int, rng: random.Random) -> list[Text]:
     """Write name, description and body as those ask who search: mixes of their requests."""
     texts = []
     for number, cluster in enumerate(known.clusters(count, rng)):
-        requests = [known.requests[one] for one in cluster]
-        about = " ".join(framed(one, rng) for one in requests)
-        lines = [framed(one, rng) for one in requests * 4]
+        requests = known.requests_of(cluster)
+        about = framed_all(requests, rng)
+        lines = [framed(request, rng) for request in requests * 4]
         rng.shuffle(lines)
         body = f"# {requests[0]}\n\n" + "\n\n".join([*requests, *lines]) + "\n"
         texts.append(Text(named(words_of(requests), number), shorten(about), body))
@@ -316,8 +325,8 @@ def examples(known: Known, count: int, rng: random.Random) -> list[Text]:
     """
     texts = []
     for number, cluster in enumerate(known.clusters(count, rng)):
-        requests = [known.requests[one] for one in cluster]
-        framed_too = [framed(one, rng) for one in requests]
+        requests = known.requests_of(cluster)
+        framed_too = [framed(request, rng) for request in requests]
         about = f"Helps to {as_task(requests[0])}."
         text = Text(named(words_of(requests), number), shorten(about), "# Steps\n\nDo it.\n")
         texts.append(replace(text, examples=(*requests, *framed_too)))

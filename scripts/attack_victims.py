@@ -12,15 +12,17 @@ import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import product
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from attack_ground import FIRST, Asked, Ground, Matrix
-from attack_texts import Text, framed, named, sentences_of, shorten, tweaked
+from attack_ground import FIRST, Ground, Matrix, Request
+from attack_texts import Text, framed, framed_all, named, sentences_of, shorten, tweaked
 
 from skillsearch.errors import SkillSearchError
+from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.types.answers import Hit, Relative, SearchResult
+from skillsearch.types.answers import Hit, Relative
 
 VICTIMS = 24
 COPIES = 5
@@ -44,24 +46,38 @@ Writer: TypeAlias = Callable[[Victim, Text, random.Random], list[Text]]
 """Writes skills against a victim; the second text is that of another skill."""
 
 
+class Standings(NamedTuple):
+    """Whether each request shows or names its victim: among the first five hits, in the first."""
+
+    five: Matrix
+    first: Matrix
+
+
 @dataclass(frozen=True, slots=True)
 class Toll:
-    """What an attack took from victims, for each of their requests before and after."""
+    """What an attack took from victims.
+
+    Attributes:
+        kind: One of `WRITERS`.
+        root: Where the attackers stand.
+        victims: How many there are.
+        before: Where they stand without the attack.
+        after: Where they stand with it.
+        lost: The ids of those lost.
+    """
 
     kind: str
-    place: str
+    root: str
     victims: int
-    before: Matrix
-    after: Matrix
-    first_before: Matrix
-    first_after: Matrix
+    before: Standings
+    after: Standings
     lost: Sequence[str]
 
 
 def _triggered(victim: Victim, rng: random.Random) -> str:
     """Return the victim's description with a few requests behind it."""
-    asked = rng.sample(victim.known, min(TRIGGERS, len(victim.known)))
-    return f"{victim.text.description} {' '.join(framed(one, rng) for one in asked)}"
+    requests = rng.sample(victim.known, min(TRIGGERS, len(victim.known)))
+    return f"{victim.text.description} {framed_all(requests, rng)}"
 
 
 def capture(victim: Victim, _: Text, rng: random.Random) -> list[Text]:
@@ -88,10 +104,11 @@ def paraphrase(victim: Victim, _: Text, rng: random.Random) -> list[Text]:
     """Say the same in other words, some times, with requests and a body of its own."""
     texts = []
     for number in range(COPIES):
-        asked = [framed(one, rng) for one in rng.sample(victim.known, min(2, len(victim.known)))]
-        about = shorten(f"{tweaked(victim.text.description, rng)} {' '.join(asked)}")
-        lines = [tweaked(one, rng) for one in sentences_of(victim.text.body)]
-        body = "\n\n".join([*asked, *rng.sample(lines, min(len(lines), 12))])
+        known = rng.sample(victim.known, min(2, len(victim.known)))
+        requests = [framed(request, rng) for request in known]
+        about = shorten(f"{tweaked(victim.text.description, rng)} {' '.join(requests)}")
+        lines = [tweaked(sentence, rng) for sentence in sentences_of(victim.text.body)]
+        body = "\n\n".join([*requests, *rng.sample(lines, min(len(lines), 12))])
         texts.append(Text(named([victim.text.name, "alt"], number), about, body))
     return texts
 
@@ -124,71 +141,75 @@ RIVALS = ("bridge", "paraphrase")
 
 
 def find_victims(
-    skills: Mapping[str, Text], asked: Sequence[Asked], rng: random.Random, count: int = VICTIMS
+    skills: Mapping[str, Text],
+    requests: Sequence[Request],
+    rng: random.Random,
+    count: int = VICTIMS,
 ) -> list[Victim]:
     """Choose skills that alone are right for most requests; attackers know the first half."""
-    wanted: defaultdict[str, list[str]] = defaultdict(list)
-    for one in asked:
-        if len(one.best_skills) == 1:
-            wanted[min(one.best_skills)].append(one.text)
-    able = sorted(skill for skill, requests in wanted.items() if len(requests) > 1)
+    own: defaultdict[str, list[str]] = defaultdict(list)
+    for request in requests:
+        if len(request.best_skills) == 1:
+            own[min(request.best_skills)].append(request.text)
+    able = sorted(skill for skill, texts in own.items() if len(texts) > 1)
     rng.shuffle(able)
-    found = []
-    for skill in sorted(able, key=lambda one: -len(wanted[one]))[:count]:
-        requests = wanted[skill]
-        half = len(requests) // 2
-        found.append(Victim(skill, skills[skill], requests[:half], requests[half:]))
-    return found
+    victims = []
+    for skill in sorted(able, key=lambda skill: -len(own[skill]))[:count]:
+        half = len(own[skill]) // 2
+        victims.append(Victim(skill, skills[skill], own[skill][:half], own[skill][half:]))
+    return victims
 
 
 def tolls(
     ground: Ground, victims: Sequence[Victim], kinds: Sequence[str], seed: int
 ) -> Iterator[Toll]:
-    """Attack all victims at once, in each place, by each kind of `WRITERS`."""
-    others = [text for key, text in ground.skills.items() if key not in {v.doc_id for v in victims}]
-    requests = [request for victim in victims for request in victim.measured]
-    owners = [victim.doc_id for victim in victims for _ in victim.measured]
-    index = ground.open([ground.home])
-    plain = ground.search(index, requests)
-    before = _standings(ground, SkillLibrary.of_index(index), plain, owners)
-    for kind in kinds:
-        for place in (INSIDE, LATER):
-            rng = random.Random(seed)
-            written = [
-                text
-                for victim in victims
-                for text in WRITERS[kind](victim, rng.choice(others or [victim.text]), rng)
-            ]
-            index = ground.join(written) if place == INSIDE else ground.index(written, "vetted")
-            results = ground.search(index, requests)
-            after = _standings(ground, SkillLibrary.of_index(index), results, owners)
-            ground.leave()
-            gone = (before[0] > 0) & (after[0] == 0)
-            lost = sorted({owner for owner, is_gone in zip(owners, gone, strict=True) if is_gone})
-            yield Toll(kind, place, len(victims), before[0], after[0], before[1], after[1], lost)
+    """Attack all victims at once, in each root, by each kind of `WRITERS`."""
+    owned = [(victim.doc_id, request) for victim in victims for request in victim.measured]
+    before = _standings(ground, ground.open([ground.home]), owned)
+    for kind, root in product(kinds, (INSIDE, LATER)):
+        texts = _written(ground, victims, kind, random.Random(seed))
+        index = ground.join(texts) if root == INSIDE else ground.index(texts, "vetted")
+        after = _standings(ground, index, owned)
+        ground.leave()
+        pairs = zip(owned, (before.five > 0) & (after.five == 0), strict=True)
+        lost = sorted({owner for (owner, _), is_gone in pairs if is_gone})
+        yield Toll(kind, root, len(victims), before, after, lost)
 
 
-def _standings(
-    ground: Ground, library: SkillLibrary, results: Sequence[SearchResult], owners: Sequence[str]
-) -> tuple[Matrix, Matrix]:
-    """Return where victims are shown or named among the first five hits, and in the first."""
-    groups = [
-        [{ground.ids.get(path, "") for path in _loadable(library, hit)} for hit in result[:FIRST]]
-        for result in results
+def _written(
+    ground: Ground, victims: Sequence[Victim], kind: str, rng: random.Random
+) -> list[Text]:
+    """Return what attackers of a kind write against all victims."""
+    ids = {victim.doc_id for victim in victims}
+    others = [text for key, text in ground.skills.items() if key not in ids]
+    return [
+        text
+        for victim in victims
+        for text in WRITERS[kind](victim, rng.choice(others or [victim.text]), rng)
     ]
-    pairs = list(zip(owners, groups, strict=True))
-    return (
-        np.array([any(owner in group for group in found) for owner, found in pairs], float),
-        np.array([owner in set().union(*found[:1]) for owner, found in pairs], float),
-    )
+
+
+def _standings(ground: Ground, index: SkillIndex, owned: Sequence[tuple[str, str]]) -> Standings:
+    """Return where victims stand in an index, for each pair of one and its request."""
+    results = ground.search(index, [request for _, request in owned])
+    library = SkillLibrary.of_index(index)
+    five, first = [], []
+    for (owner, _), result in zip(owned, results, strict=True):
+        shown = [
+            owner in {ground.ids.get(path) for path in _loadable(library, hit)}
+            for hit in result[:FIRST]
+        ]
+        five.append(any(shown))
+        first.append(any(shown[:1]))
+    return Standings(np.array(five, float), np.array(first, float))
 
 
 def _loadable(library: SkillLibrary, hit: Hit) -> Iterator[str]:
     """Yield the paths of the skills of a hit that its names load."""
     named: list[Hit | Relative] = [hit, *(hit.family.members if hit.family else ())]
-    for one in named:
+    for skill in named:
         try:
-            if library.find(one.handle or one.name).path == one.path:
-                yield one.path
+            if library.find(skill.handle or skill.name).path == skill.path:
+                yield skill.path
         except SkillSearchError:
             continue

@@ -119,9 +119,9 @@ def setting(script, grounds, texts):
     honest |= read_rows(MADE, texts.Text)
     made = [line.split("|") for line in MADE.strip().splitlines()]
     requests = REQUESTS | {name: request for name, _, request in made}
-    asked = [grounds.Asked(request, {name: 2}) for name, request in requests.items()]
+    judged = [grounds.Request(request, {name: 2}) for name, request in requests.items()]
     ordinary = list(read_rows(ORDINARY, texts.Text).values())
-    return script.Setting(honest, ordinary, asked, asked[::2], asked[1::2])
+    return script.Setting(honest, ordinary, judged, judged[::2], judged[1::2])
 
 
 @pytest.fixture(scope="module")
@@ -144,35 +144,37 @@ def controls(attacks):
 @pytest.mark.slow
 def test_words_alone_win_no_more_than_ordinary_skills(attacks, controls, kind):
     alone, beside = controls
-    found = attacks.run(kind, "unset")
-    assert found.first.sum() == 0
-    assert found.taken.sum() <= beside.taken.sum() + 1
-    assert found.ndcg.mean() >= alone.ndcg.mean() - 0.05
+    outcome = attacks.run(kind, "unset")
+    assert outcome.first.sum() == 0
+    assert outcome.taken.sum() <= beside.taken.sum() + 1
+    assert outcome.ndcg.mean() >= alone.ndcg.mean() - 0.05
 
 
 def test_copies_under_other_names_gain_little(attacks, setting, ground):
     alone = ground.measure(setting.known)
     copies = attacks.texts("copies", "unset")
-    bodies = {one.body for one in setting.honest.values()}
-    whole = ground.measure(setting.known, [one for one in copies if one.body in bodies])
+    bodies = {text.body for text in setting.honest.values()}
+    whole = ground.measure(setting.known, [copy for copy in copies if copy.body in bodies])
     assert whole.first.sum() == 0
     assert whole.ndcg.mean() >= alone.ndcg.mean() - 0.02
-    found = ground.measure(setting.known, copies)
-    assert found.first.mean() <= 0.4
-    assert found.ndcg.mean() >= alone.ndcg.mean() - 0.25
+    outcome = ground.measure(setting.known, copies)
+    assert outcome.first.mean() <= 0.4
+    assert outcome.ndcg.mean() >= alone.ndcg.mean() - 0.25
 
 
 def test_copies_under_the_same_names_gain_nothing(attacks, setting, ground):
-    found = ground.measure(setting.known, attacks.texts("same-name", "unset"))
-    assert found.taken.sum() == 0
-    assert found.ndcg.tolist() == ground.measure(setting.known).ndcg.tolist()
+    outcome = ground.measure(setting.known, attacks.texts("same-name", "unset"))
+    assert outcome.taken.sum() == 0
+    assert outcome.ndcg.tolist() == ground.measure(setting.known).ndcg.tolist()
 
 
 @pytest.mark.slow
 def test_clones_do_not_push_their_victim_out(probes, grounds, ground):
-    asked = [grounds.Asked(one, {key: 2}) for key, group in VICTIMS.items() for one in group]
-    (effect,) = probes.clone_victims(ground, asked, ["unset"], random.Random(0), CLONES)
-    assert len(effect.before) == len(asked)
+    requests = [
+        grounds.Request(text, {skill: 2}) for skill, texts in VICTIMS.items() for text in texts
+    ]
+    (effect,) = probes.clone_victims(ground, requests, ["unset"], random.Random(0), CLONES)
+    assert len(effect.before) == len(requests)
     assert effect.before.mean() == 1.0
     assert effect.after.tolist() == effect.before.tolist()
 
@@ -219,7 +221,7 @@ def test_ordinary_skills_are_held_out_of_the_background(script):
     assert not {text.name for text in setting.honest.values()} & {
         text.name for text in setting.ordinary
     }
-    assert (len(setting.known), len(setting.measured), len(setting.asked)) == (2, 3, 6)
+    assert (len(setting.known), len(setting.measured), len(setting.requests)) == (2, 3, 6)
     assert not {a.text for a in setting.known} & {a.text for a in setting.measured}
 
 
@@ -296,9 +298,12 @@ def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys, k
 
 def test_a_lost_victim_is_a_failure(run_victims, import_script, monkeypatch, capsys):
     """One that is among the first five hits and then no more."""
-    standings = iter([1.0, 0.0, 0.0])
-    found = lambda *given: (np.full(len(given[-1]), next(standings)),) * 2  # noqa: E731
-    monkeypatch.setattr(import_script("attack_victims"), "_standings", found)
+    victims, shares = import_script("attack_victims"), iter([1.0, 0.0, 0.0])
+
+    def standings(ground, index, owned):
+        return victims.Standings(*[np.full(len(owned), next(shares))] * 2)
+
+    monkeypatch.setattr(victims, "_standings", standings)
     with pytest.raises(SystemExit, match="Victims of capture are lost"):
         run_victims("capture")
     assert "3 of 3" in capsys.readouterr().out
