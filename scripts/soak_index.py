@@ -51,16 +51,16 @@ def main() -> None:
     readers.add_argument("--size", type=int, default=2_000, help="skills at first")
     readers.add_argument("--seconds", type=float, default=300)
     readers.add_argument("--readers", type=int, default=8)
-    for one in (kill, readers):
-        one.add_argument(
+    for command in (kill, readers):
+        command.add_argument(
             "--update",
             default=BUILD,
             metavar="COMMAND",
             help="of an update, with {index}, {root}, {path}, {folder} (default: %(default)s)",
         )
-        one.add_argument("--seed", type=int, default=1)
-        one.add_argument("--work", type=Path, help="make the skills and the index in this folder")
-        one.add_argument("--json", action="store_true")
+        command.add_argument("--seed", type=int, default=1)
+        command.add_argument("--work", type=Path, help="folder of the skills and the index")
+        command.add_argument("--json", action="store_true")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=args.work and args.work.absolute()) as folder:
         work, size, update, seed = Path(folder), args.size, args.update, args.seed

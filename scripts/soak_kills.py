@@ -21,7 +21,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from soak_states import (
     BUILD,
@@ -47,7 +47,13 @@ SLACK_BYTES = 16 << 20
 are kept, and twice the vectors in use."""
 GRACE_S = 5.0
 
-Record = dict[str, Any]
+
+class Finished(NamedTuple):
+    """What a command did that ended: its steps, and how many texts it embedded."""
+
+    steps: list[str]
+    seconds: float
+    embedded: int
 
 
 def write(die_at: int, index_dir: str, *command: str) -> None:
@@ -72,7 +78,7 @@ def write(die_at: int, index_dir: str, *command: str) -> None:
     sys.addaudithook(count)
     report = run_here(command)
     seconds = time.perf_counter() - started
-    print(json.dumps({"steps": steps, "seconds": seconds, "embedded": report["embedded"]}))
+    print(json.dumps(Finished(steps, seconds, report["embedded"])))
 
 
 def is_step(event: str, values: tuple[Any, ...], index_dir: str) -> bool:
@@ -96,49 +102,50 @@ class Writer:
     Attributes:
         index_dir: Folder of the index.
         faults: What was wrong.
-        usual: Seconds and steps of the last run of each kind that ended.
-        told: What the runs said on stderr.
+        usual: The last run of each kind that ended.
+        errors: Lines that the runs wrote on stderr.
     """
 
     index_dir: Path
     rng: random.Random
     faults: list[str] = field(default_factory=list)
-    usual: dict[str, Record] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    usual: dict[str, Finished] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
 
-    def finish(self, kind: str, command: Sequence[str]) -> Record:
+    def finish(self, kind: str, command: Sequence[str]) -> Finished:
         """Run a command to its end."""
-        answer = self._run(command)
-        if answer is None:
-            raise SystemExit(f"{' '.join(command)} failed: {self.told[-1:]}")
-        self.usual[kind] = answer
-        return answer
+        finished = self._run(command)
+        if finished is None:
+            raise SystemExit(f"{' '.join(command)} failed: {self.errors[-1:]}")
+        self.usual[kind] = finished
+        return finished
 
     def attack(self, kind: str, command: Sequence[str]) -> str:
         """Run a command and kill it; return how, or nothing if it had ended."""
         usual = self.usual[kind]
         if self.rng.random() < 0.5:
             # Opening is the most common step; renaming is where things go wrong.
-            event = self.rng.choice(sorted(set(usual["steps"])))
-            places = [at for at, one in enumerate(usual["steps"], 1) if one == event]
-            answer = self._run(command, die_at=self.rng.choice(places))
+            event = self.rng.choice(sorted(set(usual.steps)))
+            numbers = [number for number, step in enumerate(usual.steps, 1) if step == event]
+            finished = self._run(command, die_at=self.rng.choice(numbers))
             how = "step"
         else:
-            answer = self._run(command, seconds=self.rng.uniform(0, usual["seconds"]))
+            finished = self._run(command, seconds=self.rng.uniform(0, usual.seconds))
             how = "time"
-        if answer is not None:
-            self.usual[kind] = answer
-        return "" if answer else how
+        if finished is None:
+            return how
+        self.usual[kind] = finished
+        return ""
 
     def _run(
         self, command: Sequence[str], *, die_at: int = 0, seconds: float | None = None
-    ) -> Record | None:
+    ) -> Finished | None:
         """Run a command; return what it did, or None if it was killed."""
-        with tempfile.TemporaryFile("w+") as said:
+        with tempfile.TemporaryFile("w+") as errors:
             process = subprocess.Popen(
                 [sys.executable, str(SCRIPT), "write", str(die_at), str(self.index_dir), *command],
                 stdout=subprocess.PIPE,
-                stderr=said,
+                stderr=errors,
                 text=True,
                 start_new_session=True,
             )
@@ -149,12 +156,12 @@ class Writer:
             except subprocess.TimeoutExpired:
                 process.kill()
             output, _ = process.communicate()
-            said.seek(0)
-            self.told += said.read().splitlines()
+            errors.seek(0)
+            self.errors += errors.read().splitlines()
         self._end_children(process.pid)
         if process.returncode not in (0, -signal.SIGKILL):
             self.faults.append(f"{' '.join(command)} ended with {process.returncode}")
-        return json.loads(output) if process.returncode == 0 else None
+        return None if process.returncode else Finished(*json.loads(output))
 
     def _end_children(self, group: int) -> None:
         """Look for processes that outlive their writer."""
@@ -214,9 +221,9 @@ class KillSoak:
             if self._check([dict(self.skills.state)], may_be_absent=True):
                 shutil.rmtree(index_dir)
         last = self.writer.finish("resumed", command)
-        self.counts["steps of a build"] = len(first["steps"])
-        self.counts["texts to embed"] = first["embedded"]
-        self.counts["texts left to embed when resumed"] = last["embedded"]
+        self.counts["steps of a build"] = len(first.steps)
+        self.counts["texts to embed"] = first.embedded
+        self.counts["texts left to embed when resumed"] = last.embedded
         self._check([dict(self.skills.state)])
 
     def _attack(self, kind: str, command: Sequence[str]) -> None:
@@ -246,30 +253,38 @@ class KillSoak:
 
     def _check(self, allowed: Sequence[State], *, may_be_absent: bool = False) -> State | None:
         """Open the index and search it; return the state that it is in."""
+        index = self._open(may_be_absent=may_be_absent)
+        if index is None:
+            return None
+        contents = Contents.of(index)
+        states = (state for state in allowed if self.skills.digest(state) == contents.digest)
+        state = next(states, None)
+        if state is None:
+            self.writer.faults.append(
+                f"generation {index.generation} is none of {len(allowed)} states"
+            )
+            return None
+        pairs = {pair for other in allowed for pair in other.items()} - state.items()
+        gone = [self.skills.text(number, version) for number, version in pairs]
+        self.writer.faults += index_faults(index, contents, self.rng, gone)
+        if len(allowed) > 1:
+            self.counts["found " + ("new" if state == allowed[-1] else "old")] += 1
+        return state
+
+    def _open(self, *, may_be_absent: bool) -> SkillIndex | None:
+        """Open the index; note if that goes wrong."""
         index_dir, faults = self.writer.index_dir, self.writer.faults
         try:
-            index = WarmIndexes().get(index_dir).index
+            return WarmIndexes().get(index_dir).index
         except IndexNotFoundError:
             self.counts["no index yet"] += 1
             if not may_be_absent:
                 faults.append("the index is gone")
-            elif not says_none(index_dir):
+            elif not is_absent(index_dir):
                 faults.append("two ways to open an index differ in whether there is one")
-            return None
         except (SkillSearchError, OSError) as error:
             faults.append(f"the index cannot be opened: {error!r}")
-            return None
-        contents = Contents.of(index)
-        found = [state for state in allowed if self.skills.digest(state) == contents.digest]
-        if not found:
-            faults.append(f"generation {index.generation} is none of {len(allowed)} states")
-            return None
-        other = {pair for state in allowed for pair in state.items()} - found[0].items()
-        gone = [self.skills.text(*pair) for pair in other]
-        faults += index_faults(index, contents, self.rng, gone)
-        if len(allowed) > 1:
-            self.counts["found " + ("new" if found[0] == allowed[-1] else "old")] += 1
-        return found[0]
+        return None
 
     def _look_for_growth(self) -> None:
         """Compare the size of the folder with that after the first build."""
@@ -279,7 +294,7 @@ class KillSoak:
             self.writer.faults.append(f"the folder has grown to {size:,} bytes")
 
 
-def says_none(index_dir: Path) -> bool:
+def is_absent(index_dir: Path) -> bool:
     """Return whether opening reports a missing index."""
     try:
         SkillIndex.open(index_dir)
@@ -288,7 +303,7 @@ def says_none(index_dir: Path) -> bool:
     return False
 
 
-def soak(work: Path, size: int, kills: int, update: str, seed: int) -> Record:
+def soak(work: Path, size: int, kills: int, update: str, seed: int) -> dict[str, Any]:
     """Kill writers.
 
     Args:
@@ -313,7 +328,7 @@ def soak(work: Path, size: int, kills: int, update: str, seed: int) -> Record:
         "skills": size,
         "seconds": round(time.monotonic() - started),
         **killing.counts,
-        "said": dict(Counter(writer.told).most_common(5)),
+        "said": dict(Counter(writer.errors).most_common(5)),
         "faults": len(writer.faults),
         "first_faults": writer.faults[:5],
     }

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from mcp import Client
@@ -40,7 +40,13 @@ QUERIES = (
 )
 WARM_UP_S = 20
 
-Call = tuple[str, dict[str, Any], bool]
+
+class Call(NamedTuple):
+    """A call of a tool, and whether it is to fail."""
+
+    tool: str
+    arguments: dict[str, Any]
+    is_to_fail: bool = False
 
 
 @dataclass
@@ -70,28 +76,26 @@ def served(skills: Path, work: Path) -> Iterator[tuple[str, int]]:
 def wait_for_url(process: subprocess.Popen[str], log: Path) -> str:
     """Wait until the server tells its URL."""
     while process.poll() is None:
-        if found := re.search(r"http://127\.0\.0\.1:\d+/\S*", log.read_text(encoding="utf-8")):
-            return found[0]
+        if url := re.search(r"http://127\.0\.0\.1:\d+/\S*", log.read_text(encoding="utf-8")):
+            return url[0]
         time.sleep(0.1)
     raise SystemExit(f"the server ended: {log.read_text(encoding='utf-8')}")
 
 
-def calls(rng: random.Random) -> Call:
-    """Draw a call: tool, arguments, and whether it is to fail."""
-    options: list[Call] = [
-        ("search_skills", {"query": rng.choice(QUERIES), "n": rng.randint(1, 10)}, False),
-        ("load_skill", {"name": "kubernetes-crashloop"}, False),
-        (
-            "read_skill_file",
-            {"name": "kubernetes-crashloop", "path": "references/exit-codes.md"},
-            False,
-        ),
-        ("list_skills", {"n": rng.randint(1, 50)}, False),
-        ("load_skill", {"name": f"nothing-{rng.randint(0, 99)}"}, True),
-        ("read_skill_file", {"name": "sql-query-tuning", "path": "../SKILL.md"}, True),
-        ("search_skills", {"query": "x", "n": -1}, True),
+def draw_call(rng: random.Random) -> Call:
+    """Draw a call of any kind."""
+    file = {"name": "kubernetes-crashloop", "path": "references/exit-codes.md"}
+    outside = {"name": "sql-query-tuning", "path": "../SKILL.md"}
+    calls = [
+        Call("search_skills", {"query": rng.choice(QUERIES), "n": rng.randint(1, 10)}),
+        Call("load_skill", {"name": "kubernetes-crashloop"}),
+        Call("read_skill_file", file),
+        Call("list_skills", {"n": rng.randint(1, 50)}),
+        Call("load_skill", {"name": f"nothing-{rng.randint(0, 99)}"}, is_to_fail=True),
+        Call("read_skill_file", outside, is_to_fail=True),
+        Call("search_skills", {"query": "x", "n": -1}, is_to_fail=True),
     ]
-    return rng.choice(options)
+    return rng.choice(calls)
 
 
 async def client(url: str, number: int, soak: Soak) -> None:
@@ -102,12 +106,12 @@ async def client(url: str, number: int, soak: Soak) -> None:
             for _ in range(rng.randint(20, 200)):
                 if time.monotonic() >= soak.ends_at:
                     return
-                await one_call(session, rng, soak)
+                await call_tool(session, draw_call(rng), soak)
 
 
-async def one_call(session: Any, rng: random.Random, soak: Soak) -> None:
+async def call_tool(session: Any, call: Call, soak: Soak) -> None:
     """Call a tool and note how long it took, and whether the answer is of the right kind."""
-    tool, arguments, is_to_fail = calls(rng)
+    tool, arguments, is_to_fail = call
     started = time.perf_counter()
     try:
         answer = await session.call_tool(tool, arguments)
@@ -162,9 +166,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work, served(args.skills, Path(work)) as (url, pid):
         soak = Soak(time.monotonic() + 60 * args.minutes)
         asyncio.run(run(url, pid, args.clients, soak))
-    found = summary(soak)
-    print(json.dumps(found, indent=1, ensure_ascii=False))
-    sys.exit(1 if found["errors"] else 0)
+    report = summary(soak)
+    print(json.dumps(report, indent=1, ensure_ascii=False))
+    sys.exit(1 if report["errors"] else 0)
 
 
 if __name__ == "__main__":

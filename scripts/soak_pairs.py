@@ -18,7 +18,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -104,45 +105,65 @@ def write_skill(root: Path, name: str, description: str) -> None:
 def run_pair(name: str, folder: Path) -> list[str]:
     """Run a pair once in a new folder, and return what was wrong."""
     pair, index = PAIRS[name], folder / "index"
-    home, places = folder / "home", {key: folder / key for key in "abc"}
-    for key, root in {**places, "skills": home / ".agents" / "skills"}.items():
+    home, roots = folder / "home", {key: folder / key for key in "abc"}
+    for key, root in {**roots, "skills": home / ".agents" / "skills"}.items():
         write_skill(root, f"{key}-skill", f"Does what {key} is for.")
     if pair.before:
-        SkillIndex.from_roots([places[key] for key in pair.before], index_dir=index, model=MODEL)
+        SkillIndex.from_roots([roots[key] for key in pair.before], index_dir=index, model=MODEL)
         pair.prepare(folder, index)
+    commands = [text.format(**roots).split() for text in (pair.first, pair.second)]
+    ended = _run_both(commands, folder, _environment(home, index))
+    faults = [
+        f"{words[0]} exited with {process.returncode}: {process.stderr.strip()[-300:]}"
+        for words, process in zip(commands, ended, strict=True)
+        if process.returncode
+    ]
+    if faults:
+        return faults
+    reports = [json.loads(process.stdout.splitlines()[0]) for process in ended]
+    return [
+        *_index_faults(pair, index),
+        *chain.from_iterable(map(_report_faults, commands, reports)),
+        *_unsaid(pair, reports, index),
+    ]
+
+
+def _environment(home: Path, index: Path) -> dict[str, str]:
+    """Return the variables of a command with a home and an index of its own."""
     xdg = {f"XDG_{kind}_HOME": str(home / kind.lower()) for kind in ("CACHE", "CONFIG", "DATA")}
     ours = {"INDEX_DIR": str(index), "MODEL": MODEL, "DAEMON": "off", "READER": "off"}
-    environment = os.environ | xdg | {f"SKILLSEARCH_{key}": text for key, text in ours.items()}
-    environment |= {"HOME": str(home)}
-    commands = [text.format(**places).split() for text in (pair.first, pair.second)]
-    processes = [_start(words, folder, str(n), environment) for n, words in enumerate(commands)]
+    ours = {f"SKILLSEARCH_{name}": value for name, value in ours.items()}
+    return os.environ | xdg | ours | {"HOME": str(home)}
+
+
+def _run_both(
+    commands: list[list[str]], folder: Path, environment: Mapping[str, str]
+) -> list[subprocess.CompletedProcess[str]]:
+    """Start two commands at the same moment, and run them to their ends."""
+    processes = [_start(words, folder, n, environment) for n, words in enumerate(commands)]
+    watch, other = processes
     try:
         _await(lambda: all((folder / f"ready-{n}").exists() for n in range(2)), processes)
         (folder / "go-0").touch()
-        said = _seen_by_watch(processes[0], folder) if commands[0][0] == "watch" else ""
+        line = _seen_by_watch(watch, folder) if commands[0][0] == "watch" else ""
         (folder / "go-1").touch()
-        if said:
-            processes[1].wait(WAIT_S)
-            _await(lambda: "greenhouse" in _described(folder / "index"), processes[:1])
-            processes[0].send_signal(signal.SIGTERM)
+        if line:
+            other.wait(WAIT_S)
+            _await(lambda: "greenhouse" in _described(folder / "index"), [watch])
+            watch.send_signal(signal.SIGTERM)
         outputs = [process.communicate(timeout=WAIT_S) for process in processes]
     finally:
         for process in processes:
             process.kill()
             process.wait()
-    faults = [
-        f"{words[0]} exited with {process.returncode}: {errors.strip()[-300:]}"
-        for words, process, (_, errors) in zip(commands, processes, outputs, strict=True)
-        if process.returncode
+    return [
+        subprocess.CompletedProcess(process.args, process.returncode, start + output, errors)
+        for process, start, (output, errors) in zip(processes, (line, ""), outputs, strict=True)
     ]
-    if faults:
-        return faults
-    printed = [said + outputs[0][0], outputs[1][0]]
-    return _faults(pair, commands, [json.loads(text.splitlines()[0]) for text in printed], index)
 
 
 def _start(
-    words: list[str], folder: Path, number: str, environment: Mapping[str, str]
+    words: list[str], folder: Path, number: int, environment: Mapping[str, str]
 ) -> subprocess.Popen[str]:
     marks = [str(folder / f"ready-{number}"), str(folder / f"go-{number}")]
     command = [sys.executable, "-c", STARTED, *marks, *words]
@@ -174,34 +195,49 @@ def _described(index: Path) -> str:
     return " ".join(document.description for document in SkillIndex.open(index).documents())
 
 
-def _faults(
-    pair: Pair, commands: list[list[str]], reports: list[dict[str, Any]], folder: Path
-) -> list[str]:
-    """Return what is wrong with an index and with what was said of it."""
+def _trusts(index: SkillIndex) -> dict[str, str]:
+    """Return the trust of each root that an index holds, by the name of its folder."""
+    return {root.path.name: root.trust for root in index.opened.settings.roots}
+
+
+def _index_faults(pair: Pair, folder: Path) -> list[str]:
+    """Return what is wrong with an index."""
     index, faults = SkillIndex.open(folder), []
-    held = {root.path.name: root.trust for root in index.opened.settings.roots}
-    asked = {Path(root).name for root in IndexRequest.load(folder).named}  # type: ignore[union-attr]
-    names = {document.name for document in index.documents()}
-    if held not in pair.outcomes:
-        faults.append(f"the index holds {held}, not {pair.outcomes[0]}")
-    if asked != set(held):
-        faults.append(f"the index holds {sorted(held)}, and is to hold {sorted(asked)}")
-    if names != {f"{key}-skill" for key in held}:
-        faults.append(f"the index holds {sorted(names)} of {sorted(held)}")
-    for words, report in zip(commands, reports, strict=True):
-        if words[0] == "index":
-            roots = [Path(root).name for root in report["roots"]]
-            if report["indexed"] != len(roots):
-                faults.append(f"{report['indexed']} skills were reported of {roots}")
-            gone = words[2:3] if "--remove" in words else []
-            named = {Path(word).name for word in words if word.startswith("/")} - {
-                Path(word).name for word in gone
-            }
-            if not named <= set(roots):
-                faults.append(f"{words} reported {roots}")
-    lost = set(pair.outcomes[0]) - set(held)
-    left = {Path(root).name for report in reports for root in report.get("left", ())}
-    return faults + [f"nobody said that {key} left" for key in sorted(lost - left)]
+    trusts = _trusts(index)
+    requested = _names(IndexRequest.load(folder).named)  # type: ignore[union-attr]
+    skills = {document.name for document in index.documents()}
+    if trusts not in pair.outcomes:
+        faults.append(f"the index holds {trusts}, not {pair.outcomes[0]}")
+    if requested != set(trusts):
+        faults.append(f"the index holds {sorted(trusts)}, and is to hold {sorted(requested)}")
+    if skills != {f"{key}-skill" for key in trusts}:
+        faults.append(f"the index holds {sorted(skills)} of {sorted(trusts)}")
+    return faults
+
+
+def _report_faults(words: list[str], report: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with what a command reported of its roots, if it is ``index``."""
+    if words[0] != "index":
+        return []
+    faults, roots = [], [Path(root).name for root in report["roots"]]
+    if report["indexed"] != len(roots):
+        faults.append(f"{report['indexed']} skills were reported of {roots}")
+    removed = words[2:3] if "--remove" in words else []
+    kept = _names(word for word in words if word.startswith("/")) - _names(removed)
+    if not kept <= set(roots):
+        faults.append(f"{words} reported {roots}")
+    return faults
+
+
+def _unsaid(pair: Pair, reports: Iterable[Mapping[str, Any]], folder: Path) -> list[str]:
+    """Return the roots that the index lacks though no command reported that they left."""
+    lost = set(pair.outcomes[0]) - set(_trusts(SkillIndex.open(folder)))
+    left = _names(root for report in reports for root in report.get("left", ()))
+    return [f"nobody said that {key} left" for key in sorted(lost - left)]
+
+
+def _names(folders: Iterable[str | Path]) -> set[str]:
+    return {Path(folder).name for folder in folders}
 
 
 def run_pairs(name: str, times: int) -> list[str]:
@@ -221,13 +257,14 @@ def main() -> None:
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     faults = {name: run_pairs(name, args.times) for name in args.pairs}
-    first = [some[0] for some in faults.values() if some]
+    first_faults = [faults_of_pair[0] for faults_of_pair in faults.values() if faults_of_pair]
     if args.json:
-        counts = {name: len(some) for name, some in faults.items()}
-        print(json.dumps({"runs": args.times, "faults": counts, "first_faults": first}))
+        counts = {name: len(faults_of_pair) for name, faults_of_pair in faults.items()}
+        print(json.dumps({"runs": args.times, "faults": counts, "first_faults": first_faults}))
     else:
-        print("\n".join(first) or f"{len(faults)} pairs, {args.times} times each: nothing lost")
-    sys.exit(bool(first))
+        summary = f"{len(faults)} pairs, {args.times} times each: nothing lost"
+        print("\n".join(first_faults) or summary)
+    sys.exit(bool(first_faults))
 
 
 if __name__ == "__main__":

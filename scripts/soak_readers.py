@@ -19,9 +19,10 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from soak_states import (
     Skills,
     command_of,
     percentiles,
-    proves_itself,
     run_here,
     search_faults,
     skills_lock,
@@ -50,7 +50,22 @@ MAX_FAULTS = 20
 _SCRIPT = Path(__file__).with_name("soak_index.py")
 _END_S = 120.0
 
-Record = dict[str, Any]
+
+@dataclass
+class Findings:
+    """What came of a reader.
+
+    Attributes:
+        faults: What was wrong.
+        search_ms: How long each search took.
+        open_ms: How long each opening took.
+        generations: The digest of each generation seen.
+    """
+
+    faults: list[str] = field(default_factory=list)
+    search_ms: list[float] = field(default_factory=list)
+    open_ms: list[float] = field(default_factory=list)
+    generations: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass
@@ -59,25 +74,19 @@ class Reader:
 
     Attributes:
         work: Folder of the skills, the index, and the list of states.
-        rng: Decides which queries are asked.
-        faults: What was wrong.
-        search_ms: How long each search took.
-        open_ms: How long each opening took.
-        generations: The digest of each generation seen.
+        rng: Decides what is searched for.
+        findings: What came of it so far.
     """
 
     work: Path
     rng: random.Random
-    faults: list[str] = field(default_factory=list)
-    search_ms: list[float] = field(default_factory=list)
-    open_ms: list[float] = field(default_factory=list)
-    generations: dict[str, str] = field(default_factory=dict)
+    findings: Findings = field(default_factory=Findings)
     _contents: Contents | None = None
     _read: str = ""
 
     def open_anew(self) -> None:
         """Open the index as a new process does, search, maybe refresh it, search."""
-        index = timed(self.open_ms, lambda: SkillIndex.open(self.work / "index"))
+        index = timed(self.findings.open_ms, lambda: SkillIndex.open(self.work / "index"))
         self._read_all(index)
         self._search(index)
         if self.rng.random() < REFRESHED:
@@ -89,7 +98,8 @@ class Reader:
 
     def keep_open(self, kept: WarmIndexes, before: SkillIndex | None) -> SkillIndex:
         """Search the index that is kept open; reopen it after a new generation."""
-        index: SkillIndex = timed(self.open_ms, lambda: kept.get(self.work / "index").index)
+        open_ms = self.findings.open_ms
+        index: SkillIndex = timed(open_ms, lambda: kept.get(self.work / "index").index)
         if index is not before:
             if before is not None:
                 self._read_again(before)
@@ -101,35 +111,31 @@ class Reader:
         """Read all documents; they must be a state that was on disk."""
         contents = self._contents = Contents.of(index)
         self._read = index.generation
-        self.faults += contents.faults()
-        if self.generations.setdefault(index.generation, contents.digest) != contents.digest:
-            self.faults.append(f"generation {index.generation} has two contents")
+        faults, generations = self.findings.faults, self.findings.generations
+        faults += contents.faults()
+        if generations.setdefault(index.generation, contents.digest) != contents.digest:
+            faults.append(f"generation {index.generation} has two contents")
         states = (self.work / "states").read_text(encoding="ascii").split()
         if contents.digest not in states:
-            self.faults.append(f"generation {index.generation} is not a state that was on disk")
+            faults.append(f"generation {index.generation} is not a state that was on disk")
 
     def _read_again(self, index: SkillIndex) -> None:
         """Read all documents of an index that was read when it was opened."""
         if index.generation == self._read and Contents.of(index) != self._contents:
-            self.faults.append(f"generation {index.generation} changed while it was open")
+            self.findings.faults.append(f"generation {index.generation} changed while it was open")
 
     def _search(self, index: SkillIndex) -> None:
         """Search a few times and compare the hits with the documents."""
         assert self._contents
-        known = self._contents.descriptions
-        drawn = self.rng.choices(list(known), k=SEARCHES)
-        self.faults += search_faults(index, self._contents, drawn[0])
+        faults, descriptions = self.findings.faults, self._contents.descriptions
+        drawn = self.rng.choices(list(descriptions), k=SEARCHES)
+        faults += search_faults(index, self._contents, drawn[0])
         for doc_id in drawn:
-            query = " ".join(self.rng.sample(known[doc_id].split(), 5))
-            result = timed(self.search_ms, partial(index.search, query, threshold=0.0))
+            query = " ".join(self.rng.sample(descriptions[doc_id].split(), 5))
+            result = timed(self.findings.search_ms, partial(index.search, query, threshold=0.0))
             if not result:
-                self.faults.append(f"{query!r} finds nothing")
-            self.faults += [
-                f"{query!r}: hit {hit.doc_id} is not as in the documents"
-                for hit in result
-                if known.get(hit.doc_id) != hit.description
-                or not proves_itself(hit.name, hit.description)
-            ]
+                faults.append(f"{query!r} finds nothing")
+            faults += self._contents.hit_faults(repr(query), result)
 
 
 class _Warnings(logging.Handler):
@@ -153,18 +159,18 @@ def read(work: str, number: str, ends_at: str) -> None:
         ends_at: When to end, in seconds of the monotonic clock.
     """
     reader = Reader(Path(work), random.Random(number))
-    logging.getLogger("skillsearch").addHandler(_Warnings(reader.faults))
+    faults = reader.findings.faults
+    logging.getLogger("skillsearch").addHandler(_Warnings(faults))
     kept, index = WarmIndexes(), None
-    while time.monotonic() < float(ends_at) and len(reader.faults) < MAX_FAULTS:
+    while time.monotonic() < float(ends_at) and len(faults) < MAX_FAULTS:
         try:
             if int(number) % 2:
                 index = reader.keep_open(kept, index)
             else:
                 reader.open_anew()
         except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for here
-            reader.faults.append(repr(error))
-    record = {name: getattr(reader, name) for name in ("faults", "search_ms", "open_ms")}
-    print(json.dumps({**record, "generations": reader.generations}))
+            faults.append(repr(error))
+    print(json.dumps(asdict(reader.findings)))
 
 
 @dataclass
@@ -218,7 +224,9 @@ class Writer:
             file.write(f"{self.skills.digest(self.skills.state)}\n")
 
 
-def soak(work: Path, size: int, readers: int, seconds: float, update: str, seed: int) -> Record:
+def soak(
+    work: Path, size: int, readers: int, seconds: float, update: str, seed: int
+) -> dict[str, Any]:
     """Have readers read while a writer writes.
 
     Args:
@@ -240,8 +248,7 @@ def soak(work: Path, size: int, readers: int, seconds: float, update: str, seed:
     ends_at = time.monotonic() + seconds
     processes = [start_reader(work, number, ends_at) for number in range(readers)]
     writer.write_until(ends_at)
-    records = [end_reader(process, writer.faults) for process in processes]
-    return summary(writer, records)
+    return summary(writer, [end_reader(process, writer.faults) for process in processes])
 
 
 def start_reader(work: Path, number: int, ends_at: float) -> subprocess.Popen[str]:
@@ -251,27 +258,20 @@ def start_reader(work: Path, number: int, ends_at: float) -> subprocess.Popen[st
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=one_thread)
 
 
-def end_reader(process: subprocess.Popen[str], faults: list[str]) -> Record:
+def end_reader(process: subprocess.Popen[str], faults: list[str]) -> Findings:
     """Wait until a reader ends and return what it tells."""
     output, _ = process.communicate(timeout=_END_S)
     if process.returncode:
         faults.append(f"a reader ended with {process.returncode}")
-        return {"faults": [], "search_ms": [], "open_ms": [], "generations": {}}
-    record: Record = json.loads(output)
-    return record
+        return Findings()
+    return Findings(**json.loads(output))
 
 
-def summary(writer: Writer, records: Sequence[Record]) -> Record:
+def summary(writer: Writer, readers: Sequence[Findings]) -> dict[str, Any]:
     """Sum up: reads, generations, times, faults."""
-    faults = [*writer.faults, *(fault for one in records for fault in one["faults"])]
-    seen = {pair for one in records for pair in one["generations"].items()}
-    twice = [name for name, count in Counter(name for name, _ in seen).items() if count > 1]
-    faults += [f"generation {name} was read in two states" for name in twice]
-    faults += [
-        f"generation {name} was read as another state than was written"
-        for name, digest in seen
-        if writer.generations.get(name, digest) != digest
-    ]
+    faults = list(chain(writer.faults, *(reader.faults for reader in readers)))
+    seen = {pair for reader in readers for pair in reader.generations.items()}
+    faults += torn(seen, writer.generations)
     return {
         "skills": len(writer.skills.state),
         "updates": len(writer.update_ms) - 1,
@@ -280,20 +280,30 @@ def summary(writer: Writer, records: Sequence[Record]) -> Record:
         "generations read": len(seen),
         **{
             f"{name} {key}": value
-            for name, some in (("opening anew", records[0::2]), ("kept open", records[1::2]))
-            for key, value in of_readers(some).items()
+            for name, group in (("opening anew", readers[0::2]), ("kept open", readers[1::2]))
+            for key, value in of_readers(group).items()
         },
         "faults": len(faults),
         "first_faults": faults[:5],
     }
 
 
-def of_readers(records: Sequence[Record]) -> Record:
+def torn(seen: Collection[tuple[str, str]], written: Mapping[str, str]) -> Iterator[str]:
+    """Yield the generations that were read in two states, or in another than was written."""
+    for name, count in Counter(name for name, _ in seen).items():
+        if count > 1:
+            yield f"generation {name} was read in two states"
+    for name, digest in seen:
+        if written.get(name, digest) != digest:
+            yield f"generation {name} was read as another state than was written"
+
+
+def of_readers(readers: Sequence[Findings]) -> dict[str, Any]:
     """Sum up readers of one kind."""
-    searches = [ms for one in records for ms in one["search_ms"]]
-    openings = [ms for one in records for ms in one["open_ms"]]
+    searches = list(chain.from_iterable(reader.search_ms for reader in readers))
+    openings = list(chain.from_iterable(reader.open_ms for reader in readers))
     return {
-        "readers": len(records),
+        "readers": len(readers),
         "searches": len(searches),
         "search_ms": percentiles(searches),
         "open_ms": percentiles(openings),

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -46,8 +47,6 @@ SHORT = 0.15
 GRACE_S = 3.0
 TIMED = 50
 
-Record = dict[str, Any]
-
 
 def make_skill(folder: Path) -> Path:
     """Write a small skill."""
@@ -58,7 +57,7 @@ def make_skill(folder: Path) -> Path:
     return skill
 
 
-def time_true(name: str, folder: Path, runs: int) -> Record:
+def time_true(name: str, folder: Path, runs: int) -> dict[str, float]:
     """Time ``true``, by an executor alone and as a run of a skill."""
     executor = select_executor(name)
     skill = make_skill(folder)
@@ -76,7 +75,7 @@ def time_true(name: str, folder: Path, runs: int) -> Record:
     }
 
 
-def milliseconds(call: Any) -> float:
+def milliseconds(call: Callable[[], object]) -> float:
     """Return how long a call takes."""
     started = time.perf_counter()
     call()
@@ -98,7 +97,7 @@ def work(name: str, folder: Path, seed: int) -> None:
             runner.run(RunRequest("soak", folder / "soak", command), f"s{chance.randrange(3)}")
 
 
-def soak(name: str, folder: Path, runs: int) -> Record:
+def soak(name: str, folder: Path, runs: int) -> dict[str, Any]:
     """Have commands run by callers that are killed, and count what is left of them."""
     make_skill(folder)
     mounts = count_mounts()
@@ -134,7 +133,7 @@ def marked() -> list[str]:
 
     A supervisor counts if the program that started it is gone: another may run commands meanwhile.
     """
-    found = []
+    lines = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
             line = command_line(path)
@@ -145,8 +144,8 @@ def marked() -> list[str]:
         except OSError:  # it has ended
             continue
         if MARK in line or is_left:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def command_line(process: Path) -> str:
@@ -162,19 +161,18 @@ def main() -> None:
     parser.add_argument("--executor", action="append", choices=list(REGISTRY))
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--worker", nargs=3, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.worker:
-        work(given.worker[0], Path(given.worker[1]), int(given.worker[2]))
-    here = [found.name for found in executor_statuses() if found.available]
+    args = parser.parse_args()
+    if args.worker:
+        work(args.worker[0], Path(args.worker[1]), int(args.worker[2]))
+    here = [status.name for status in executor_statuses() if status.available]
     report = {}
-    for name in given.executor or here:
+    for name in args.executor or here:
         with tempfile.TemporaryDirectory() as timed, tempfile.TemporaryDirectory() as soaked:
-            report[name] = time_true(name, Path(timed), given.runs) | soak(
-                name, Path(soaked), given.runs
-            )
-    print(json.dumps(report, indent=None if given.json else 1))
+            times = time_true(name, Path(timed), args.runs)
+            report[name] = times | soak(name, Path(soaked), args.runs)
+    print(json.dumps(report, indent=None if args.json else 1))
     left = ("processes_left", "mounts_left", "workspaces_left")
-    if any(found[key] for found in report.values() for key in left):
+    if any(row[key] for row in report.values() for key in left):
         sys.exit(1)
 
 

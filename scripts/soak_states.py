@@ -27,6 +27,7 @@ import skillsearch
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.skills.resources import content_hash
 from skillsearch.text.exclusions import split_description, split_request
+from skillsearch.types.answers import Hit
 
 BUILD = "index {root} --index-dir {index} --model hashing --json"
 """The command of a first build: no time goes into embedding."""
@@ -44,13 +45,13 @@ State = dict[int, int]
 def checksum(*parts: object) -> str:
     """Return a checksum in letters."""
     number = xxhash.xxh3_64_intdigest("\0".join(map(str, parts)).encode())
-    return "".join(chr(97 + number // 26**place % 26) for place in range(13))
+    return "".join(chr(ord("a") + number // 26**digit % 26) for digit in range(13))
 
 
 def proves_itself(name: str, description: str) -> bool:
     """Return whether a name and a description belong together."""
-    found = _PROOF.fullmatch(description)
-    return found is not None and found["code"] == checksum(name, found["version"], found["words"])
+    proof = _PROOF.fullmatch(description)
+    return proof is not None and proof["code"] == checksum(name, proof["version"], proof["words"])
 
 
 def digest_of(hashes: Mapping[str, str]) -> str:
@@ -135,7 +136,8 @@ class Skills:
 
     def digest(self, state: State) -> str:
         """Return the digest that an index of a state must have."""
-        return digest_of({self.doc_id(one): self._hash(one, at) for one, at in state.items()})
+        hashes = {number: self._hash(number, version) for number, version in state.items()}
+        return digest_of({self.doc_id(number): code for number, code in hashes.items()})
 
     def _hash(self, number: int, version: int) -> str:
         """Return the content hash of a version; the last one is cached."""
@@ -148,7 +150,7 @@ class Skills:
 
 @dataclass(frozen=True)
 class Contents:
-    """Return what the documents of an opened index contain."""
+    """What the documents of an opened index contain: description and name of each by its id."""
 
     digest: str
     descriptions: Mapping[str, str]
@@ -159,9 +161,9 @@ class Contents:
         """Read all documents."""
         documents = list(index.documents())
         return cls(
-            digest_of({one.doc_id: one.content_hash for one in documents}),
-            {one.doc_id: one.description for one in documents},
-            {one.doc_id: one.name for one in documents},
+            digest_of({document.doc_id: document.content_hash for document in documents}),
+            {document.doc_id: document.description for document in documents},
+            {document.doc_id: document.name for document in documents},
         )
 
     def faults(self) -> list[str]:
@@ -170,6 +172,15 @@ class Contents:
             f"{doc_id} holds the texts of two skills: {self.names[doc_id]!r}, {description!r}"
             for doc_id, description in self.descriptions.items()
             if not proves_itself(self.names[doc_id], description)
+        ]
+
+    def hit_faults(self, search: str, hits: Iterable[Hit]) -> list[str]:
+        """Return the hits of a search that are not as in the documents."""
+        return [
+            f"{search}: hit {hit.doc_id} is not as in the documents"
+            for hit in hits
+            if self.descriptions.get(hit.doc_id) != hit.description
+            or not proves_itself(hit.name, hit.description)
         ]
 
 
@@ -181,24 +192,19 @@ def search_faults(index: SkillIndex, contents: Contents, doc_id: str) -> list[st
     """
     about = contents.descriptions[doc_id]
     code = about.rpartition(" ")[2].rstrip(".")
-    asked = [
+    searches = [
         ("hybrid", contents.names[doc_id]),
         ("bm25", code),
         ("bm25", checksum("body", code)),
         ("dense", f"{contents.names[doc_id]}: {about}"),
     ]
     faults = []
-    for system, query in asked:
+    for system, query in searches:
         hits = index.search(query, system=system, threshold=0.0)  # type: ignore[arg-type]
-        faults += [
-            f"{system} {query!r}: hit {hit.doc_id} is not as in the documents"
-            for hit in hits
-            if contents.descriptions.get(hit.doc_id) != hit.description
-            or not proves_itself(hit.name, hit.description)
-        ]
-        if not hits or hits[0].doc_id != doc_id:
-            found = hits[0].doc_id if hits else "nothing"
-            faults.append(f"{system} {query!r}: {found} before {doc_id}")
+        faults += contents.hit_faults(f"{system} {query!r}", hits)
+        first = hits[0].doc_id if hits else "nothing"
+        if first != doc_id:
+            faults.append(f"{system} {query!r}: {first} before {doc_id}")
     return faults
 
 
@@ -238,10 +244,10 @@ def command_of(template: str, skills: Skills, index_dir: Path, changed: Iterable
     paths = [skills.path(number) for number in sorted(changed)]
     words = []
     for word in template.split():
-        is_for_each = "{path}" in word or "{folder}" in word
-        for path in paths if is_for_each else [Path()]:
-            places = {"root": skills.folder, "index": index_dir, "path": path}
-            words.append(word.format(**places, folder=path.parent))
+        is_repeated = "{path}" in word or "{folder}" in word
+        for path in paths if is_repeated else [Path()]:
+            folders = {"root": skills.folder, "index": index_dir, "folder": path.parent}
+            words.append(word.format(**folders, path=path))
     return words
 
 
@@ -273,8 +279,8 @@ def temporary_files(index_dir: Path) -> set[Path]:
 
 def folder_bytes(folder: Path) -> int:
     """Return the bytes of all files in a folder, each once, however often it is linked."""
-    found = [path.stat() for path in folder.rglob("*") if path.is_file()]
-    return sum({one.st_ino: one.st_size for one in found}.values())
+    files = [path.stat() for path in folder.rglob("*") if path.is_file()]
+    return sum({file.st_ino: file.st_size for file in files}.values())
 
 
 def timed(milliseconds: list[float], call: Callable[[], Any]) -> Any:
