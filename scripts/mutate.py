@@ -20,8 +20,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 MODULES = {
@@ -45,11 +46,21 @@ SWAPS = dict(PAIRS) | {second: first for first, second in PAIRS}
 TIMEOUT_S = 600
 
 
+class Report(TypedDict):
+    """How many mutants there were, of how many that there can be, and those that survived."""
+
+    mutants: int
+    of: int
+    noticed: float
+    survivors: list[str]
+
+
 def sites(tree: ast.Module) -> list[ast.AST]:
     """Return the nodes within functions that can be broken, always in the same order."""
     functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
-    found = {id(node): node for one in functions for part in one.body for node in ast.walk(part)}
-    return [node for node in found.values() if any(True for _ in _changes(node))]
+    statements = chain.from_iterable(function.body for function in functions)
+    nodes = {id(node): node for statement in statements for node in ast.walk(statement)}
+    return [node for node in nodes.values() if any(True for _ in _changes(node))]
 
 
 def _changes(node: ast.AST) -> Iterator[tuple[str, Any]]:
@@ -95,28 +106,34 @@ def passes(folder: Path, tests: str) -> bool:
     return not done.returncode
 
 
-def run(count: int, seed: int, folder: Path) -> dict[str, Any]:
-    """Break so many lines of a copy in the folder; return how many were noticed."""
+def copy_checkout(folder: Path) -> None:
+    """Copy into a folder what the tests need."""
     for name in ("skillsearch", "tests", "scripts", "pyproject.toml", "README.md"):
-        place = CHECKOUT / name
-        copy: Any = shutil.copytree if place.is_dir() else shutil.copy
-        copy(place, folder / name)
-    choices = []
-    for module, tests in MODULES.items():
-        source = (folder / f"skillsearch/{module}.py").read_text(encoding="utf-8")
-        choices += [(module, tests, source, at) for at in range(len(sites(ast.parse(source))))]
+        copy: Any = shutil.copytree if (CHECKOUT / name).is_dir() else shutil.copy
+        copy(CHECKOUT / name, folder / name)
+
+
+def run(count: int, seed: int, folder: Path) -> Report:
+    """Break so many lines of a copy in the folder; return how many were noticed."""
+    copy_checkout(folder)
+    paths = {module: folder / f"skillsearch/{module}.py" for module in MODULES}
+    sources = {module: path.read_text(encoding="utf-8") for module, path in paths.items()}
+    choices = [
+        (module, number)
+        for module, source in sources.items()
+        for number in range(len(sites(ast.parse(source))))
+    ]
     chosen = random.Random(seed).sample(choices, min(count, len(choices)))
-    for tests in sorted({tests for _, tests, _, _ in chosen}):
+    for tests in sorted({MODULES[module] for module, _ in chosen}):
         if not passes(folder, tests):
             raise SystemExit(f"tests/{tests}.py fails before anything is broken")
     survivors = []
-    for module, tests, source, number in chosen:
-        path = folder / f"skillsearch/{module}.py"
-        broken, change = mutant(source, number)
-        path.write_text(broken, encoding="utf-8")
-        if passes(folder, tests):
+    for module, number in chosen:
+        broken, change = mutant(sources[module], number)
+        paths[module].write_text(broken, encoding="utf-8")
+        if passes(folder, MODULES[module]):
             survivors.append(f"{module}.py:{change}")
-        path.write_text(source, encoding="utf-8")
+        paths[module].write_text(sources[module], encoding="utf-8")
     noticed = 1 - len(survivors) / len(chosen)
     return {"mutants": len(chosen), "of": len(choices), "noticed": noticed, "survivors": survivors}
 

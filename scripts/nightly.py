@@ -19,11 +19,12 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import steps
 from bench_measures import machine
 from bench_plots import DPI, OURS, STYLE
+from bench_rows import Machine
 from compare import WRITTEN, last_line
 from matplotlib import style
 from matplotlib.figure import Figure
@@ -34,7 +35,20 @@ from skillsearch.evaluation.collection import EXAMPLE, load_collection
 GAIN = 0.2
 """Share of the first fives that attackers surely gain, above which their step fails."""
 TIMEOUT_S, QUICK_TIMEOUT_S = 4 * 3600, 900
-Record = dict[str, Any]
+
+
+class StepResult(TypedDict):
+    """How long a step took, why it failed (empty if it did not), and the figures of its report."""
+
+    seconds: int
+    fault: str
+    found: dict[str, Any]
+
+
+class Night(Machine):
+    """What one file of the results holds."""
+
+    steps: dict[str, StepResult]
 
 
 # `{json}` is a file for a report, which is printed otherwise; `{ordinary}`, one of skills that are
@@ -78,7 +92,7 @@ HISTORY = {
 
 
 def figures(report: object, path: str = "") -> Iterator[tuple[str, float]]:
-    """Yield the numbers of a report by their places, such as ``p95_ms.search_skills``."""
+    """Yield the numbers of a report by their keys, such as ``p95_ms.search_skills``."""
     if isinstance(report, Mapping):
         parts: Iterator[tuple[Any, Any]] = iter(report.items())
     elif isinstance(report, Sequence) and not isinstance(report, str):
@@ -91,7 +105,7 @@ def figures(report: object, path: str = "") -> Iterator[tuple[str, float]]:
         yield from figures(part, f"{path}.{key}" if path else str(key))
 
 
-def summed_up(step: str, report: Record) -> Record:
+def summed_up(step: str, report: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is kept of a report."""
     if step == "compare":
         failed = {
@@ -110,65 +124,67 @@ def summed_up(step: str, report: Record) -> Record:
     return {**dict(figures(report)), **named}
 
 
-def counted(output: str) -> Record:
+def counted(output: str) -> dict[str, int]:
     """Return how many tests passed, failed or were skipped, from the last line of pytest."""
     counts = re.findall(r"(\d+) (passed|failed|skipped|errors?)", last_line(output))
     return {outcome.removesuffix("s"): int(count) for count, outcome in counts}
 
 
-def fault(step: str, code: int, output: str, errors: str, found: Record) -> str:
+def fault(step: str, code: int, output: str, errors: str, kept: Mapping[str, Any]) -> str:
     """Return why a step failed, empty if it did not."""
     if code:
         failed = re.findall(r"^(?:FAILED|ERROR) (\S+)", output, re.MULTILINE)
-        said = failed or found.get("survivors") or last_line(errors) or last_line(output)
+        reason = failed or kept.get("survivors") or last_line(errors) or last_line(output)
         name = STEPS[step].script.removeprefix("-m ").split()[0]
-        return f"{name} ended with {code}: {said}"
-    lows = {key: found[key] for key in found if step == "attacks" and key.endswith(".1")}
+        return f"{name} ended with {code}: {reason}"
+    lows = {key: kept[key] for key in kept if step == "attacks" and key.endswith(".1")}
     over = [f"{key[:-2]} {low:+.2f}" for key, low in lows.items() if low > GAIN]
     return f"attackers surely gain more than {GAIN}: {', '.join(over)}" if over else ""
 
 
-def carry_out(step: str, words: Sequence[str], report: Path, timeout: float) -> Record:
-    """Run a step; return how long it took, what it found, and what was wrong."""
+def carry_out(step: str, words: Sequence[str], report: Path, timeout: float) -> StepResult:
+    """Run a step."""
     code, output, errors, seconds = steps.run(words, timeout)
     if code is None:
         return {"seconds": seconds, "fault": f"not done within {timeout:g} s", "found": {}}
     try:
         text = report.read_text("utf-8") if report.exists() else output
-        found = counted(output) if step == "tests" else summed_up(step, json.loads(text))
+        kept = counted(output) if step == "tests" else summed_up(step, json.loads(text))
     except ValueError:
-        found = {}
-    why = fault(step, code, output, errors, found)
-    return {"seconds": seconds, "fault": why or ("" if found else "no report"), "found": found}
+        kept = {}
+    reason = fault(step, code, output, errors, kept) or ("" if kept else "no report")
+    return {"seconds": seconds, "fault": reason, "found": kept}
 
 
 def write_ordinary(path: Path) -> None:
     """Write skills that the examples lack, those of the written collection."""
-    taken = {one.doc_id for one in load_collection(EXAMPLE).documents}
+    taken = {document.doc_id for document in load_collection(EXAMPLE).documents}
     written = load_collection(WRITTEN).documents if WRITTEN.is_dir() else ()
     rows = (
-        {"name": one.name, "description": one.description, "body": one.body}
-        for one in written
-        if one.doc_id not in taken
+        {"name": document.name, "description": document.description, "body": document.body}
+        for document in written
+        if document.doc_id not in taken
     )
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
 def plot(files: Sequence[Path], path: Path) -> None:
     """Draw each figure of the history over the days."""
-    nights = [json.loads(file.read_bytes()) for file in files]
+    nights: list[Night] = [json.loads(file.read_bytes()) for file in files]
     with style.context(["default", STYLE]):
         figure = Figure(figsize=(10, 5), layout="constrained")
         for axes, (title, key) in zip(figure.subplots(2, 4).flat, HISTORY.items(), strict=True):
             step, _, name = key.replace("{collection}", WRITTEN.name).partition(".")
-            values = [one["steps"].get(step, {}).get("found", {}).get(name) for one in nights]
-            pairs = zip((one["date"] for one in nights), values, strict=True)
-            known = [(day, value) for day, value in pairs if value is not None]
-            if not known:
+            values = {
+                night["date"]: night["steps"][step]["found"][name]
+                for night in nights
+                if step in night["steps"] and name in night["steps"][step]["found"]
+            }
+            if not values:
                 axes.axis("off")
                 continue
-            axes.plot(*zip(*known, strict=True), "-o", color=OURS, linewidth=2)
-            axes.set_ylim(bottom=min(0, *(at for _, at in known)))
+            axes.plot(list(values), list(values.values()), "-o", color=OURS, linewidth=2)
+            axes.set_ylim(bottom=min(0, *values.values()))
             axes.set_title(title, fontsize=10)
             axes.tick_params(axis="x", labelrotation=45, labelsize=7)
         figure.savefig(path, dpi=DPI, metadata={"Software": None})
@@ -182,32 +198,32 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=SCRIPTS / "results" / "nightly")
     parser.add_argument("--work", type=Path, help="keep the environments of peers here")
     args = parser.parse_args()
-    record: Record = {**machine(), "steps": {}}
+    night: Night = {**machine(), "steps": {}}
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         write_ordinary(folder / "ordinary.jsonl")
         for name in args.steps:
             report = folder / f"{name}.json"
-            places = {
+            values = {
                 "json": report,
                 "ordinary": folder / "ordinary.jsonl",
                 "work": (args.work or folder / "work").absolute(),
                 "example": EXAMPLE,
-                "seed": date.fromisoformat(record["date"]).toordinal(),
+                "seed": date.fromisoformat(night["date"]).toordinal(),
             }
-            words = STEPS[name].words(places, is_quick=args.quick)
+            words = STEPS[name].words(values, is_quick=args.quick)
             timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
-            record["steps"][name] = done = carry_out(name, words, report, timeout)
-            print(f"{name}: {done['fault'] or 'passed'}, {done['seconds']} s", flush=True)
+            night["steps"][name] = result = carry_out(name, words, report, timeout)
+            print(f"{name}: {result['fault'] or 'passed'}, {result['seconds']} s", flush=True)
     args.results.mkdir(parents=True, exist_ok=True)
     kind = "-quick" if args.quick else ""
-    place = args.results / f"{record['date']}{kind}.json"
-    if place.exists():  # other steps were run on the same day
-        record["steps"] = json.loads(place.read_bytes())["steps"] | record["steps"]
-    place.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-    nights = [one for one in sorted(args.results.glob("*.json")) if "quick" not in one.stem]
-    plot(nights or [place], args.results / f"history{kind}.png")
-    sys.exit(any(record["steps"][name]["fault"] for name in args.steps))
+    file = args.results / f"{night['date']}{kind}.json"
+    if file.exists():  # other steps were run on the same day
+        night["steps"] = json.loads(file.read_bytes())["steps"] | night["steps"]
+    file.write_text(json.dumps(night, indent=1) + "\n", encoding="utf-8")
+    files = [path for path in sorted(args.results.glob("*.json")) if "quick" not in path.stem]
+    plot(files or [file], args.results / f"history{kind}.png")
+    sys.exit(any(night["steps"][name]["fault"] for name in args.steps))
 
 
 if __name__ == "__main__":

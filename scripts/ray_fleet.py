@@ -71,12 +71,12 @@ class Fleet:
                 self._collect()
             number = min(self._ready)
             try:
-                found = self._value(self._actors[number].describe.remote(self._model))
+                model = self._value(self._actors[number].describe.remote(self._model))
             except self._ray.exceptions.RayError as exc:
                 self._lost(number, self._actors[number], None, exc)
                 continue
-            self._fingerprint = found["fingerprint"]
-            return Model(found["fingerprint"], found["dimensions"])
+            self._fingerprint = model["fingerprint"]
+            return Model(model["fingerprint"], model["dimensions"])
 
     def embed(self, shards: Iterator[Shard]) -> Iterator[tuple[Shard, Vectors]]:
         """Embed shards, each taken when a worker has room for it; yield it with its vectors."""
@@ -102,7 +102,7 @@ class Fleet:
     def _hand_out(self, shards: Iterator[Shard]) -> bool:
         """Give each worker enough to do, lost shards first; return True if none is left to give."""
         while loads := {number: self._count_shards(number) for number in self._ready}:
-            number = min(loads, key=lambda one: (loads[one], one))
+            number = min(loads, key=lambda worker: (loads[worker], worker))
             if loads[number] >= AHEAD:
                 return False
             shard = self._lost_shards.popleft() if self._lost_shards else next(shards, None)
