@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import tomllib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -53,10 +54,10 @@ def command_of(host: str) -> list[str]:
     if form == "yaml":
         import yaml
 
-        record: Any = yaml.safe_load(text)
+        settings: Any = yaml.safe_load(text)
     else:
-        record = tomllib.loads(text) if form == "toml" else parse_jsonc(text)
-    entry = record[HOSTS[host]["servers"]][NAME]
+        settings = tomllib.loads(text) if form == "toml" else parse_jsonc(text)
+    entry = settings[HOSTS[host]["servers"]][NAME]
     first = entry.get("command", entry.get("cmd"))
     return list(first) if isinstance(first, list) else [first, *entry.get("args", [])]
 
@@ -70,25 +71,47 @@ def find(command: list[str], folder: Path) -> dict[str, list[str]]:
         assert read is not None
 
         def ask(number: int, method: str, params: dict[str, Any]) -> Any:
-            record = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
-            write.write(json.dumps(record).encode() + b"\n")
+            request = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            write.write(json.dumps(request).encode() + b"\n")
             write.flush()
-            while (told := json.loads(read.readline())).get("id") != number:
+            while (answer := json.loads(read.readline())).get("id") != number:
                 pass
-            return told["result"]
+            return answer["result"]
 
         client = {"name": "tour", "version": "1"}
         hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client}
         ask(0, "initialize", hello)
         write.write(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}\n')
-        found = {}
+        names = {}
         for number, (whose, (_, description)) in enumerate(SKILLS.items(), start=1):
             call = {"name": "search_skills", "arguments": {"query": description}}
             content = ask(number, "tools/call", call)["structuredContent"]
-            found[whose] = [skill["name"] for skill in (*content["skills"], *content["perhaps"])]
+            names[whose] = [skill["name"] for skill in (*content["skills"], *content["perhaps"])]
         write.close()
         process.wait(SECONDS)
-    return found
+    return names
+
+
+def check_project(host: str, project: str, folder: Path) -> int:
+    """Print what a host's server finds in a project; return how many skills are wrong."""
+    names, wrong = find(command_of(host), folder), 0
+    anywhere = set(chain.from_iterable(names.values()))
+    for whose, (name, _) in SKILLS.items():
+        is_found = name in names[whose]
+        is_right = is_found if whose in WANTED[project] else name not in anywhere
+        wrong += not is_right
+        state = "found" if is_found else "not found"
+        print(f"{host}\t{project}\t{whose}\t{state}\t{'' if is_right else 'WRONG'}")
+    return wrong
+
+
+def print_list(host: str, folder: Path) -> None:
+    """Print what the host's own list says, if it has one and its program is there."""
+    words = shlex.split(HOSTS[host].get("list", ""))
+    if words and shutil.which(words[0]):
+        done = subprocess.run(words, cwd=folder, timeout=SECONDS, capture_output=True, text=True)
+        lines = [line.strip() for line in done.stdout.splitlines() if NAME in line]
+        print(f"{shlex.join(words)}\t{' '.join(lines)}")
 
 
 def main(hosts: list[str]) -> int:
@@ -96,30 +119,17 @@ def main(hosts: list[str]) -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder).resolve()
-        gone = [name for name in os.environ if name.startswith(("XDG_", "SKILLSEARCH_INDEX"))]
-        for name in gone:
-            del os.environ[name]
+        for name in [*os.environ]:
+            if name.startswith(("XDG_", "SKILLSEARCH_INDEX")):
+                del os.environ[name]
         os.environ["HOME"] = str(home)
         make_world(home, hosts)
+        projects = {project: home / "work" / project for project in WANTED}
         setup = [sys.executable, "-m", "skillsearch", "setup", "--yes"]
-        subprocess.run(setup, cwd=home / "work" / "blog", capture_output=True, check=True)
+        subprocess.run(setup, cwd=projects["blog"], capture_output=True, check=True)
         for host in hosts:
-            for project, wanted in WANTED.items():
-                found = find(command_of(host), home / "work" / project)
-                for whose, (name, _) in SKILLS.items():
-                    is_right = (name in found[whose]) == (whose in wanted)
-                    is_right = is_right and all(
-                        name not in names or whose in wanted for names in found.values()
-                    )
-                    wrong += not is_right
-                    state = "found" if name in found[whose] else "not found"
-                    print(f"{host}\t{project}\t{whose}\t{state}\t{'' if is_right else 'WRONG'}")
-            lists = shlex.split(HOSTS[host].get("list", ""))
-            if lists and shutil.which(lists[0]):
-                how: dict[str, Any] = {"cwd": home / "work" / "blog", "timeout": SECONDS}
-                done = subprocess.run(lists, capture_output=True, text=True, check=False, **how)
-                lines = [line.strip() for line in done.stdout.splitlines() if NAME in line]
-                print(f"{shlex.join(lists)}\t{' '.join(lines)}")
+            wrong += sum(check_project(host, *project) for project in projects.items())
+            print_list(host, projects["blog"])
     return wrong
 
 
