@@ -249,7 +249,7 @@ def toll_row(toll: Toll) -> VictimRow:
     """Return what became of victims, as shares of their requests, and the ids of those lost."""
     return {
         "kind": toll.kind,
-        "place": toll.root,
+        "root": toll.root,
         "victims": toll.victims,
         "requests": len(toll.before.five),
         "five_before": float(toll.before.five.mean()),

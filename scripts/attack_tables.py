@@ -41,7 +41,7 @@ class VictimRow(TypedDict):
     """What became of victims, as shares of their requests, and the ids of those lost."""
 
     kind: str
-    place: str
+    root: str
     victims: int
     requests: int
     five_before: float
@@ -107,7 +107,7 @@ def _victim(row: VictimRow) -> list[str]:
     pairs = (row["five_before"], row["five_after"]), (row["first_before"], row["first_after"])
     shares = (" → ".join(map(percent, pair)) for pair in pairs)
     lost = f"{len(row['lost'])} of {row['victims']}"
-    return [row["kind"], row["place"], str(row["requests"]), *shares, lost]
+    return [row["kind"], row["root"], str(row["requests"]), *shares, lost]
 
 
 def _change(mean: float, ends: Sequence[float]) -> str:

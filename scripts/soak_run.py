@@ -116,11 +116,11 @@ def soak(name: str, folder: Path, runs: int) -> dict[str, Any]:
         if (folder / "begun").exists():
             begun = len((folder / "begun").read_text(encoding="utf-8").splitlines())
     time.sleep(GRACE_S)
-    left = {"processes_left": marked(), "mounts_left": count_mounts() - mounts}
+    left: dict[str, Any] = {"processes_left": marked(), "mounts_left": count_mounts() - mounts}
     with Workspaces(folder / "workspaces") as workspaces:
         workspaces.of("the first use sweeps")
-    rest = sorted(path.name for path in (folder / "workspaces").glob("ws_*"))
-    return {"runs": begun, "callers_killed": callers, **left, "workspaces_left": rest}
+    left["workspaces_left"] = sorted(path.name for path in (folder / "workspaces").glob("ws_*"))
+    return {"runs": begun, "callers_killed": callers, **left}
 
 
 def count_mounts() -> int:
@@ -164,9 +164,9 @@ def main() -> None:
     args = parser.parse_args()
     if args.worker:
         work(args.worker[0], Path(args.worker[1]), int(args.worker[2]))
-    here = [status.name for status in executor_statuses() if status.available]
+    available = [status.name for status in executor_statuses() if status.available]
     report = {}
-    for name in args.executor or here:
+    for name in args.executor or available:
         with tempfile.TemporaryDirectory() as timed, tempfile.TemporaryDirectory() as soaked:
             times = time_true(name, Path(timed), args.runs)
             report[name] = times | soak(name, Path(soaked), args.runs)

@@ -196,9 +196,9 @@ def hit(path, *duplicates):
 def test_ndcg_counts_honest_skills_alone(grounds):
     """By hand: an attacker in front, then a grade 1, then what stands for a grade 2."""
     ids = {"/a": "a", "/b": "b", "/c": "c"}
-    found = grounds.ndcg([hit("/x", "/b"), hit("/a"), hit("/c", "/b")], {"a": 1, "b": 2}, ids)
+    actual = grounds.ndcg([hit("/x", "/b"), hit("/a"), hit("/c", "/b")], {"a": 1, "b": 2}, ids)
     best = 2 + 1 / np.log2(3)
-    assert found == pytest.approx((1 / np.log2(3) + 2 / np.log2(4)) / best)
+    assert actual == pytest.approx((1 / np.log2(3) + 2 / np.log2(4)) / best)
 
 
 def make_collection(name, count):
@@ -226,15 +226,13 @@ def test_ordinary_skills_are_held_out_of_the_background(script):
 
 
 def test_the_script_prints_tables_and_writes_json(script, tmp_path, monkeypatch, capsys):
-    places = []
     for name, count in (("one", 6), ("two", 8)):
         save_collection(make_collection(name, count), tmp_path / name)
-        places.append(str(tmp_path / name))
     file = tmp_path / "numbers.json"
     options = ["--kinds", "stuffing", "honest-unvetted", "--trust", "unset", "--attackers", "3"]
     options += ["--queries", "6", "--reader", "off", "--json", str(file)]
-    command = ["attack.py", places[0], "--background", places[1], *options]
-    monkeypatch.setattr(sys, "argv", command)
+    collections = [str(tmp_path / "one"), "--background", str(tmp_path / "two")]
+    monkeypatch.setattr(sys, "argv", ["attack.py", *collections, *options])
     script.main()
     shown = capsys.readouterr().out
     actual = [line.split("|")[1].strip() for line in shown.splitlines()[3:5]]
@@ -250,12 +248,12 @@ def bodied(name, count):
     """Make a collection as `make_collection` does: each skill has a body, and three requests."""
     made = make_collection(name, count)
     documents = [
-        replace(one, body=f"# {one.name}\n\n" + f"{one.description}, step by step. " * 9)
-        for one in made.documents
+        replace(skill, body=f"# {skill.name}\n\n" + f"{skill.description}, step by step. " * 9)
+        for skill in made.documents
     ]
     queries, qrels = list(made.queries), dict(made.qrels)
-    for one, query in zip(made.documents, made.queries, strict=True):
-        for number, text in enumerate((one.description, f"{query.text} {one.description}")):
+    for skill, query in zip(made.documents, made.queries, strict=True):
+        for number, text in enumerate((skill.description, f"{query.text} {skill.description}")):
             queries.append(JudgedQuery(f"{query.query_id}-{number}", text))
             qrels[queries[-1].query_id] = made.qrels[query.query_id]
     return Collection(name, tuple(documents), tuple(queries), qrels)
@@ -263,7 +261,7 @@ def bodied(name, count):
 
 @pytest.fixture
 def run_victims(script, tmp_path, monkeypatch):
-    """Attack the victims of a few skills by some kinds; return the rows by kind and place."""
+    """Attack the victims of a few skills by some kinds; return the rows by kind and root."""
 
     def run(*kinds):
         save_collection(bodied("one", 3), tmp_path / "one")
@@ -273,7 +271,7 @@ def run_victims(script, tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", command)
         script.main()
         rows = json.loads(file.read_text(encoding="utf-8"))["victims"]
-        return {(row["kind"], row["place"]): row for row in rows}
+        return {(row["kind"], row["root"]): row for row in rows}
 
     return run
 
@@ -291,7 +289,7 @@ def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys, k
     rows = run_victims(*kinds)
     assert {kind for kind, _ in rows} == set(kinds)
     assert all(row["five_before"] == 1.0 and row["victims"] == 3 for row in rows.values())
-    assert [place for place, row in rows.items() if row["lost"]] == []
+    assert [key for key, row in rows.items() if row["lost"]] == []
     assert "capture" not in kinds or rows["capture", "same root"]["five_after"] == 1.0
     assert f"| {kinds[0]} | same root | " in capsys.readouterr().out
 
