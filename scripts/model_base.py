@@ -81,7 +81,7 @@ PARTS = ("embeddings.LayerNorm.", "encoder.", HEAD)
 NORMS = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
 _MAGIC = b"E5S1"
 _HEADER = struct.Struct("<4sI7ifi5iQ")
-# Places in the header of the number of pieces and of the bytes that they take.
+# Where the header has the number of pieces, and the bytes that they take.
 _PIECE_COUNT, _PIECE_BYTES = 11, 16
 
 
@@ -243,7 +243,8 @@ def write_base(weights: Path, texts: Iterable[str], out: Path) -> int:
     pieces, folds = file.pieces(), file.folds()
     every = UnigramTokenizer(build_tables(pieces, file.scores, folds))
     wanted = pieces_of_texts(every, texts)
-    wanted.update(number for one in LANGUAGES for number in pieces_of_language(every, one))
+    for language in LANGUAGES:
+        wanted.update(pieces_of_language(every, language))
     rows = choose_pieces(pieces, file.scores, wanted)
     tensors = tensors_of(file)
     out.mkdir(parents=True, exist_ok=True)
