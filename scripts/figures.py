@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pages
+import pages_fit
 import steps
 from compare import WRITTEN, last_line
 from steps import SCRIPTS, Step
@@ -28,7 +28,7 @@ from skillsearch.evaluation.collection import EXAMPLE
 
 TIMEOUT_S, QUICK_TIMEOUT_S = 24 * 3600, 900
 REAL = "real-development"
-FITTED = [*pages.EVERYDAY, *pages.OF_SKILLS, *pages.OF_REQUESTS, *pages.BESIDE]
+FITTED = [*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS, *pages_fit.OF_REQUESTS, *pages_fit.BESIDE]
 FITTED.remove(REAL)
 FOREIGN = ["chinese", "russian", "spanish"]
 FOREIGN += [f"{each}-cross" for each in ("metatool", "nvidia", "one-liners", "salesforce")]
@@ -92,7 +92,9 @@ STEPS = {
     "scale": Step(
         "bench_scale.py --results {results}/scale.json",
         "{material}/corpus/real --queries "
-        + " ".join(f"{{material}}/eval/{name}" for name in (*pages.EVERYDAY, *pages.OF_SKILLS)),
+        + " ".join(
+            f"{{material}}/eval/{name}" for name in (*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS)
+        ),
         "{examples} --queries {example} --per-collection 6 --embedded 4",
     ),
     "pages": Step("pages.py", "", "--check"),
