@@ -39,11 +39,11 @@ from html import unescape
 from pathlib import Path
 from unittest.mock import patch
 
-import compare
 import end_to_end_counts as counts
 import real_collections
 from bench_measures import machine, run_command, save_report
 from compare_interfaces import cpu_of
+from compare_jobs import write_skills
 from end_to_end_counts import (
     AGENT,
     HOOK,
@@ -98,7 +98,7 @@ class Installed:
         folder = work / f"{len(library.skills)}-{digest(library.skills)}"
         skills = folder / "skills"
         shutil.rmtree(skills, ignore_errors=True)
-        names = compare.write_skills(Collection("library", library.skills, (), {}), skills)
+        names = write_skills(Collection("library", library.skills, (), {}), skills)
         installed = cls(library, folder, names)
         run_command("index", str(skills), "--index-dir", installed.index_dir)
         return installed

@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pages_fit
 import steps
-from compare import WRITTEN, last_line
-from steps import SCRIPTS, Step
+from compare import WRITTEN
+from steps import SCRIPTS, Step, last_line
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.evaluation.collection import EXAMPLE

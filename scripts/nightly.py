@@ -24,10 +24,10 @@ from typing import Any
 import steps
 from bench_measures import machine
 from bench_plots import DPI, OURS, STYLE
-from compare import WRITTEN, last_line
+from compare import WRITTEN
 from matplotlib import style
 from matplotlib.figure import Figure
-from steps import SCRIPTS, Step
+from steps import SCRIPTS, Step, last_line
 
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 
