@@ -183,16 +183,16 @@ def fit_hits(
     if mix is not None:
         mixed = sample_weights(some, mix)[rows] * first
         return fit_logistic(values, outcomes, mixed, names, held)
-    taught = sample_weights(some, TAUGHT)[rows] * by_rank
-    is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
-    taught *= np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
+    is_judged = np.array([family(sample.collection) in JUDGED for sample in some])
+    is_unsure = np.array([sample.kind in _UNSURE for sample in some])
+    # Wrong only for want of a judgment, as far as is known.
+    is_open = (is_unsure & ~is_judged)[rows] & (outcomes == 0)
+    taught = sample_weights(some, TAUGHT)[rows] * by_rank * np.where(is_open, UNJUDGED, 1.0)
     if reader is not None:
-        is_judged = np.array([family(s.collection) in JUDGED for s in some])
         taught *= np.where(is_judged[rows], 1.0, READ_UNJUDGED)
     fitted = fit_logistic(values, outcomes, taught, names, held)
     odds = values @ np.array([fitted[name] for name in names]) + fitted[INTERCEPT]
-    shares = shared_weights(some, MIX)[rows] * first
-    shares *= np.where(is_open[rows] & (outcomes == 0), SCALE_UNJUDGED, 1.0)
+    shares = shared_weights(some, MIX)[rows] * first * np.where(is_open, SCALE_UNJUDGED, 1.0)
     slope, shift = fit_scale(odds, outcomes, shares)
     scaled = {name: slope * value for name, value in fitted.items()}
     scaled[INTERCEPT] += shift
