@@ -326,8 +326,8 @@ def bench_examples(originals: Sequence[Text], work: Path) -> ExampleCosts:
         (folder / "SKILL.md").write_text(text, encoding="utf-8")
     requests = [f"{text} ({skill.name})" for skill in originals for text in QUERIES[:4]]
     given = {
-        digest_of_skill(skill.name, skill.description): tuple(requests[4 * at : 4 * at + 4])
-        for at, skill in enumerate(originals)
+        digest_of_skill(skill.name, skill.description): tuple(requests[4 * row : 4 * row + 4])
+        for row, skill in enumerate(originals)
     }
     indexes, measures = {}, dict[str, ExampleCost]()
     for name, examples in (("without", {}), ("with", given)):

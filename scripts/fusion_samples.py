@@ -152,9 +152,9 @@ def fewer(size: int) -> Callable[[Collection], Collection]:
         rest = [doc_id for doc_id in ids if doc_id not in kept]
         kept.update(random.permutation(rest)[: max(size - len(kept), 0)].tolist())
         qrels = {
-            query: left
+            query: judged
             for query, grades in collection.qrels.items()
-            if any((left := {d: g for d, g in grades.items() if d in kept}).values())
+            if any((judged := {doc: g for doc, g in grades.items() if doc in kept}).values())
         }
         return replace(
             collection,

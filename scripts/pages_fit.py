@@ -63,8 +63,8 @@ def quality() -> str:
     groups |= {name: [name] for name in BESIDE} | {f"in other languages: {len(others)}": others}
     rows = []
     for head, group in groups.items():
-        row, group_margins = means(fitted[name] for name in group), [margins[n] for n in group]
-        rows.append([head, *(_cell(row, measure, group_margins) for measure in COLUMNS.values())])
+        row, of_group = means(fitted[name] for name in group), [margins[name] for name in group]
+        rows.append([head, *(_cell(row, measure, of_group) for measure in COLUMNS.values())])
     twins = (
         f"{kind} {row['auroc twin']:.3f} ({row['style twin']:.3f})"
         for kind, row in report["kinds"].items()

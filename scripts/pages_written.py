@@ -32,7 +32,12 @@ class Written(NamedTuple):
         """Read each value, with its interval if there is one."""
         lines = MEASURED.read_text(encoding="utf-8").splitlines()
         rows = (line.split("\t") for line in lines)
-        return cls({(a, b, c): [float(cell) for cell in rest if cell] for a, b, c, *rest in rows})
+        return cls(
+            {
+                (edition, system, measure): [float(cell) for cell in cells if cell]
+                for edition, system, measure, *cells in rows
+            }
+        )
 
     @property
     def systems(self) -> list[str]:

@@ -74,8 +74,8 @@ def rank_bm25(skills, fresh):
 
     def search(text):
         scores = index.get_scores(re.findall(r"\w+", text.lower()))
-        best = sorted(range(len(rows)), key=lambda at: -scores[at])[:BEST]
-        return plain((rows[at][0], scores[at]) for at in best if scores[at] > 0)
+        best = sorted(range(len(rows)), key=lambda row: -scores[row])[:BEST]
+        return plain((rows[row][0], scores[row]) for row in best if scores[row] > 0)
 
     return search
 
@@ -93,7 +93,7 @@ def bm25s(skills, fresh):
         words = bm25s.tokenize(text, stopwords="en", show_progress=False)
         numbers, scores = index.retrieve(words, k=min(BEST, len(rows)), show_progress=False)
         pairs = zip(numbers[0], scores[0], strict=True)
-        return plain((rows[at][0], score) for at, score in pairs if score > 0)
+        return plain((rows[row][0], score) for row, score in pairs if score > 0)
 
     return search
 
@@ -112,7 +112,7 @@ def sentence_transformers(skills, fresh):
 
     def search(text):
         scores = vectors @ model.encode(text, normalize_embeddings=True, show_progress_bar=False)
-        return plain((rows[at][0], scores[at]) for at in np.argsort(-scores)[:BEST])
+        return plain((rows[row][0], scores[row]) for row in np.argsort(-scores)[:BEST])
 
     return search
 
@@ -193,8 +193,7 @@ def skill_proof_router(skills, fresh):
     engine = SkillProofEngine.from_config({"skills": skills})
 
     def search(text):
-        at = {"turn_id": "t", "session_id": "", "task_id": "t"}
-        engine.begin_turn(**at, query=text)
+        engine.begin_turn(turn_id="t", session_id="", task_id="t", query=text)
         choice = engine.explain(turn_id="t")
         hits = [(skill["name"], skill["score"]) for skill in choice["rank_table"]][:BEST]
         return hits, choice["decision"]["status"] == "selected", bool(choice["candidates"])
@@ -220,7 +219,8 @@ def ratel_ai(skills, fresh):
     from ratel_ai import Skill, SkillCatalog
 
     catalog = SkillCatalog()
-    rows = [Skill(id=at, name=n, description=d, body=b) for at, n, d, b in read(skills)]
+    keys = ("id", "name", "description", "body")
+    rows = [Skill(**dict(zip(keys, row, strict=True))) for row in read(skills)]
 
     async def register():
         await catalog.register(rows)
@@ -314,7 +314,7 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
 
     fields, rows = ["name", "description", "body"], read(skills)
     builder = tantivy.SchemaBuilder()
-    builder.add_integer_field("at", stored=True)
+    builder.add_integer_field("number", stored=True)
     for field in fields:
         builder.add_text_field(field, tokenizer_name="en_stem")
     folder, file = Path.home() / "tantivy", Path.home() / "vectors.usearch"
@@ -322,9 +322,9 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
     lexical = tantivy.Index(builder.build(), path=str(folder))
     if fresh:
         writer = lexical.writer(num_threads=1)
-        for at, row in enumerate(rows):
+        for number, row in enumerate(rows):
             texts = dict(zip(fields, row[1:], strict=True))
-            writer.add_document(tantivy.Document(at=at, **texts))
+            writer.add_document(tantivy.Document(number=number, **texts))
         writer.commit()
         writer.wait_merging_threads()
         lexical.reload()
@@ -341,14 +341,14 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
         except ValueError:  # no word is left; it drops the long ones, such as a line in Japanese
             query = tantivy.Query.empty_query()
         by_words = searcher.search(query, 5 * BEST).hits
-        lists = [[searcher.doc(address)["at"][0] for _, address in by_words]]
+        lists = [[searcher.doc(address)["number"][0] for _, address in by_words]]
         lists += [dense.search(np.asarray(embed_request(text), np.float32), 5 * BEST).keys]
         scores = defaultdict(float)
         for ranked in lists:
-            for rank, at in enumerate(ranked, 1):
-                scores[int(at)] += 1 / (RRF_K + rank)
-        best = sorted(scores, key=lambda at: -scores[at])[:BEST]
-        return plain((rows[at][0], scores[at]) for at in best)
+            for rank, number in enumerate(ranked, 1):
+                scores[int(number)] += 1 / (RRF_K + rank)
+        best = sorted(scores, key=lambda number: -scores[number])[:BEST]
+        return plain((rows[number][0], scores[number]) for number in best)
 
     return search
 
