@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from time import process_time
 from unittest.mock import patch
@@ -127,7 +128,7 @@ def read_skills(folder: Path | None, limit: int) -> list[Text]:
     """Read the texts of up to a number of skills below a folder, or of the written collection."""
     if folder is None:
         documents = load_collection(WRITTEN).documents[:limit]
-        return [Text(each.name, each.description, each.body) for each in documents]
+        return [Text(skill.name, skill.description, skill.body) for skill in documents]
     roots, _ = make_roots([folder])
     texts = []
     for file in discover(roots).files[:limit]:
@@ -209,11 +210,11 @@ def bench_bm25(index: SkillIndex, root: Path) -> Bm25:
 def bench_update(template: str, index: SkillIndex, root: Path, fields: str) -> Cost:
     """Change one skill a few times and have it indexed; in the end it is as it was."""
     middle = len(index) // 2
-    document = next(one for at, one in enumerate(index.documents()) if at == middle)
+    document = next(islice(index.documents(), middle, None))
     path = Path(document.path)
     before, age = path.read_bytes(), path.stat().st_mtime_ns
-    places = {"root": root, "index": index.folder, "path": path, "folder": path.parent}
-    command = [word.format(**places, fields=fields) for word in template.split()]
+    names = {"root": root, "index": index.folder, "path": path, "fields": fields}
+    command = [word.format(**names) for word in template.split()]
     runs = []
     for number in range(UPDATES):
         about = json.dumps(f"{document.description} Changed the {number}th time.")
@@ -253,10 +254,10 @@ def bench_size(originals: Sequence[Text], size: int, work: Path) -> SizeRow:
     root, folder = make_corpus(originals, size, work, with_body=with_body)
     index_dir = str(folder)
     command = [*indexing(root, index_dir), "--fields", fields]
-    told = work / "told.json"
-    first = run_command(*command, output=str(told))
-    report = json.loads(told.read_bytes())
-    told.unlink()
+    output = work / "report.json"
+    first = run_command(*command, output=str(output))
+    report = json.loads(output.read_bytes())
+    output.unlink()
     if report["indexed"] != size:
         raise SystemExit(f"Of {size:,} skills {report['indexed']:,} were indexed.")
     if report["embedded"] > EMBEDDED * size:
@@ -325,8 +326,8 @@ def bench_examples(originals: Sequence[Text], work: Path) -> ExampleCosts:
         (folder / "SKILL.md").write_text(text, encoding="utf-8")
     requests = [f"{text} ({skill.name})" for skill in originals for text in QUERIES[:4]]
     given = {
-        digest_of_skill(skill.name, skill.description): tuple(requests[4 * at : 4 * at + 4])
-        for at, skill in enumerate(originals)
+        digest_of_skill(skill.name, skill.description): tuple(requests[4 * row : 4 * row + 4])
+        for row, skill in enumerate(originals)
     }
     indexes, measures = {}, dict[str, ExampleCost]()
     for name, examples in (("without", {}), ("with", given)):
@@ -392,7 +393,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             "originals": len(originals),
             "throughput": bench_throughput(originals, work),
             "examples": bench_examples(originals, work),
-            "evaluation": [bench_evaluation(place.absolute(), work) for place in args.eval],
+            "evaluation": [bench_evaluation(folder.absolute(), work) for folder in args.eval],
             "sizes": [],
         }
         for size in map(int, args.sizes.split(",")):

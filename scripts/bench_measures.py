@@ -153,7 +153,7 @@ def available_memory() -> int:
     """Return the bytes that can still be used, or more than any if nothing tells."""
     try:
         lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        found = next(line for line in lines if line.startswith("MemAvailable:"))
+        line = next(line for line in lines if line.startswith("MemAvailable:"))
     except (OSError, StopIteration):
         return sys.maxsize
-    return 1024 * int(found.split()[1])
+    return 1024 * int(line.split()[1])

@@ -39,7 +39,7 @@ def _warm(values: Calls) -> str:
 def _steps(r: SizeRow) -> str:
     """Format the times of the steps of a search."""
     steps = r["warm_query"]["steps_ms"]
-    return ", ".join(digits(steps[each]) for each in SHOWN_STEPS) + " ms"
+    return ", ".join(digits(steps[step]) for step in SHOWN_STEPS) + " ms"
 
 
 def _ratio(r: SizeRow, name: Ratio) -> str:

@@ -38,7 +38,7 @@ Numbers = NDArray[np.int64]
 
 
 def compare(
-    texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, queries: Sequence[str]
+    texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, requests: Sequence[str]
 ) -> Bm25:
     """Time rivals and our index over the same texts, and compare the scores of rank-bm25 with ours.
 
@@ -46,30 +46,32 @@ def compare(
         texts: Terms of each document that counts in the statistics of the index.
         ours: Our index of them.
         numbers: Which of its documents they are, ascending; the others are near-copies of these.
-        queries: Queries.
+        requests: What the index and its rivals are searched for.
 
     Returns:
         Milliseconds of CPU, ratios, and the largest difference between scores; why a rival is left
         out.
     """
-    asked = [terms(query) for query in queries]
-    own_scores = median_ms(lambda query: all_scores(ours, query, numbers), asked)
-    own_best = median_ms(lambda query: ours.best(ours.weigh(Counter(query)), BEST, NOTHING), asked)
-    found: Bm25 = {"ours_cpu_ms": own_scores, "ours_best_cpu_ms": own_best}
+    queries = [terms(request) for request in requests]
+    own_scores = median_ms(lambda query: all_scores(ours, query, numbers), queries)
+    own_best = median_ms(
+        lambda query: ours.best(ours.weigh(Counter(query)), BEST, NOTHING), queries
+    )
+    figures: Bm25 = {"ours_cpu_ms": own_scores, "ours_best_cpu_ms": own_best}
     if BYTES_A_TEXT * len(texts) > available_memory():
-        return {**found, "left_out": "rank-bm25 and bm25s: too little memory"}
-    rival = time_rank_bm25(texts, ours, numbers, asked)
-    found = {
-        **found,
+        return {**figures, "left_out": "rank-bm25 and bm25s: too little memory"}
+    rival = time_rank_bm25(texts, ours, numbers, queries)
+    figures = {
+        **figures,
         **rival,
         "ratio": rival["rank_bm25_cpu_ms"] / own_scores,
         "rank_bm25_best_ratio": rival["rank_bm25_best_cpu_ms"] / own_best,
     }
     if bm25s is None:
-        return {**found, "left_out": "bm25s: not installed (pip install bm25s)"}
-    build_s, best_ms = time_bm25s(texts, asked)
+        return {**figures, "left_out": "bm25s: not installed (pip install bm25s)"}
+    build_s, best_ms = time_bm25s(texts, queries)
     return {
-        **found,
+        **figures,
         "bm25s_best_cpu_ms": best_ms,
         "bm25s_best_ratio": best_ms / own_best,
         "bm25s_build_cpu_s": build_s,
@@ -77,18 +79,18 @@ def compare(
 
 
 def time_rank_bm25(
-    texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, asked: Sequence[list[str]]
+    texts: Sequence[list[str]], ours: LexicalField, numbers: Numbers, queries: Sequence[list[str]]
 ) -> RankBm25:
     """Return what rank-bm25 takes, and how far its scores are from ours."""
     build_s, okapi = timed(lambda: BM25Okapi(texts))
     differences = [
         float(np.abs(okapi.get_scores(query) - all_scores(ours, query, numbers)).max())
-        for query in asked[:3]
+        for query in queries[:3]
     ]
     return {
-        "rank_bm25_cpu_ms": median_ms(okapi.get_scores, asked),
+        "rank_bm25_cpu_ms": median_ms(okapi.get_scores, queries),
         "rank_bm25_best_cpu_ms": median_ms(
-            lambda query: top_documents(okapi.get_scores(query), BEST), asked
+            lambda query: top_documents(okapi.get_scores(query), BEST), queries
         ),
         "rank_bm25_build_cpu_s": build_s,
         "largest_difference": max(differences),
@@ -100,7 +102,7 @@ def all_scores(ours: LexicalField, query: list[str], numbers: Numbers) -> NDArra
     return ours.best(ours.weigh(Counter(query)), BEST, NOTHING).scores_of(numbers)
 
 
-def time_bm25s(texts: Sequence[list[str]], asked: Sequence[list[str]]) -> tuple[float, float]:
+def time_bm25s(texts: Sequence[list[str]], queries: Sequence[list[str]]) -> tuple[float, float]:
     """Return the CPU seconds that bm25s takes to build, and its milliseconds for a query."""
     retriever = bm25s.BM25(method="atire")
     build_s, _ = timed(lambda: retriever.index(texts, show_progress=False))
@@ -110,14 +112,14 @@ def time_bm25s(texts: Sequence[list[str]], asked: Sequence[list[str]]) -> tuple[
         """Find the best documents."""
         return retriever.retrieve([query], k=k, show_progress=False)
 
-    return build_s, median_ms(best, asked)
+    return build_s, median_ms(best, queries)
 
 
-def median_ms(call: Callable[[list[str]], object], asked: Sequence[list[str]]) -> float:
+def median_ms(call: Callable[[list[str]], object], queries: Sequence[list[str]]) -> float:
     """Return the milliseconds of CPU that a call takes for a query."""
-    call(asked[0])
+    call(queries[0])
     taken: list[float] = []
-    for query in [*asked] * ROUNDS:
+    for query in [*queries] * ROUNDS:
         seconds, _ = timed(partial(call, query))
         taken.append(1000 * seconds)
         if sum(taken) > 1000 * LONG_ENOUGH_S and len(taken) >= 3:

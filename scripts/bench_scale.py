@@ -102,9 +102,9 @@ def bench_milvus(skills: Path, queries: Sequence[str], work: Path) -> Record:
                 expected = local.search(query)
                 same += named(answer) == named(expected)
                 states += answer.state == expected.state
-                pair = [each.search(query, n=SHOWN, threshold=0.0) for each in (remote, local)]
-                first += named(pair[0])[:1] == named(pair[1])[:1]
-                scores = [{hit.doc_id: hit.score for hit in result} for result in pair]
+                ranked = [index.search(query, n=SHOWN, threshold=0.0) for index in (remote, local)]
+                first += named(ranked[0])[:1] == named(ranked[1])[:1]
+                scores = [{hit.doc_id: hit.score for hit in result} for result in ranked]
                 both = scores[0].keys() & scores[1].keys()
                 shown += len(both) / max(len(scores[1]), 1)
                 gaps += [abs(scores[0][name] - scores[1][name]) for name in both]
@@ -170,9 +170,9 @@ def milvus_text(report: Record) -> str:
 def ray_text(report: Record) -> str:
     """Return what was measured of Ray, as the page of it says it."""
     run, speeds = report["machine"], report["skills_per_s"]
-    said = ", ".join(f"{workers}: {speed:.0f} skills/s" for workers, speed in speeds.items())
+    by_workers = ", ".join(f"{workers}: {speed:.0f} skills/s" for workers, speed in speeds.items())
     return (
-        f"- **Speed**, by the number of workers on {run['cpus']} cores: {said} "
+        f"- **Speed**, by the number of workers on {run['cpus']} cores: {by_workers} "
         f"({report['skills']} skills, {run['date']} at `{run['commit']}`)."
     )
 

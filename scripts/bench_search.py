@@ -114,9 +114,9 @@ def recall(index: SkillIndex, queries: Rows) -> float:
     similarities[gone] = -np.inf
     shares = []
     for query, exact in zip(queries, similarities.T, strict=True):
-        (found,) = dense.nearest_to_each(query[np.newaxis], CANDIDATES, gone)
-        wanted = min(NEAREST, len(found))
-        best = np.sort(exact[found])[::-1][:wanted]
+        (nearest,) = dense.nearest_to_each(query[np.newaxis], CANDIDATES, gone)
+        wanted = min(NEAREST, len(nearest))
+        best = np.sort(exact[nearest])[::-1][:wanted]
         # Of documents that are equally near any will do.
         lowest = np.partition(exact, -wanted)[-wanted]
         shares.append(float(np.mean(best >= lowest)))

@@ -50,14 +50,14 @@ def make_corpus(
     kind = "" if with_body else "-metadata"
     root, index_dir = work / f"skills-{size}{kind}", work / f"index-{size}{kind}"
     made = work / f"made-{size}{kind}"
-    of = hashlib.sha256(json.dumps([originals, NOISE, SHARES]).encode()).hexdigest()
-    if not made.exists() or made.read_text(encoding="ascii") != of:
+    digest = hashlib.sha256(json.dumps([originals, NOISE, SHARES]).encode()).hexdigest()
+    if not made.exists() or made.read_text(encoding="ascii") != digest:
         shutil.rmtree(root, ignore_errors=True)
         write_skills(
             str(root), (skill.text for skill in mixtures(originals, size, with_body=with_body))
         )
         fill_cache(originals, mixtures(originals, size, with_body=False))
-        made.write_text(of, encoding="ascii")
+        made.write_text(digest, encoding="ascii")
     shutil.rmtree(index_dir, ignore_errors=True)
     return root, index_dir
 
@@ -88,5 +88,5 @@ def fill_cache(originals: Sequence[Text], made: Iterator[Mixture]) -> None:
 
 def embedded_text(text: Text) -> str:
     """Return what is embedded of a skill; parsing a million of them would take minutes."""
-    said, _ = split_description(text.description)
-    return f"{text.name}: {said}"
+    wanted, _ = split_description(text.description)
+    return f"{text.name}: {wanted}"

@@ -58,7 +58,7 @@ class Hook(NamedTuple):
     end: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class Installation(NamedTuple):
     """Where a system is installed and what it indexed, and how its programs are started."""
 
     folders: Mapping[str, str]
@@ -107,17 +107,17 @@ HOOKS = {
 class Session:
     """One run of a server, from its start to the end of its input."""
 
-    def __init__(self, server: Server, place: Place) -> None:
+    def __init__(self, server: Server, installation: Installation) -> None:
         """Start the server; its errors go nowhere."""
-        self._server, self._place, self._id = server, place, 0
+        self._server, self._installation, self._id = server, installation, 0
         self._unread = b""
         self._process = subprocess.Popen(
-            place.command(server.command),
+            installation.command(server.command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env={**place.variables},
-            cwd=place.folders["home"],
+            env={**installation.variables},
+            cwd=installation.folders["home"],
         )
 
     def __enter__(self) -> Self:
@@ -146,23 +146,23 @@ class Session:
         """Shake hands and return what the server says of itself."""
         client = {"name": "compare", "version": "1"}
         greeting = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
-        said = self.ask("initialize", greeting)
+        about = self.ask("initialize", greeting)
         self._write({"method": "notifications/initialized"})
-        return said
+        return about
 
     def search(self, text: str) -> str:
         """Return the text that an agent gets for a request."""
         more = {
-            key: [word.format_map(self._place.folders) for word in words]
+            key: [word.format_map(self._installation.folders) for word in words]
             for key, words in self._server.more.items()
         }
         return self.call(self._server.tool, {self._server.argument: text, **more})
 
     def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
         """Call a tool and return the text of its answer."""
-        found = self.ask("tools/call", {"name": tool, "arguments": dict(arguments)})
-        text = "\n".join(part.get("text", "") for part in found.get("content", ()))
-        if found.get("isError"):
+        result = self.ask("tools/call", {"name": tool, "arguments": dict(arguments)})
+        text = "\n".join(part.get("text", "") for part in result.get("content", ()))
+        if result.get("isError"):
             raise InterfaceError(f"{tool}: {text[:160]}")
         return text
 
@@ -221,16 +221,16 @@ def cpu_of(process: int) -> float:
             stats[int(path.parent.name)] = int(words[1]), sum(map(int, words[11:15]))
     family, ticks = {process}, 0
     while family:
-        ticks += sum(stats[one][1] for one in family if one in stats)
-        family = {one for one, (parent, _) in stats.items() if parent in family}
+        ticks += sum(stats[pid][1] for pid in family if pid in stats)
+        family = {pid for pid, (parent, _) in stats.items() if parent in family}
     return ticks / _TICKS
 
 
 def tokens_of_server(
-    server: Server, place: Place, requests: Sequence[str], count: Counter
+    server: Server, installation: Installation, requests: Sequence[str], count: Counter
 ) -> ServerTokens:
     """Return the tokens of a server's definitions and, as the median, of its answers."""
-    with Session(server, place) as session:
+    with Session(server, installation) as session:
         greeting = session.greet()
         tools = session.ask("tools/list", {})["tools"]
         shown = [
@@ -239,13 +239,13 @@ def tokens_of_server(
         defined = f"{greeting.get('instructions') or ''}\n{json.dumps(shown, ensure_ascii=False)}"
         for tool, arguments in server.before:
             session.call(tool, arguments)
-        answers = [count(place.neutral(session.search(text))) for text in requests]
+        answers = [count(installation.neutral(session.search(text))) for text in requests]
     return {"definitions": count(defined), "answer": statistics.median(answers)}
 
 
-def start_of_server(server: Server, place: Place, request: str) -> ServerStart:
+def start_of_server(server: Server, installation: Installation, request: str) -> ServerStart:
     """Return the CPU seconds that a server takes to shake hands, and to its first answer."""
-    with Session(server, place) as session:
+    with Session(server, installation) as session:
         session.greet()
         greeted = session.cpu_s()
         for tool, arguments in server.before:
@@ -255,7 +255,7 @@ def start_of_server(server: Server, place: Place, request: str) -> ServerStart:
 
 
 def run_hook(
-    hook: Hook, place: Place, request: str, variables: Mapping[str, str] = {}
+    hook: Hook, installation: Installation, request: str, variables: Mapping[str, str] = {}
 ) -> tuple[str, float]:
     """Return what a hook adds to a prompt, and the CPU seconds that it took.
 
@@ -263,31 +263,35 @@ def run_hook(
     """
     session = sha256(request.encode()).hexdigest()  # within one, nothing is offered twice
     event = {"hook_event_name": "UserPromptSubmit", "session_id": session, "prompt": request}
-    event["cwd"] = place.folders["home"]
+    event["cwd"] = installation.folders["home"]
     for _ in range(TRIES):
         before = os.times()
         done = subprocess.run(
-            place.command(hook.command),
+            installation.command(hook.command),
             input=json.dumps(event),
             capture_output=True,
             text=True,
             timeout=ANSWER_S,
-            env={**place.variables, **variables},
-            cwd=place.folders["home"],
+            env={**installation.variables, **variables},
+            cwd=installation.folders["home"],
         )
         cpu = sum(os.times()[2:4]) - sum(before[2:4])
         if done.returncode:
             raise InterfaceError(f"hook: exit status {done.returncode}")
         if done.stdout.strip() or not done.stderr.strip():
-            said = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
-            return str(said.get("additionalContext", "")), cpu
+            output = json.loads(done.stdout or "{}").get("hookSpecificOutput", {})
+            return str(output.get("additionalContext", "")), cpu
     raise InterfaceError(f"hook: {done.stderr.strip()[-160:]}")
 
 
-def tokens_of_hook(hook: Hook, place: Place, requests: Sequence[str], count: Counter) -> HookTokens:
+def tokens_of_hook(
+    hook: Hook, installation: Installation, requests: Sequence[str], count: Counter
+) -> HookTokens:
     """Return the mean tokens that a hook adds to a prompt, 0 where it is silent."""
     some = requests[:: -(-len(requests) // HOOKED)]
-    added = [count(place.neutral(run_hook(hook, place, text)[0])) for text in some]
+    added = [count(installation.neutral(run_hook(hook, installation, text)[0])) for text in some]
     if hook.end:
-        subprocess.run(place.command(hook.end), capture_output=True, env={**place.variables})
+        subprocess.run(
+            installation.command(hook.end), capture_output=True, env={**installation.variables}
+        )
     return {"hook": statistics.fmean(added)}

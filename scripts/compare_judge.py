@@ -22,40 +22,43 @@ Pair = tuple[str, str]
 
 
 def judge(
-    collection: Collection, found: Mapping[str, Mapping[str, Answer]], pairs: Iterable[Pair] = ()
+    collection: Collection, answers: Mapping[str, Mapping[str, Answer]], pairs: Iterable[Pair] = ()
 ) -> dict[str, Judged]:
     """Return how good the answers of each system are: means, intervals, chance against ours.
 
     Args:
         collection: What was asked.
-        found: The answers of each system by the id of the request, ours first if they are there.
+        answers: The answers of each system by the id of the request, ours first if they are there.
         pairs: Ids of requests that differ in one thing, so that other skills are right.
     """
-    ids = [one.query_id for one in collection.queries]
+    ids = [query.query_id for query in collection.queries]
     systems = [
-        SystemAnswers(name, "", {key: answers[key]["hits"] for key in ids})
-        for name, answers in found.items()
+        SystemAnswers(name, "", {key: of_system[key]["hits"] for key in ids})
+        for name, of_system in answers.items()
     ]
     report = assess(collection, systems, examples=0)
-    against_ours = [one for one in report.comparisons if one.baseline == OURS]
-    chances = {one.system: one for one in against_ours if one.measure == "nDCG@10"}
+    chances = {
+        comparison.system: comparison.p_holm
+        for comparison in report.comparisons
+        if (comparison.baseline, comparison.measure) == (OURS, "nDCG@10")
+    }
     judged: dict[str, Judged] = {}
     for system in report.systems:
-        answers, per_query = found[system.name], system.per_query
+        of_system, per_query = answers[system.name], system.per_query
         ndcg, success_1, success_5 = (
             (system.means[measure], *system.intervals[measure])
             for measure in ("nDCG@10", "Success@1", "Success@5")
         )
         row: Judged = {"ndcg": ndcg, "success_1": success_1, "success_5": success_5}
         if system.name in chances:
-            row["p_holm"] = chances[system.name].p_holm
+            row["p_holm"] = chances[system.name]
         first = per_query["Success@1"]
-        row["told"] = mean_and_interval([first[key] * answers[key]["fits"] for key in ids])
+        row["told"] = mean_and_interval([first[key] * of_system[key]["fits"] for key in ids])
         row["languages"] = by_language(collection, per_query)
         judged[system.name] = {
             **row,
-            **judge_pairs(collection, answers, pairs),
-            **judge_negatives(collection, answers),
+            **judge_pairs(collection, of_system, pairs),
+            **judge_negatives(collection, of_system),
         }
     return judged
 
@@ -98,7 +101,7 @@ def judge_pairs(
         hits = answers[key]["hits"]
         return bool(hits) and hits[0][0] in best[key]
 
-    values = [float(is_right(one) and is_right(other)) for one, other in apart]
+    values = [float(is_right(own) and is_right(other)) for own, other in apart]
     return {"contrast": mean_and_interval(values), "pairs": len(values)} if values else {}
 
 
@@ -113,7 +116,7 @@ def judge_negatives(collection: Collection, answers: Mapping[str, Answer]) -> Ne
         kinds[request.kind].append(answers[request.query_id])
     if not kinds:
         return {}
-    none = kinds.get(TWIN) or [answer for each in kinds.values() for answer in each]
+    none = kinds.get(TWIN) or [answer for of_kind in kinds.values() for answer in of_kind]
     right = [
         best_right(answers[request.query_id]["hits"], collection.qrels[request.query_id])
         for request in collection.queries
@@ -121,7 +124,7 @@ def judge_negatives(collection: Collection, answers: Mapping[str, Answer]) -> Ne
     wrong = [answer["hits"][0][1] if answer["hits"] else -np.inf for answer in none]
     return {
         **shares_of(none),
-        "kinds": {kind: shares_of(each) for kind, each in kinds.items()},
+        "kinds": {kind: shares_of(of_kind) for kind, of_kind in kinds.items()},
         "kept": keep(np.array(right), np.array(wrong)),
     }
 

@@ -46,7 +46,7 @@ def draw(report: Report, path: Path) -> None:
     """
     for number, (name, rows) in enumerate(report["collections"].items()):
         skills, requests, _ = report["sizes"][name]
-        place = path.with_stem(f"{path.stem}-{name}") if number else path
+        file = path.with_stem(f"{path.stem}-{name}") if number else path
         is_known = {"ndcg", *PANELS}.issubset
         measured = {system: row for system, row in rows.items() if is_known(row)}
         if not measured:
@@ -55,14 +55,14 @@ def draw(report: Report, path: Path) -> None:
             figure = Figure(figsize=(WIDTH, HEIGHT), layout="constrained")
             figure.set_facecolor("white")
             axes = figure.subplots(1, 2, sharey=True)
-            for one, key in zip(axes, PANELS, strict=True):
-                panel(one, key, measured)
+            for plot, key in zip(axes, PANELS, strict=True):
+                panel(plot, key, measured)
             axes[0].set_ylabel(f"nDCG@10, {requests} requests, {skills} skills")
             handles = legend({row["kind"] for row in measured.values()})
             figure.legend(handles=handles, loc="outside upper left", ncols=4, frameon=False)
             figure.draw_without_rendering()
             name_systems(axes[1], measured)
-            figure.savefig(place, dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
+            figure.savefig(file, dpi=DPI, metadata={"Software": None}, bbox_inches="tight")
 
 
 def panel(axes: Axes, key: CostKey, rows: Mapping[str, Row]) -> None:
@@ -113,14 +113,14 @@ def name_systems(axes: Axes, rows: Mapping[str, Row]) -> None:
 
 def spread(heights: list[float], apart: float = _NAME_HEIGHT) -> list[float]:
     """Move ascending heights apart, as little as a pass up and a pass down do, within 0 and 1."""
-    found = list(heights)
-    for at in range(1, len(found)):
-        found[at] = max(found[at], found[at - 1] + apart)
+    moved = list(heights)
+    for rank in range(1, len(moved)):
+        moved[rank] = max(moved[rank], moved[rank - 1] + apart)
     limit = 1.0
-    for at in reversed(range(len(found))):
-        found[at] = min(found[at], limit)
-        limit = found[at] - apart
-    return found
+    for rank in reversed(range(len(moved))):
+        moved[rank] = min(moved[rank], limit)
+        limit = moved[rank] - apart
+    return moved
 
 
 def main() -> None:

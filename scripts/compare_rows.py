@@ -35,6 +35,14 @@ class Answer(TypedDict):
     cpu_ms: float
 
 
+class PeerRun(TypedDict):
+    """What a process of a system measured of itself, and its answers."""
+
+    cpu_s: float
+    rss_mb: float
+    rows: list[Answer]
+
+
 class Language(TypedDict):
     """Measures of the requests in a language."""
 

@@ -7,7 +7,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import markdown_tables
 from bench_rows import Machine
-from compare_rows import CostKey, FailureKey, Half, Named, Report, Row, Run, Share, TokenKey
+from compare_rows import (
+    CostKey,
+    FailureKey,
+    Half,
+    Language,
+    Named,
+    Report,
+    Row,
+    Run,
+    Share,
+    TokenKey,
+)
 
 Rows = Mapping[str, Row]
 OURS = "skillsearch"
@@ -16,14 +27,14 @@ PROBABLE = 0.05
 
 def in_order(rows: Rows) -> list[tuple[str, Row]]:
     """Return ours first, then by nDCG@10, and what failed last."""
-    return sorted(rows.items(), key=lambda one: (one[0] != OURS, -one[1].get("ndcg", [-1])[0]))
+    return sorted(rows.items(), key=lambda item: (item[0] != OURS, -item[1].get("ndcg", [-1])[0]))
 
 
 def share(value: Share | None) -> str:
     """Return a mean with its interval, in percent."""
     if value is None:
         return ""
-    mean, low, high = (100 * one for one in value)
+    mean, low, high = (100 * part for part in value)
     return f"{mean:.1f} ({low:.0f}-{high:.0f})"
 
 
@@ -116,13 +127,17 @@ def tokens_table(rows: Rows) -> list[str]:
 def languages_table(rows: Rows) -> list[str]:
     """Return nDCG@10 and R@5 of each system by the language of requests, as two percentages."""
     spoken = next((row["languages"] for row in rows.values() if "languages" in row), {})
-    heads = ["system", *(f"{name} ({of['requests']})" for name, of in spoken.items())]
+    heads = ["system", *(f"{name} ({row['requests']})" for name, row in spoken.items())]
     lines = []
     for system, row in in_order(rows):
-        found = [row.get("languages", {}).get(name) for name in spoken]
-        cells = [f"{100 * of['ndcg']:.0f}, {100 * of['recall']:.0f}" if of else "" for of in found]
-        lines.append([system, *cells])
+        figures = (row.get("languages", {}).get(name) for name in spoken)
+        lines.append([system, *map(language_cell, figures)])
     return with_figures(heads, lines)
+
+
+def language_cell(figures: Language | None) -> str:
+    """Return nDCG@10 and R@5 of a language in percent, empty if it was not measured."""
+    return f"{100 * figures['ndcg']:.0f}, {100 * figures['recall']:.0f}" if figures else ""
 
 
 def fits(row: Named) -> str:
@@ -172,7 +187,7 @@ def when(rows: Rows, half: Half) -> str:
     for system, row in in_order(rows):
         runs[run_of(row.get("measured", {}).get(half), half)].append(system)
     missing = runs.pop("", [])
-    order = sorted(runs.items(), key=lambda one: -len(one[1]))
+    order = sorted(runs.items(), key=lambda item: -len(item[1]))
     parts = [f"{', '.join(names)} on {run}" for run, names in order[1:]]
     parts += [f"not yet: {', '.join(missing)}"] if missing else []
     return "; ".join([f"Measured on {order[0][0]}" if order else "Not measured", *parts]) + "."

@@ -11,12 +11,11 @@ are counted; clusters of requests that are measured elsewhere are left out.
 from __future__ import annotations
 
 import argparse
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+from graded_requests import clusters, read_records
 
 from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.lexical.postings import idf
@@ -36,23 +35,20 @@ HEAD = """\
 """
 
 
-def read(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the records of gzipped JSON lines."""
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        yield from map(json.loads, file)
-
-
 def count(
     requests: list[dict[str, Any]], skills: list[dict[str, Any]], most: int
 ) -> dict[str, int]:
     """Return the weights of the terms that weigh most, the heaviest first."""
-    asked = Counter(term for one in requests for term in terms(one["text"], "en"))
-    held: Counter[str] = Counter()
-    for one in skills:
-        text = f"{one['name']}\n{one['description']}\n{one.get('body', '')}"
-        held.update(set(document_terms(text, "en")))
+    frequencies = Counter(term for request in requests for term in terms(request["text"], "en"))
+    holders: Counter[str] = Counter()
+    for skill in skills:
+        text = f"{skill['name']}\n{skill['description']}\n{skill.get('body', '')}"
+        holders.update(set(document_terms(text, "en")))
     # In half of the skills a term weighs next to nothing.
-    weights = {term: n * idf(held[term], len(skills), 1.0) for term, n in asked.items()}
+    weights = {
+        term: frequency * idf(holders[term], len(skills), 1.0)
+        for term, frequency in frequencies.items()
+    }
     heaviest = sorted(weights, key=lambda term: (-weights[term], term))[:most]
     total = sum(weights[term] for term in heaviest)
     return {term: round(weights[term] / total * TOTAL) for term in heaviest}
@@ -70,14 +66,15 @@ def main() -> None:
     for path in (args.requests, args.skills):
         if not path.is_file():
             parser.error(f"there is no file {path}")
-    ranges = [tuple(map(int, one.split("-"))) for one in args.leave_out]
-    left_out = {number for first, last in ranges for number in range(first, last + 1)}
+    left_out = clusters(",".join(args.leave_out))
     requests = [
-        one
-        for one in read(args.requests)
-        if one["lang"] == "en" and one["kind"] in KINDS and one["cluster"] not in left_out
+        request
+        for request in read_records(args.requests)
+        if request["lang"] == "en"
+        and request["kind"] in KINDS
+        and request["cluster"] not in left_out
     ]
-    skills = [one for one in read(args.skills) if one["lang"] == "en"]
+    skills = [skill for skill in read_records(args.skills) if skill["lang"] == "en"]
     weights = count(requests, skills, args.terms)
     head = HEAD.format(requests=len(requests), skills=len(skills))
     lines = "".join(f"{term} {weight}\n" for term, weight in weights.items())

@@ -35,17 +35,15 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
-from functools import cached_property
 from html import unescape
 from pathlib import Path
-from typing import TypeVar
 from unittest.mock import patch
 
-import compare
 import end_to_end_counts as counts
 import real_collections
 from bench_measures import machine, run_command, save_report
 from compare_interfaces import cpu_of
+from compare_jobs import write_skills
 from end_to_end_counts import (
     AGENT,
     HOOK,
@@ -59,6 +57,7 @@ from end_to_end_counts import (
     Time,
     WayRow,
 )
+from end_to_end_library import Library, draw, evenly
 from end_to_end_model import Model, ask
 from mcp import Client
 from mcp_types import CallToolResult
@@ -70,111 +69,18 @@ from skillsearch.cli.hosts import hook
 from skillsearch.daemon import client as daemon
 from skillsearch.embedders.embedder import COUNTED_BY, TokenCounter
 from skillsearch.evaluation.collection import digest, load_collection
-from skillsearch.evaluation.types import Collection, JudgedDocument
+from skillsearch.evaluation.types import Collection
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 
 SHOWN_ROOT, SHORT_ROOT = "/home/user/.agents/skills", "~/.agents/skills"
 """Where the skills lie as far as any text says."""
 WINDOW = 200_000
-JUDGED = 0.8
-"""Share of a library that are judged skills, at most."""
 PATIENCE_S = 60.0
 """How long an answer of the hook that is counted may take; one that is timed has its usual time."""
 READY_S = 1800.0
 """How long a server may read its skills; on a busy machine minutes."""
 WARM_UP = 2
 _LOCATION = re.compile(r"<location>\n(.*)\n</location>")
-
-_T = TypeVar("_T")
-
-
-@dataclass(frozen=True)
-class Library:
-    """Skills of different names, judged ones first, and requests; by kind those nothing fits."""
-
-    skills: tuple[JudgedDocument, ...]
-    judged: int
-    tasks: tuple[Task, ...]
-    agent: tuple[Task, ...]
-    nothing: Mapping[str, tuple[Task, ...]]
-
-    @cached_property
-    def descriptions(self) -> dict[str, str]:
-        """The description of each skill by name, on one line."""
-        return {skill.name: " ".join(skill.description.split()) for skill in self.skills}
-
-
-def evenly(items: Sequence[_T], most: int) -> tuple[_T, ...]:
-    """Return at most so many items, evenly spaced, the first among them."""
-    count = min(len(items), most)
-    return tuple(items[number * len(items) // count] for number in range(count))
-
-
-def distinct(documents: Iterable[JudgedDocument]) -> list[JudgedDocument]:
-    """Return the first document of each name, with the name as its id."""
-    first: dict[str, JudgedDocument] = {}
-    for document in documents:
-        first.setdefault(document.name.casefold(), replace(document, doc_id=document.name))
-    return list(first.values())
-
-
-def draw(
-    size: int,
-    collections: Sequence[Collection],
-    agent: Sequence[Collection],
-    fillers: Sequence[JudgedDocument],
-    ordinary: Sequence[str],
-    most: int,
-) -> Library:
-    """Draw a library of a size, with at most so many requests of each kind."""
-    every = [document for collection in collections for document in collection.documents]
-    judged = distinct(every[: int(size * JUDGED)])
-    names = {document.name.casefold() for document in judged}
-    rest = [skill for skill in distinct(fillers) if skill.name.casefold() not in names]
-    skills = (*judged, *evenly(rest, size - len(judged)))
-    if len(skills) < size:
-        raise SystemExit(f"There are {len(skills):,} skills for a library of {size:,}.")
-    held = {document.name: document for document in judged}
-    tasks = [tasks_of(collection, held) for collection in collections]
-    twins = [
-        Task(negative.text)
-        for collection, kept in zip(collections, tasks, strict=True)
-        for negative in collection.negatives
-        if negative.twin_of in kept
-    ]
-    return Library(
-        skills,
-        len(judged),
-        evenly([task for kept in tasks for task in kept.values()], most),
-        evenly([task for each in agent for task in tasks_of(each, held).values()], most),
-        {"ordinary": evenly([*map(Task, ordinary)], most), "twins": evenly(twins, most)},
-    )
-
-
-def tasks_of(collection: Collection, held: Mapping[str, JudgedDocument]) -> dict[str, Task]:
-    """Return the requests of a collection by id of which all skills that help are held.
-
-    The right ones of a request have its best grade.
-    """
-    documents = {document.doc_id: document for document in collection.documents}
-    tasks = {}
-    for query in collection.queries:
-        grades = {
-            documents[key]: grade
-            for key, grade in collection.qrels[query.query_id].items()
-            if grade > 0
-        }
-        if all(_is_held(document, held) for document in grades):
-            best = max(grades.values())
-            right = frozenset(each.name for each, grade in grades.items() if grade == best)
-            helps = frozenset(each.name for each in grades)
-            tasks[query.query_id] = Task(query.text, right, helps)
-    return tasks
-
-
-def _is_held(document: JudgedDocument, held: Mapping[str, JudgedDocument]) -> bool:
-    same = held.get(document.name)
-    return same is not None and same == replace(document, doc_id=document.name)
 
 
 @dataclass(frozen=True)
@@ -192,7 +98,7 @@ class Installed:
         folder = work / f"{len(library.skills)}-{digest(library.skills)}"
         skills = folder / "skills"
         shutil.rmtree(skills, ignore_errors=True)
-        names = compare.write_skills(Collection("library", library.skills, (), {}), skills)
+        names = write_skills(Collection("library", library.skills, (), {}), skills)
         installed = cls(library, folder, names)
         run_command("index", str(skills), "--index-dir", installed.index_dir)
         return installed
@@ -233,11 +139,11 @@ class Installed:
     def hooked(self, task: Task, count: counts.Counter) -> Shown:
         """Return what the hook adds to a request."""
         given, printed = io.BytesIO(self.event(task).encode()), io.BytesIO()
-        stdin, stdout, said = io.TextIOWrapper(given), io.TextIOWrapper(printed), io.StringIO()
-        with patch.object(sys, "stdin", stdin), redirect_stdout(stdout), redirect_stderr(said):
+        stdin, stdout, stderr = io.TextIOWrapper(given), io.TextIOWrapper(printed), io.StringIO()
+        with patch.object(sys, "stdin", stdin), redirect_stdout(stdout), redirect_stderr(stderr):
             hook.run("text", self.index_dir, PATIENCE_S)
-        if said.getvalue():
-            raise SystemExit(f"The hook says: {said.getvalue()}")
+        if stderr.getvalue():
+            raise SystemExit(f"The hook says: {stderr.getvalue()}")
         text = printed.getvalue().decode()
         fates = self.fates(map(unescape, _LOCATION.findall(text)))
         text = text.replace(str(self.folder / "skills"), SHOWN_ROOT)
@@ -279,7 +185,7 @@ class Server:
                     for tool in tools
                 ]
                 tokens = count(client.instructions or "")
-                tokens += sum(count(json.dumps(each)) for each in definitions)
+                tokens += sum(count(json.dumps(definition)) for definition in definitions)
                 server = cls(installed, client, pid, tokens)
                 await server.wait()
                 yield server
@@ -364,12 +270,8 @@ async def ways_of(server: Server, count: counts.Counter) -> dict[str, Way]:
     for host in HOSTS:
         ways[host] = Way.always(library, counts.listing(host, listed, WINDOW, count))
     ways[HOOK] = Way.of(library, lambda task: installed.hooked(task, count))
-    every = {
-        *library.tasks,
-        *library.agent,
-        *(t for some in library.nothing.values() for t in some),
-    }
-    answers = {task: await server.search(task, count) for task in every}
+    tasks = {*library.tasks, *library.agent}.union(*library.nothing.values())
+    answers = {task: await server.search(task, count) for task in tasks}
     ways[SEARCH] = Way.of(library, answers.__getitem__)
     if library.agent:
         ways[AGENT] = Way([(task, answers[task]) for task in library.agent], {})
@@ -433,8 +335,8 @@ async def measure(
             save()
         loads = [os.getloadavg()[0]]
         for record, times in zip(records, await time_ways(servers, report["timed"]), strict=True):
-            for name, each in times.items():
-                record["ways"][name]["time"] = each
+            for name, time_of_way in times.items():
+                record["ways"][name]["time"] = time_of_way
         report["load"] = sorted([*loads, os.getloadavg()[0]])
         save()
 
@@ -461,9 +363,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--results", type=Path)
     args = parser.parse_args(arguments)
     choose = choice_of(args.ask) if args.ask else None
-    collections, agent = (
-        list(map(load_collection, each)) for each in (args.collections, args.agent)
-    )
+    collections = [load_collection(folder) for folder in args.collections]
+    agent = [load_collection(folder) for folder in args.agent]
     fillers = real_collections.documents(args.fillers)
     path = real_collections.REQUESTS / "nothing.jsonl"
     ordinary = [json.loads(line)["text"] for line in path.read_text("utf-8").splitlines()]

@@ -220,17 +220,16 @@ def _rows(report: Report) -> Iterator[str]:
             row = (f"{library['skills']:,}", ", ".join(titles), *cells[: len(heads) - 2])
             yield markdown_tables.line(row)
     machine = report["machine"]
-    said = (
+    conditions = (
         f"Measured on {machine['date']} at `{machine['commit']}`, on {machine['cpus']} cores where"
         f" `import numpy` takes {machine['import_numpy_cpu_s']:.2f} CPU seconds"
     )
     if load:
-        said += (
-            f". The machine's load was {' to '.join(dict.fromkeys(f'{one:.1f}' for one in load))}."
-            f" Each time is the median of {report['timed']} requests"
-        )
+        loads = " to ".join(dict.fromkeys(f"{average:.1f}" for average in load))
+        conditions += f". The machine's load was {loads}. Each time is the median of"
+        conditions += f" {report['timed']} requests"
     yield ""
-    yield f"{said}."
+    yield f"{conditions}."
 
 
 def _title(name: str) -> str:

@@ -60,9 +60,9 @@ class Model:
 
 def chosen(reply: str, names: Collection[str]) -> str:
     """Return the name that a reply gives, `NONE` if it says so, else an empty text."""
-    said = reply.strip().strip("`'\"*.").casefold()
-    meant = {name.casefold(): name for name in names}
-    return meant.get(said, NONE if said == NONE else "")
+    word = reply.strip().strip("`'\"*.").casefold()
+    by_word = {name.casefold(): name for name in names}
+    return by_word.get(word, NONE if word == NONE else "")
 
 
 def ask(model: Model, pairs: Sequence[tuple[Task, Shown]]) -> Choices:

@@ -18,20 +18,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pages
+import pages_fit
 import steps
-from compare import WRITTEN, last_line
-from steps import SCRIPTS, Step
+from compare import WRITTEN
+from steps import SCRIPTS, Step, last_line
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.evaluation.collection import EXAMPLE
 
 TIMEOUT_S, QUICK_TIMEOUT_S = 24 * 3600, 900
 REAL = "real-development"
-FITTED = [*pages.EVERYDAY, *pages.OF_SKILLS, *pages.OF_REQUESTS, *pages.BESIDE]
+FITTED = [*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS, *pages_fit.OF_REQUESTS, *pages_fit.BESIDE]
 FITTED.remove(REAL)
 FOREIGN = ["chinese", "russian", "spanish"]
-FOREIGN += [f"{each}-cross" for each in ("metatool", "nvidia", "one-liners", "salesforce")]
+FOREIGN += [f"{name}-cross" for name in ("metatool", "nvidia", "one-liners", "salesforce")]
 FOREIGN += ["skill-evals-cross"]
 """In other languages; `fit_fusion.py` makes them. No model of the package has seen any of these."""
 STEPS = {
@@ -92,7 +92,9 @@ STEPS = {
     "scale": Step(
         "bench_scale.py --results {results}/scale.json",
         "{material}/corpus/real --queries "
-        + " ".join(f"{{material}}/eval/{name}" for name in (*pages.EVERYDAY, *pages.OF_SKILLS)),
+        + " ".join(
+            f"{{material}}/eval/{name}" for name in (*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS)
+        ),
         "{examples} --queries {example} --per-collection 6 --embedded 4",
     ),
     "pages": Step("pages.py", "", "--check"),
@@ -110,28 +112,44 @@ def main(arguments: Sequence[str] | None = None) -> None:
     args = parser.parse_args(arguments)
     if not (args.quick or args.material):
         parser.error("name the folder of what is measured (--material), or give --quick")
-    failed = False
-    with tempfile.TemporaryDirectory() as temporary:
-        results = args.results or (Path(temporary) if args.quick else SCRIPTS / "results")
-        places = {
-            "material": (args.material or Path(temporary)).absolute(),
-            "results": results.absolute(),
-            "work": (args.work or Path(temporary, "work")).absolute(),
-            "example": EXAMPLE,
-            "written": WRITTEN,
-            "examples": PACKAGED_MODEL.parents[1] / "examples",
-            "model": PACKAGED_MODEL,
-        }
-        for folder in (places["results"], places["work"]):
-            folder.mkdir(parents=True, exist_ok=True)
-        for name in (each for each in STEPS if each in args.only):
-            words = STEPS[name].words(places, is_quick=args.quick)
-            ended = steps.run(words, QUICK_TIMEOUT_S if args.quick else TIMEOUT_S)
-            said = last_line(ended.errors) or last_line(ended.output)
-            why = "took too long" if ended.code is None else f"ended with {ended.code}: {said}"
-            print(f"{name}: {why if ended.code != 0 else 'made'}, {ended.seconds} s", flush=True)
-            failed |= ended.code != 0
-    sys.exit(failed)
+    with tempfile.TemporaryDirectory() as folder:
+        temporary = Path(folder)
+        names = folders(
+            material=args.material or temporary,
+            results=args.results or (temporary if args.quick else SCRIPTS / "results"),
+            work=args.work or temporary / "work",
+        )
+        timeout = QUICK_TIMEOUT_S if args.quick else TIMEOUT_S
+        passed = [
+            carry_out(name, step.words(names, is_quick=args.quick), timeout)
+            for name, step in STEPS.items()
+            if name in args.only
+        ]
+    sys.exit(not all(passed))
+
+
+def folders(*, material: Path, results: Path, work: Path) -> dict[str, Path]:
+    """Return what names in braces stand for in the steps; the folders that they fill are made."""
+    for folder in (results, work):
+        folder.mkdir(parents=True, exist_ok=True)
+    return {
+        "material": material.absolute(),
+        "results": results.absolute(),
+        "work": work.absolute(),
+        "example": EXAMPLE,
+        "written": WRITTEN,
+        "examples": PACKAGED_MODEL.parents[1] / "examples",
+        "model": PACKAGED_MODEL,
+    }
+
+
+def carry_out(name: str, words: Sequence[str], timeout: float) -> bool:
+    """Run a step, print how it ended, and return whether it made its figures."""
+    ended = steps.run(words, timeout)
+    last = last_line(ended.errors) or last_line(ended.output)
+    why = "took too long" if ended.code is None else f"ended with {ended.code}: {last}"
+    print(f"{name}: {why if ended.code != 0 else 'made'}, {ended.seconds} s", flush=True)
+    return ended.code == 0
 
 
 if __name__ == "__main__":

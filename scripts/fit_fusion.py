@@ -9,22 +9,22 @@ to move the score of a hit), give it 0 in ``calibration.json``, and run the seco
 feature on the collections of the package and holds all other numbers.
 
 The parts lie in ``fusion_samples.py``, ``fusion_ranking.py``, ``fusion_answers.py``,
-``fusion_confidence.py`` and ``fusion_measures.py``.
+``fusion_calibration.py`` and ``fusion_measures.py``.
 
 The queries of ``scripts/cross_language`` are searched as well: our own, in 17 languages, over
 documents of the collections, and three small collections in Spanish, Russian and Chinese. Last
 comes what example requests say (``--examples``), on the collections whose skills have them, all of
 them and half of them; ``--examples-alone`` fits nothing else.
 
-Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the confidence
-in each of the first hits by logistic regression with signs held and then its scale (Platt, 1999),
+Ranking weights are found by coordinate ascent on nDCG@10 (Metzler and Croft, 2007); the score of
+each of the first hits by logistic regression with signs held and then its scale (Platt, 1999),
 once by what a search always knows, and once with what a reader says. FOLDER holds a reader that was
 trained without the collections named as unseen: the coefficients of the reader are fitted and
 measured on these alone. Of ``NAME:HALF`` only every other repository counts. What is printed was
 predicted for each collection by coefficients fitted without it and without its family, so it says
 what a new collection can expect; the coefficients written are fitted on all.
 
-Five kinds of query teach the confidence: judged ones, the same with the right skills hidden
+Five kinds of query teach the score: judged ones, the same with the right skills hidden
 (dropped relevant), twins, others that nothing fits, and queries of foreign collections. So that
 neither the length nor the number of skills matters, every collection also takes part in variants:
 one line a skill, few skills.
@@ -44,7 +44,7 @@ from typing import Any
 import numpy as np
 from bench_measures import save_report
 from fusion_answers import Answers, Logits, unseen_queries
-from fusion_confidence import MIXED_EXAMPLES, Confidence, fit_confidence, fit_hits
+from fusion_calibration import MIXED_EXAMPLES, ScoreCalibration, fit_calibration, fit_hits
 from fusion_measures import (
     Predicted,
     Table,
@@ -75,7 +75,7 @@ EXAMPLES = frozenset({"cosine_examples", "has_examples"})
 """Evidence of example requests. In the ranking, an example weighs as a description does; what
 opposes is chosen so that skills without any, where half have some, lose a point of nDCG@10."""
 Rows = Mapping[str, Mapping[str, float]]
-_BY_FEATURES = ("hybrid", "bm25", "dense")  # of the order before confidence
+_BY_FEATURES = ("hybrid", "bm25", "dense")  # of the order before scores
 CROSS_LANGUAGE = Path(__file__).with_name("cross_language")
 PACKAGED_COLLECTIONS = tuple(
     Path(evaluation.__file__).with_name(name) for name in ("example", "written")
@@ -150,11 +150,11 @@ def predict(
     with_reader: bool = True,
     free: Sequence[str] = (),
 ) -> Predicted:
-    """Score the whole collections, each by a confidence that saw nothing of its family."""
+    """Score the whole collections, each by a calibration that saw nothing of its family."""
     predicted = Predicted.empty(len(samples))
     for fold in folds:
-        confidence = fit_confidence(samples, fold.answers, fold.seen, left_out, first, free)
-        scores = confidence.scores(fold.answers, threshold, with_reader=with_reader)
+        calibration = fit_calibration(samples, fold.answers, fold.seen, left_out, first, free)
+        scores = calibration.scores(fold.answers, threshold, with_reader=with_reader)
         predicted.put(fold.held, Predicted.of(samples, *scores))
     return predicted
 
@@ -240,16 +240,16 @@ def fit_all(
     data = blocks(samples, every)
     weights = fit_ranking(list(data.values()), (), first, free).round(2)
     answers = Answers.of(samples, weights, logits)
-    confidence = fit_confidence(samples, answers, every, (), first, free)
+    scoring = fit_calibration(samples, answers, every, (), first, free)
     calibration = Calibration(
         dict(zip(FEATURES, weights.tolist(), strict=True)),
-        confidence.reader,
-        {name: round(value, 3) for name, value in confidence.alone.items()},
-        {name: round(value, 3) for name, value in confidence.read.items()},
+        scoring.reader,
+        {name: round(value, 3) for name, value in scoring.alone.items()},
+        {name: round(value, 3) for name, value in scoring.read.items()},
         threshold,
     )
     used = {name: (block, weights) for name, block in data.items()}
-    predicted = Predicted.of(samples, *confidence.scores(answers, threshold))
+    predicted = Predicted.of(samples, *scoring.scores(answers, threshold))
     return calibration, measure(samples, used, predicted, threshold)
 
 
@@ -294,8 +294,8 @@ def without_features(
                 data.ndcg_of_each(without) - data.ndcg_of_each(fold.weights)
                 for data in fold.data.values()
             ]
-        change = statistics.mean(float(each.mean()) for each in changes)
-        rows[f"feature {feature}"] = {"hybrid": change, "hybrid margin": margin(changes)}
+        mean = statistics.mean(float(change.mean()) for change in changes)
+        rows[f"feature {feature}"] = {"hybrid": mean, "hybrid margin": margin(changes)}
         print(feature, rows[f"feature {feature}"], flush=True)
     return rows
 
@@ -312,29 +312,29 @@ def fit_examples(samples: Sequence[Sample], before: Calibration, logits: Logits 
     reader = before.reader
     threshold, predicted = before.threshold, Predicted.empty(len(samples))
 
-    def fitted(seen: NDArray[np.bool_]) -> Confidence:
+    def fitted(seen: NDArray[np.bool_]) -> ScoreCalibration:
         alone = fit_hits(samples, answers, seen, held_alone, mix=MIXED_EXAMPLES)
         read = fit_hits(samples, answers, seen, held_read, reader, mix=MIXED_EXAMPLES)
-        return Confidence(alone, read if logits else before.read, reader)
+        return ScoreCalibration(alone, read if logits else before.read, reader)
 
     families = [family(sample.collection) for sample in samples]
     for name in sorted(set(families)):
-        held = np.array([each == name for each in families])
+        held = np.array([own == name for own in families])
         scores = fitted(~held).scores(answers, threshold)
         predicted.put(held, Predicted.of(samples, *scores))
     every = np.ones(len(samples), bool)
     used = {name: (block, weights) for name, block in blocks(samples, every).items()}
     table = measure(samples, used, predicted, threshold)
     print_table("examples, left out", table)
-    for title, confidence in (
-        ("examples, without their evidence", Confidence(before.alone, before.read, reader)),
+    for title, scoring in (
+        ("examples, without their evidence", ScoreCalibration(before.alone, before.read, reader)),
         ("examples, fitted", fitted(every)),
     ):
-        scored = Predicted.of(samples, *confidence.scores(answers, threshold))
+        scored = Predicted.of(samples, *scoring.scores(answers, threshold))
         print_table(title, measure(samples, used, scored, threshold))
     alone, read = (
         {name: round(value, 3) for name, value in part.items()}
-        for part in (confidence.alone, confidence.read)
+        for part in (scoring.alone, scoring.read)
     )
     return Fitted(replace(before, alone=alone, read=read), table)
 

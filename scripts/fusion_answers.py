@@ -95,34 +95,46 @@ class Logits:
 
     def of(self, sample: Sample, rows: Sequence[int]) -> list[float]:
         """Return the logits of the candidates in some rows, none if they are not to be read."""
-        unseen = self.queries.get(sample.collection)
-        if unseen is None or sample.variant != "whole":
+        if not self._may_read(sample):
             return []
-        if sample.judged_query and sample.judged_query.query_id not in unseen:
-            return []
-        texts = {}
-        for row in rows:
-            if row not in sample.read:
-                document = sample.corpus.documents[int(sample.candidates.documents[row])]
-                if can_read(document, sample.query):
-                    texts[row] = shown_of(document, sample.query)
-                else:
-                    sample.read[row] = math.nan
-        request = sample.query.request
+        request, texts = sample.query.request, unread_texts(sample, rows)
         keys = {
             row: sha256(f"{request}\0{text}".encode()).hexdigest()[:24]
             for row, text in texts.items()
         }
-        wanted = {key: texts[row] for row, key in keys.items() if key not in self._logits}
-        if wanted:
-            read = self._reader.read(request, list(wanted.values()))
-            self._logits.update(zip(wanted, read.tolist(), strict=True))
+        new = {key: texts[row] for row, key in keys.items() if key not in self._logits}
+        if new:
+            logits = self._reader.read(request, list(new.values()))
+            self._logits.update(zip(new, logits.tolist(), strict=True))
         sample.read.update((row, self._logits[key]) for row, key in keys.items())
         return [sample.read[row] for row in rows]
+
+    def _may_read(self, sample: Sample) -> bool:
+        """Return whether the reader was trained without the query of a sample, a whole one."""
+        unseen = self.queries.get(sample.collection)
+        if unseen is None or sample.variant != "whole":
+            return False
+        return sample.judged_query is None or sample.judged_query.query_id in unseen
 
     def save(self) -> None:
         """Keep what was read."""
         self._path.write_text(json.dumps(self._logits), encoding="utf-8")
+
+
+def unread_texts(sample: Sample, rows: Sequence[int]) -> dict[int, str]:
+    """Return what a reader is shown of candidates that it has not read, by their rows.
+
+    For those that it cannot read, NaN is noted in the sample.
+    """
+    texts = {}
+    for row in rows:
+        if row not in sample.read:
+            document = sample.corpus.documents[int(sample.candidates.documents[row])]
+            if can_read(document, sample.query):
+                texts[row] = shown_of(document, sample.query)
+            else:
+                sample.read[row] = math.nan
+    return texts
 
 
 def unseen_queries(
@@ -141,6 +153,6 @@ def unseen_queries(
         if half := halves[collection.name]:
             homes = sorted({document.doc_id.partition("/")[0] for document in collection.documents})
             kept = set(homes[int(half) :: 2])
-            ids = {each for each in ids if each.partition("/")[0] in kept}
+            ids = {query_id for query_id in ids if query_id.partition("/")[0] in kept}
         unseen[collection.name] = ids
     return unseen

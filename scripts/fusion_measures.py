@@ -67,10 +67,10 @@ def ranking_measures(data: RankingData, weights: Matrix) -> dict[str, float | No
     }
 
 
-def confidence_measures(
+def score_measures(
     samples: Sequence[Sample], predicted: Predicted, name: str, threshold: float
 ) -> dict[str, float | None]:
-    """Measure the scores of one collection."""
+    """Measure the scores of one collection: the order, the calibration, what is shown and told."""
     rows = {
         kind: np.array([s.is_whole(kind) and s.collection == name for s in samples])
         for kind in ("judged", *UNANSWERABLE)
@@ -83,20 +83,30 @@ def confidence_measures(
         "ece hits": hit_error(hits, right),
         "recall": float(is_kept(predicted, threshold)[rows["judged"]].mean()),
     }
-    ranked = [pair for pair in zip(hits.tolist(), right, strict=True) if pair[1].any()]
     for face, bound in BOUNDS.items():
-        counts = [count_shown(scores, threshold, bound)[1] for scores, _ in ranked]
-        named = [
-            is_right[:count].any() for count, (_, is_right) in zip(counts, ranked, strict=True)
-        ]
-        values[f"shown {face}"] = float(np.mean(named)) if named else None
-        silent = tops["foreign"] < bound
-        values[f"none {face}"] = float(silent.mean()) if len(silent) else None
+        values[f"shown {face}"] = mean_of(right_shown(hits, right, threshold, bound))
+        values[f"none {face}"] = mean_of(tops["foreign"] < bound)
     for kind in UNANSWERABLE:
-        some = tops[kind]
-        values[f"auroc {kind}"] = auroc(tops["judged"], some) if len(some) else None
-        values[f"{kind} answered"] = float((some >= threshold).mean()) if len(some) else None
+        wrong = tops[kind]
+        values[f"auroc {kind}"] = auroc(tops["judged"], wrong) if len(wrong) else None
+        values[f"{kind} answered"] = mean_of(wrong >= threshold)
     return values
+
+
+def right_shown(
+    scores: Matrix, relevant: NDArray[np.bool_], threshold: float, bound: float
+) -> list[bool]:
+    """Return whether a face with a bound shows a right skill, of answers that have one."""
+    return [
+        bool(is_right[: count_shown(row, threshold, bound)[1]].any())
+        for row, is_right in zip(scores.tolist(), relevant, strict=True)
+        if is_right.any()
+    ]
+
+
+def mean_of(values: Sequence[bool] | NDArray[np.bool_]) -> float | None:
+    """Return the share of the true values, None if there are no values."""
+    return float(np.mean(values)) if len(values) else None
 
 
 def is_kept(predicted: Predicted, threshold: float) -> Matrix:
@@ -139,8 +149,7 @@ def measure(
 ) -> Table:
     """Measure every collection."""
     return {
-        name: ranking_measures(data, used)
-        | confidence_measures(samples, predicted, name, threshold)
+        name: ranking_measures(data, used) | score_measures(samples, predicted, name, threshold)
         for name, (data, used) in weights.items()
     }
 
@@ -191,27 +200,38 @@ def measure_kinds(samples: Sequence[Sample], predicted: Predicted) -> dict[str, 
 
     Means over the collections that have enough of the kind.
     """
-    with_twins = {s.collection for s in samples if s.kind == "twin"}
+    tops = tops_by_kind(samples, predicted)
+    values: dict[str, dict[str, list[float]]] = {}
+    for (kind, collection, source), wrong in sorted(tops.items()):
+        judged = tops.get((kind, collection, "judged"), [])
+        if source == "judged" or min(len(wrong), len(judged)) < FEWEST:
+            continue
+        row = values.setdefault(kind, {})
+        scores = (np.array([score for _, score in group]) for group in (judged, wrong))
+        row.setdefault(f"auroc {source}", []).append(auroc(*scores))
+        if source == "twin":
+            queries = ([query for query, _ in group] for group in (judged, wrong))
+            row.setdefault("style twin", []).append(style_auroc(*queries))
+    return {
+        kind: {measure: statistics.mean(shares) for measure, shares in row.items()}
+        for kind, row in values.items()
+    }
+
+
+def tops_by_kind(
+    samples: Sequence[Sample], predicted: Predicted
+) -> dict[tuple[str, str, str], list[tuple[JudgedQuery, float]]]:
+    """Return queries with their best score, of whole collections that have twins.
+
+    They are by the kind of request, the collection, and the kind of the sample.
+    """
+    with_twins = {sample.collection for sample in samples if sample.kind == "twin"}
     tops: dict[tuple[str, str, str], list[tuple[JudgedQuery, float]]] = {}
     for sample, score in zip(samples, predicted.scores[:, 0].tolist(), strict=True):
         if sample.judged_query and sample.variant == "whole" and sample.collection in with_twins:
             key = (sample.judged_query.kind, sample.collection, sample.kind)
             tops.setdefault(key, []).append((sample.judged_query, score))
-    values: dict[str, dict[str, list[float]]] = {}
-    for (kind, collection, source), some in sorted(tops.items()):
-        judged = tops.get((kind, collection, "judged"), [])
-        if source == "judged" or min(len(some), len(judged)) < FEWEST:
-            continue
-        row = values.setdefault(kind, {})
-        scores = [np.array([score for _, score in each]) for each in (judged, some)]
-        row.setdefault(f"auroc {source}", []).append(auroc(*scores))
-        if source == "twin":
-            requests = [[query for query, _ in each] for each in (judged, some)]
-            row.setdefault("style twin", []).append(style_auroc(*requests))
-    return {
-        kind: {name: statistics.mean(each) for name, each in row.items()}
-        for kind, row in values.items()
-    }
+    return tops
 
 
 def print_table(title: str, table: Table) -> None:

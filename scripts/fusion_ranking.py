@@ -33,8 +33,7 @@ class RankingData:
             self.features[row, :size] = sample.candidates.features
             self.gains[row, :size] = sample.relevant
             self.missing[row, :size] = False
-        best = np.cumsum(DISCOUNTS)
-        self.ideal = np.array([best[min(max(s.judged, 1), 10) - 1] for s in samples])
+        self.ideal = ideal_gains(samples)
 
     def ndcg(self, weights: Matrix) -> float:
         """Return the mean nDCG@10 of an order by weighted sum."""
@@ -52,7 +51,7 @@ class RankingData:
 
 def channel(weights: Matrix, names: Iterable[str]) -> Matrix:
     """Return the weights with all other features set to 0."""
-    return np.array([w if f in names else 0.0 for f, w in zip(FEATURES, weights, strict=True)])
+    return np.where([feature in names for feature in FEATURES], weights, 0.0)
 
 
 def goodness(data: Sequence[RankingData], weights: Matrix) -> float:
@@ -89,7 +88,7 @@ def fit_ranking(
         if first is None
         else set(FEATURES) - {*free}
     )
-    start = START if first is None else {**START, **{n: first.weights[n] for n in held}}
+    start = START if first is None else {**START, **{name: first.weights[name] for name in held}}
     held.update(fixed)
     weights = np.array([0.0 if name in fixed else start[name] for name in FEATURES])
     best, step = goodness(data, weights), 1.5
@@ -119,7 +118,11 @@ def blocks(samples: Sequence[Sample], seen: NDArray[np.bool_]) -> dict[str, Rank
 
 def ndcg_of(samples: Sequence[Sample], relevant: NDArray[np.bool_]) -> Matrix:
     """Return the nDCG@10 of the first hits of samples, by which of them are relevant."""
-    best = np.cumsum(DISCOUNTS)
-    ideal = np.array([best[min(max(s.judged, 1), 10) - 1] for s in samples])
-    values: Matrix = relevant @ DISCOUNTS / ideal
+    values: Matrix = relevant @ DISCOUNTS / ideal_gains(samples)
     return values
+
+
+def ideal_gains(samples: Sequence[Sample]) -> Matrix:
+    """Return the discounted gain of the best order of each sample, of ten hits."""
+    best: Matrix = np.cumsum(DISCOUNTS)
+    return best[[min(max(sample.judged, 1), 10) - 1 for sample in samples]]

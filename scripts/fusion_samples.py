@@ -152,9 +152,9 @@ def fewer(size: int) -> Callable[[Collection], Collection]:
         rest = [doc_id for doc_id in ids if doc_id not in kept]
         kept.update(random.permutation(rest)[: max(size - len(kept), 0)].tolist())
         qrels = {
-            query: left
+            query: judged
             for query, grades in collection.qrels.items()
-            if any((left := {d: g for d, g in grades.items() if d in kept}).values())
+            if any((judged := {doc: g for doc, g in grades.items() if doc in kept}).values())
         }
         return replace(
             collection,
@@ -172,7 +172,7 @@ class Variant:
     """A change of a collection.
 
     Attributes:
-        weight: What its queries weigh in the fit of the confidence.
+        weight: What its queries weigh in the fit of the score.
         change: Makes the variant.
     """
 
@@ -248,14 +248,14 @@ def with_examples(collections: Iterable[Collection], file: Path) -> list[Collect
     made = []
     for collection in collections:
         exampled = tuple(
-            replace(each, examples=examples.get((collection.name, each.doc_id), ()))
-            for each in collection.documents
+            replace(skill, examples=examples.get((collection.name, skill.doc_id), ()))
+            for skill in collection.documents
         )
-        if any(each.examples for each in exampled):
+        if any(skill.examples for skill in exampled):
             is_left = np.random.default_rng(0).random(len(exampled)) < 0.5
             half = tuple(
-                each if is_kept else replace(each, examples=())
-                for each, is_kept in zip(exampled, is_left.tolist(), strict=True)
+                skill if is_kept else replace(skill, examples=())
+                for skill, is_kept in zip(exampled, is_left.tolist(), strict=True)
             )
             made.append(replace(collection, documents=exampled))
             made.append(replace(collection, name=f"{collection.name}{HALF}", documents=half))
@@ -312,7 +312,7 @@ class Sampler:
         kinds = collection.kinds
         for query in _spread(twins, self._queries // part):
             twin = replace(query, kind=kinds.get(query.twin_of, ""))
-            made.append(searched.sample("twin", query.text, judged_query=twin))
+            made.append(searched.sample(TWIN, query.text, judged_query=twin))
         nothing = [query for query in collection.negatives if query.kind == NOTHING]
         made += [
             searched.sample(NOTHING, query.text, judged_query=query)

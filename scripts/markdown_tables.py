@@ -10,6 +10,11 @@ def table(heads: Sequence[str], rows: Iterable[Iterable[str]] = ()) -> list[str]
     return [line(heads), "|---" * len(heads) + "|", *map(line, rows)]
 
 
+def text(heads: Sequence[str], rows: Iterable[Iterable[str]] = ()) -> str:
+    """Return a table as it stands in a page."""
+    return "\n".join(table(heads, rows))
+
+
 def line(cells: Iterable[str]) -> str:
     """Return a row of a table."""
     return f"| {' | '.join(cells)} |"

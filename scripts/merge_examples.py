@@ -59,22 +59,26 @@ def problems(record: Mapping[str, Any]) -> Iterator[str]:
 def accepted(files: list[Path], index: SkillIndex, refused: list[str]) -> Iterator[Record]:
     """Yield the records of files that can be kept; add what cannot to `refused`."""
     review = Review(index)
-    by_name = {one.name: digest_of_skill(one.name, one.description) for one in index.documents()}
+    by_name = {
+        skill.name: digest_of_skill(skill.name, skill.description) for skill in index.documents()
+    }
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
             record = json.loads(line)
             record = {"digest": by_name.get(record.get("name", ""), ""), **record}
-            told = list(problems(record))
-            if not told:
-                answer = WrittenExamples(record["digest"], record["examples"])
-                kept, why = review.check([answer])
-                told = [
-                    " ".join(filter(None, (f"{one.text!r}" if one.text else "", one.reason)))
-                    for one in why
-                ]
-                if kept and not told:
-                    yield {key: record[key] for key in ("digest", "name", "repository", "examples")}
-            refused += (f"{file}:{number}: {one}" for one in told)
+            reasons = list(problems(record)) or reviewed(record, review)
+            if not reasons:
+                yield {key: record[key] for key in ("digest", "name", "repository", "examples")}
+            refused += (f"{file}:{number}: {reason}" for reason in reasons)
+
+
+def reviewed(record: Record, review: Review) -> list[str]:
+    """Return why `skillsearch enrich` would refuse some of a record's examples, or all."""
+    _, refusals = review.check([WrittenExamples(record["digest"], record["examples"])])
+    return [
+        " ".join(filter(None, (f"{refusal.text!r}" if refusal.text else "", refusal.reason)))
+        for refusal in refusals
+    ]
 
 
 def packed(records: Mapping[str, Record]) -> bytes:
@@ -92,8 +96,10 @@ def main() -> int:
     args = parser.parse_args()
     if args.files and not args.skills:
         parser.error("name the folders of the skills: --skills ROOT")
-    records = {str(one["digest"]): dict(one) for one in read_examples(PACKAGED)}
-    refused = [f"{key}: {told}" for key, one in records.items() for told in problems(one)]
+    records = {str(record["digest"]): dict(record) for record in read_examples(PACKAGED)}
+    refused = [
+        f"{digest}: {problem}" for digest, record in records.items() for problem in problems(record)
+    ]
     before = len(records)
     if args.files:
         with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +107,8 @@ def main() -> int:
             index = SkillIndex.from_roots(
                 args.skills, index_dir=Path(folder, "index"), model="hashing", examples=book
             )
-            records |= {one["digest"]: one for one in accepted(args.files, index, refused)}
+            merged = accepted(args.files, index, refused)
+            records |= {record["digest"]: record for record in merged}
     for line in refused:
         print(line, file=sys.stderr)
     if refused:

@@ -81,7 +81,7 @@ PARTS = ("embeddings.LayerNorm.", "encoder.", HEAD)
 NORMS = {"attention.output.LayerNorm": "aln", "output.LayerNorm": "oln"}
 _MAGIC = b"E5S1"
 _HEADER = struct.Struct("<4sI7ifi5iQ")
-# Places in the header of the number of pieces and of the bytes that they take.
+# Where the header has the number of pieces, and the bytes that they take.
 _PIECE_COUNT, _PIECE_BYTES = 11, 16
 
 
@@ -176,13 +176,13 @@ def choose_pieces(
         wanted: Ids that stay anyway.
     """
     kept = {*range(SPECIALS), *wanted}
-    left = {**QUOTAS, **dict.fromkeys(WHOLE, len(pieces))}
+    quotas = {**QUOTAS, **dict.fromkeys(WHOLE, len(pieces))}
     for number in np.argsort(-scores[SPECIALS:], kind="stable").tolist():
         number += SPECIALS
         script = script_of(pieces[number])
-        left.setdefault(script, QUOTA)
-        left[script] -= 1
-        if left[script] >= 0 or len(pieces[number].lstrip(SPACE)) == 1:
+        quotas.setdefault(script, QUOTA)
+        quotas[script] -= 1
+        if quotas[script] >= 0 or len(pieces[number].lstrip(SPACE)) == 1:
             kept.add(number)
     return np.array(sorted(kept))
 
@@ -212,10 +212,10 @@ def pieces_of_language(tokenizer: UnigramTokenizer, language: str) -> Iterable[i
 
 def tensors_of(file: WeightFile) -> dict[str, NDArray[np.float32]]:
     """Return the weights but for the words, in float32 under the names of Hugging Face."""
-    kind = file.floats("emb.type").reshape(-1, DIMENSIONS)[:1]
+    token_type = file.floats("emb.type").reshape(-1, DIMENSIONS)[:1]
     tensors = {
         POSITIONS: file.floats("emb.pos").reshape(-1, DIMENSIONS),
-        TYPES: np.concatenate([kind, kind]),
+        TYPES: np.concatenate([token_type, token_type]),
         "embeddings.LayerNorm.weight": file.floats("emb.ln.w"),
         "embeddings.LayerNorm.bias": file.floats("emb.ln.b"),
     }
@@ -241,9 +241,10 @@ def write_base(weights: Path, texts: Iterable[str], out: Path) -> int:
     sha256_of(weights, WEIGHTS_SHA256)
     file = WeightFile.open(weights)
     pieces, folds = file.pieces(), file.folds()
-    every = UnigramTokenizer(build_tables(pieces, file.scores, folds))
-    wanted = pieces_of_texts(every, texts)
-    wanted.update(number for one in LANGUAGES for number in pieces_of_language(every, one))
+    tokenizer = UnigramTokenizer(build_tables(pieces, file.scores, folds))
+    wanted = pieces_of_texts(tokenizer, texts)
+    for language in LANGUAGES:
+        wanted.update(pieces_of_language(tokenizer, language))
     rows = choose_pieces(pieces, file.scores, wanted)
     tensors = tensors_of(file)
     out.mkdir(parents=True, exist_ok=True)

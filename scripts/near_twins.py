@@ -33,8 +33,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from count_request_words import KINDS as ANSWERABLE
-from count_request_words import read
-from graded_requests import FREE_NEAR_MISS, Skills, names_pattern, renamed
+from graded_requests import FREE_NEAR_MISS, Skills, names_pattern, read_records, renamed
 
 from skillsearch.training.queries import SkillText
 
@@ -83,6 +82,21 @@ class Names:
         return {match[0].lower() for match in self._pattern.finditer(text)}
 
 
+class SkillNames(NamedTuple):
+    """The names in the metadata of a skill, and those in all of it."""
+
+    metadata: set[str]
+    everywhere: set[str]
+
+    def is_for(self, name: str, kind: Sequence[str]) -> bool:
+        """Return whether the skill is for a name, and for no other of its kind."""
+        return self.metadata.intersection(kind) == {name}
+
+    def tells(self, name: str, kind: Sequence[str]) -> bool:
+        """Return whether the skill may be for a name, or for another of its kind."""
+        return not self.metadata.isdisjoint(kind) or name in self.everywhere
+
+
 class NearTwins:
     """Makes near twins and controls of requests, by the kinds of names."""
 
@@ -90,35 +104,40 @@ class NearTwins:
         self, skills: Sequence[Mapping[str, str]], names: Names, chance: random.Random
     ) -> None:
         self._skills, self._names, self._chance = skills, names, chance
-        self._names_by_row: dict[int, tuple[set[str], set[str]]] = {}
+        self._names_by_row: dict[int, SkillNames] = {}
 
     def of(self, request: Request) -> Iterator[Request]:
         """Yield the near twins of a graded request, and its controls."""
         named = self._names.of(request["text"])
-        held = {row: self._names_of(row) for row in request["rows"]}
-        taken = named.union(*(everywhere for _, everywhere in held.values()))
-        helpful = [int(row) for row in request["grades"]]
+        judged = {row: self._names_of(row) for row in request["rows"]}
+        taken = named.union(*(skill.everywhere for skill in judged.values()))
+        helpful = [judged[int(row)] for row in request["grades"]]
         for name in sorted(named):
             kind = self._names.kind_of[name]
             others = [other for other in kind if other not in taken]
             if not others:
                 continue
-            if all(held[row][0].intersection(kind) == {name} for row in helpful):
-                for other in self._chance.sample(others, min(TWINS, len(others))):
-                    text = renamed(request["text"], name, other)
-                    yield twin_of(request, text, (name, other), self._chance)
+            if all(skill.is_for(name, kind) for skill in helpful):
+                yield from self._twins(request, name, others)
             elif self._chance.random() < CONTROLS and not any(
-                held[row][0].intersection(kind) or name in held[row][1] for row in helpful
+                skill.tells(name, kind) for skill in helpful
             ):
                 text = renamed(request["text"], name, self._chance.choice(others))
                 yield {**request, "text": text}
 
-    def _names_of(self, row: int) -> tuple[set[str], set[str]]:
-        """Return the names in the metadata of a skill, and those in all of it."""
+    def _twins(self, request: Request, name: str, others: Sequence[str]) -> Iterator[Request]:
+        """Yield a request with other names in place of the one that its skills are for."""
+        for other in self._chance.sample(others, min(TWINS, len(others))):
+            text = renamed(request["text"], name, other)
+            yield twin_of(request, text, (name, other), self._chance)
+
+    def _names_of(self, row: int) -> SkillNames:
+        """Return the names of the skill in a row."""
         if row not in self._names_by_row:
             skill = self._skills[row]
             metadata = self._names.of(f"{skill['name'].replace('-', ' ')} {skill['description']}")
-            self._names_by_row[row] = metadata, metadata | self._names.of(skill["body"])
+            everywhere = metadata | self._names.of(skill["body"])
+            self._names_by_row[row] = SkillNames(metadata, everywhere)
         return self._names_by_row[row]
 
 
@@ -184,7 +203,7 @@ class OwnNames:
         return (_words_of(skill.about) | _parts_of(skill.name)) & self._names
 
     def _others(self, request: Request, name: str, bearer: int) -> list[str]:
-        """Return names of skills near one, which no judged skill has, the nearest first."""
+        """Return names of skills near the bearer, which no judged skill has, nearest first."""
         rows = [self._skills.rows[line] for line in request["rows"] if line in self._skills.rows]
         texts = [_all_of(self._skills.texts[row]) for row in rows] + [request["text"].lower()]
         cosines = self._vectors[self._rows] @ self._vectors[bearer]
@@ -227,13 +246,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    requests, chance = list(read(options.requests)), random.Random(options.seed)
+    requests, chance = read_records(options.requests), random.Random(options.seed)
     graded = [
         request
         for request in requests
         if request["grades"] and "twin_of" not in request and request["kind"] != FREE_NEAR_MISS
     ]
-    kinds = NearTwins(list(read(options.skills)), Names.load(), chance)
+    kinds = NearTwins(read_records(options.skills), Names.load(), chance)
     more = [new for request in graded if request["kind"] in ANSWERABLE for new in kinds.of(request)]
     twins = sum("twin_of" in request for request in more)
     swaps = list(OwnNames(Skills.read(options.skills), chance).swaps(graded))

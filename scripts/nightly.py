@@ -25,10 +25,10 @@ import steps
 from bench_measures import machine
 from bench_plots import DPI, OURS, STYLE
 from bench_rows import Machine
-from compare import WRITTEN, last_line
+from compare import WRITTEN
 from matplotlib import style
 from matplotlib.figure import Figure
-from steps import SCRIPTS, Step
+from steps import SCRIPTS, Step, last_line
 
 from skillsearch.evaluation.collection import EXAMPLE, load_collection
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -28,10 +29,10 @@ class Step(NamedTuple):
     whole: str
     quick: str
 
-    def words(self, places: Mapping[str, object], *, is_quick: bool) -> list[str]:
+    def words(self, names: Mapping[str, object], *, is_quick: bool) -> list[str]:
         """Return the words of the command, without the interpreter's."""
         text = f"{self.script} {self.quick if is_quick else self.whole}"
-        return [word.format(**places) for word in shlex.split(text)]
+        return [word.format(**names) for word in shlex.split(text)]
 
 
 class Ended(NamedTuple):
@@ -62,3 +63,9 @@ def run(words: Sequence[str], timeout: float) -> Ended:
         process.communicate()
         return Ended(None, "", "", round(timeout))
     return Ended(process.returncode, output, errors, round(time.monotonic() - started))
+
+
+def last_line(text: str) -> str:
+    """Return the last line with words in it, short enough for a table."""
+    lines = [line.strip() for line in text.splitlines() if re.search(r"\w", line)]
+    return " ".join(lines[-1].split()).replace("|", "/")[:160] if lines else ""

@@ -37,11 +37,11 @@ def build_tables(
 
 def pack(parts: Parts) -> bytes:
     """Write arrays one after the other, behind a line of JSON that says where each one is."""
-    places, data = {}, bytearray()
+    layout, data = {}, bytearray()
     for name, part in parts.items():
         data += bytes(-len(data) % _ALIGNMENT)
-        places[name] = [part.dtype.str, part.shape, len(data)]
+        layout[name] = [part.dtype.str, part.shape, len(data)]
         data += part.tobytes()
-    line = json.dumps(places).encode()
+    line = json.dumps(layout).encode()
     line += b" " * (-(len(line) + 1) % _ALIGNMENT) + b"\n"
     return line + data

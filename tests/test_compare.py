@@ -48,6 +48,16 @@ def compare(import_script):
 
 
 @pytest.fixture
+def jobs(import_script):
+    return import_script("compare_jobs")
+
+
+@pytest.fixture
+def measure(import_script):
+    return import_script("compare_measure")
+
+
+@pytest.fixture
 def judging(import_script):
     return import_script("compare_judge")
 
@@ -87,8 +97,8 @@ def answer(*hits, fits=True, named=True):
     return {"hits": hits, "fits": fits, "named": named}
 
 
-def test_skills_are_written_as_folders_that_every_parser_reads(compare, collection, tmp_path):
-    ids = compare.write_skills(collection, tmp_path)
+def test_skills_are_written_as_folders_that_every_parser_reads(jobs, collection, tmp_path):
+    ids = jobs.write_skills(collection, tmp_path)
     found = {}
     for path in tmp_path.glob("*/SKILL.md"):
         skill = read_skill(path, doc_id="x", root=tmp_path)
@@ -101,11 +111,11 @@ def test_skills_are_written_as_folders_that_every_parser_reads(compare, collecti
 
 @pytest.mark.parametrize("name", ["sqlite-fts5", "bm25s", "rank-bm25"])
 def test_a_peer_answers_alike_from_a_new_index_and_an_opened_one(
-    compare, collection, adapters, tmp_path, name
+    jobs, measure, collection, adapters, tmp_path, name
 ):
     """The keys of its hits are folders of skills, the best first; other peers need their own."""
-    ids = compare.write_skills(collection, tmp_path / "skills")
-    ask = getattr(adapters, compare.adapter_of(name))
+    ids = jobs.write_skills(collection, tmp_path / "skills")
+    ask = getattr(adapters, measure.adapter_of(name))
     made, opened = (ask(tmp_path / "skills", fresh) for fresh in (True, False))
     for text in ("hot water", '"FOAM" AND (milk', "?", "zeppelin"):
         hits, fits, named = made(text)
@@ -117,45 +127,48 @@ def test_a_peer_answers_alike_from_a_new_index_and_an_opened_one(
     assert made("zeppelin") == ([], False, False)
 
 
-def test_every_peer_has_an_adapter_and_every_interface_a_peer(compare, interfaces):
+def test_every_peer_has_an_adapter_and_every_interface_a_peer(compare, measure, interfaces):
     tree = ast.parse((PEERS / "adapters.py").read_text("utf-8"))
     functions = {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}
-    assert {compare.adapter_of(name) for name in compare.PEERS} <= functions
+    assert {measure.adapter_of(name) for name in compare.PEERS} <= functions
     assert interfaces.SERVERS.keys() | interfaces.HOOKS.keys() <= compare.PEERS.keys()
 
 
 @pytest.fixture
-def place(interfaces, tmp_path):
+def installation(interfaces, tmp_path):
     """A folder with the server."""
     (tmp_path / "server.py").write_text(SERVER)
     folders = {"bin": str(tmp_path), "home": str(tmp_path), "skills": str(tmp_path / "skills")}
-    return interfaces.Place(folders, [sys.executable], {})
+    return interfaces.Installation(folders, [sys.executable], {})
 
 
-def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(interfaces, place):
+def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(interfaces, installation):
     server = interfaces.Server(("{bin}/server.py",), "find", "words", {"roots": ["{skills}"]})
-    with interfaces.Session(server, place) as session:
+    with interfaces.Session(server, installation) as session:
         assert session.greet()["protocolVersion"] == interfaces.PROTOCOL
-        assert session.search("tea") == f"tea {place.folders['skills']}"
+        assert session.search("tea") == f"tea {installation.folders['skills']}"
         with pytest.raises(interfaces.InterfaceError, match="bad"):
             session.search("bad")
         with pytest.raises(interfaces.InterfaceError, match="no such tool"):
             session.call("lose", {})
         assert session.cpu_s() > 0
-    found = interfaces.tokens_of_server(server, place, ["tea", "tea pot", "a b c d e"], len)
+    found = interfaces.tokens_of_server(server, installation, ["tea", "tea pot", "a b c d e"], len)
     assert found["answer"] == len("tea pot ~")
     assert len("ask me find finds") < found["definitions"] < 200
 
 
-def test_a_server_that_ends_or_is_silent_is_an_error(interfaces, place, monkeypatch):
+def test_a_server_that_ends_or_is_silent_is_an_error(interfaces, installation, monkeypatch):
     monkeypatch.setattr(interfaces, "ANSWER_S", 0.2)
     for code in ("", "import time; time.sleep(9)"):
         server = interfaces.Server(("-c", code), "find")
-        with interfaces.Session(server, place) as session, pytest.raises(interfaces.InterfaceError):
+        with (
+            interfaces.Session(server, installation) as session,
+            pytest.raises(interfaces.InterfaceError),
+        ):
             session.greet()
 
 
-def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(interfaces, place):
+def test_a_hook_reads_the_prompt_of_a_host_and_what_it_adds_is_counted(interfaces, installation):
     code = """
 import json, sys
 from pathlib import Path
@@ -172,10 +185,13 @@ if event["prompt"] != "quiet":
 """
     hook = interfaces.Hook(("-c", code.replace("{", "{{").replace("}", "}}")))
     for prompt in ("tea", "late"):
-        assert interfaces.run_hook(hook, place, prompt)[0] == f"{prompt} {place.folders['home']}"
+        assert (
+            interfaces.run_hook(hook, installation, prompt)[0]
+            == f"{prompt} {installation.folders['home']}"
+        )
     with pytest.raises(interfaces.InterfaceError, match="no index"):
-        interfaces.run_hook(hook, place, "never")
-    found = interfaces.tokens_of_hook(hook, place, ["tea", "quiet"], len)
+        interfaces.run_hook(hook, installation, "never")
+    found = interfaces.tokens_of_hook(hook, installation, ["tea", "quiet"], len)
     assert found["hook"] == len("tea ~") / 2
 
 

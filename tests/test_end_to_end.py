@@ -95,8 +95,7 @@ def test_perfect_choice_is_a_bound(import_script, skills, host, window, data):
 
 
 def test_a_library_holds_only_requests_that_it_can_answer(import_script):
-    pytest.importorskip("mcp")
-    script = import_script("end_to_end")
+    script = import_script("end_to_end_library")
     documents = [
         JudgedDocument(f"d{number}", name, f"Makes {name}.")
         for number, name in enumerate(("tea", "ink", "Tea", "jam"))

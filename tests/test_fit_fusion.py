@@ -29,7 +29,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 @pytest.fixture(scope="module")
 def fusion(import_script):
     """Give the modules of the fit."""
-    names = ("samples", "ranking", "answers", "confidence", "measures")
+    names = ("samples", "ranking", "answers", "calibration", "measures")
     modules = {name: import_script(f"fusion_{name}") for name in names}
     return SimpleNamespace(**modules, fit=import_script("fit_fusion"))
 
@@ -98,7 +98,7 @@ def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
     truth = np.array([3.0, 0.5, 0.25, -2.0])
     outcomes = outcomes_of(rows, truth, -1.0, random)
-    found = fusion.confidence.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    found = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
     assert list(found) == [*names, "intercept"]
     assert list(found.values()) == pytest.approx([*truth, -1.0], abs=0.2)
 
@@ -108,7 +108,7 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
     names = (*EVIDENCE, READER)
     rows = random.random((4_000, len(names)))
     outcomes = outcomes_of(rows, np.full(len(names), -3.0), 1.5 * len(names), random)
-    found = fusion.confidence.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    found = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
     assert all(found[name] == 0 for name in (*SUPPORTING, READER))
     assert all(found[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
 
@@ -137,9 +137,9 @@ def make_answers(fusion):
 
 
 def by_name(fusion, reader=1.0):
-    """Return a confidence by twice the name less one, or by the logit alone."""
+    """Return a calibration by twice the name less one, or by the logit alone."""
     nothing = dict.fromkeys(EVIDENCE, 0.0)
-    return fusion.confidence.Confidence(
+    return fusion.calibration.ScoreCalibration(
         nothing | {"name": 2.0, "intercept": -1.0},
         nothing | {READER: 1.0, "intercept": 0.0},
         reader,
@@ -187,13 +187,13 @@ def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sam
         [[0.0, 0.0]] * 2, [[2.0, 1.0]] * 2, [[False, True]] * 2, [[0.0, 0.55]] * 2
     )
     known = np.ones(2, bool)
-    assert fusion.confidence.fit_reader_weight([sample] * 2, answers, known) == 1.9
-    assert fusion.confidence.fit_reader_weight([sample] * 2, answers, ~known) == 0
+    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, known) == 1.9
+    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, ~known) == 0
     unread = make_answers([[0.0, 0.0]], [[2.0, 1.0]], [[False, True]])
-    assert fusion.confidence.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
+    assert fusion.calibration.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
 
 
-def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
+def test_a_score_is_fitted_on_the_hits_that_exist_and_on_those_read(
     fusion, make_sample, make_answers
 ):
     """The name tells of the one, the reader of the other; nothing is learned without hits.
@@ -209,16 +209,16 @@ def test_a_confidence_is_fitted_on_the_hits_that_exist_and_on_those_read(
     leads = relevant + random.normal(0, 2, (size, 2))
     answers.evidence[:, :2, list(EVIDENCE).index("lead")] = leads
     known = np.ones(size, bool)
-    found = fusion.confidence.fit_confidence([sample] * size, answers, known)
+    found = fusion.calibration.fit_calibration([sample] * size, answers, known)
     assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
     assert READER not in found.alone
     assert found.read["name"] == pytest.approx(3, abs=0.5)
     assert found.read[READER] == pytest.approx(1, abs=0.15)
     assert found.reader > 0
     assert found.alone["lead"] > 0 == found.read["lead"]
-    without = fusion.confidence.fit_confidence([sample] * size, answers, known, ("name",))
+    without = fusion.calibration.fit_calibration([sample] * size, answers, known, ("name",))
     assert without.alone["name"] == without.read["name"] == 0
-    nothing = fusion.confidence.fit_confidence([sample] * size, answers, ~known)
+    nothing = fusion.calibration.fit_calibration([sample] * size, answers, ~known)
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
@@ -226,7 +226,9 @@ def test_a_kind_that_one_collection_has_counts_for_the_scale_as_the_mix_says(fus
     sample = make_sample(np.zeros((1, len(FEATURES))), [0])
     others = [replace(sample, collection=name) for name in "abab"]
     nothing = [replace(sample, collection="a", kind="nothing")] * 3
-    weights = fusion.confidence.shared_weights([*others, *nothing], {"judged": 1.0, "nothing": 0.5})
+    weights = fusion.calibration.shared_weights(
+        [*others, *nothing], {"judged": 1.0, "nothing": 0.5}
+    )
     assert weights[:4] == pytest.approx([2000 / 1.5 / 4] * 4)
     assert weights[4:] == pytest.approx([2000 / 3 / 3] * 3)
 
@@ -236,8 +238,10 @@ def test_log_odds_are_brought_to_the_scale_of_the_outcomes(fusion):
     odds = random.normal(0, 2, 20_000)
     outcomes = (random.random(20_000) < 1 / (1 + np.exp(-(0.5 * odds + 1)))).astype(float)
     weights = np.ones(20_000)
-    assert fusion.confidence.fit_scale(odds, outcomes, weights) == pytest.approx((0.5, 1), abs=0.06)
-    slope, _ = fusion.confidence.fit_scale(odds, 1 - outcomes, weights)
+    assert fusion.calibration.fit_scale(odds, outcomes, weights) == pytest.approx(
+        (0.5, 1), abs=0.06
+    )
+    slope, _ = fusion.calibration.fit_scale(odds, 1 - outcomes, weights)
     assert 0 < slope < 0.1
 
 
@@ -299,7 +303,7 @@ def test_a_free_feature_is_fitted_beside_others_that_are_held(fusion, make_sampl
     assert data.ndcg(weights) == 1.0
 
 
-def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sample, make_answers):
+def test_the_score_of_free_evidence_leaves_that_of_the_rest(fusion, make_sample, make_answers):
     random = np.random.default_rng(11)
     column = list(EVIDENCE).index("cosine_metadata")
     answers = make_answers(random.random((4_000, 1)), [[1.0]] * 4_000, [[False]] * 4_000)
@@ -308,7 +312,7 @@ def test_the_confidence_of_free_evidence_leaves_that_of_the_rest(fusion, make_sa
     answers.relevant[:, 0] = random.random(4_000) < 1 / (1 + np.exp(-odds))
     samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 4_000
     every, free = np.ones(4_000, bool), ("cosine_metadata",)
-    found = fusion.confidence.fit_confidence(samples, answers, every, (), FIRST, free)
+    found = fusion.calibration.fit_calibration(samples, answers, every, (), FIRST, free)
     held = [name for name in (*EVIDENCE, "intercept") if name not in free]
     assert [found.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
     assert [found.read[name] for name in held] == [FIRST.read[name] for name in held]

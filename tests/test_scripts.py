@@ -348,7 +348,7 @@ def test_our_own_row_of_the_comparison_has_quality_cost_and_tokens(
     compare = import_script("compare")
     here = compare.Environment(Path(sys.executable), 1.0, [])
     monkeypatch.setattr(compare, "install", lambda *_args, **_options: here)
-    monkeypatch.setattr(compare, "COLD_RUNS", 1)
+    monkeypatch.setattr(import_script("compare_measure"), "COLD_RUNS", 1)
     file = tmp_path / "report.json"
     options = ["--peers", "skillsearch", "--collections", str(collection), "--json", str(file)]
     monkeypatch.setattr(sys, "argv", ["compare.py", *options, "--work", str(tmp_path / "work")])

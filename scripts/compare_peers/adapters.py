@@ -24,12 +24,12 @@ WEIGHTS = "all-MiniLM-L6-v2"
 
 def read(skills):
     """Return folder, name, description and body of each skill; `compare.py` wrote them."""
-    found = []
+    rows = []
     for path in sorted(skills.glob("*/SKILL.md")):
         head, _, body = path.read_text("utf-8").removeprefix("---\n").partition("\n---\n")
         name, description = (json.loads(line.partition(": ")[2]) for line in head.splitlines())
-        found.append((path.parent.name, name, description, body))
-    return found
+        rows.append((path.parent.name, name, description, body))
+    return rows
 
 
 def plain(hits):
@@ -57,10 +57,10 @@ def skillsearch(skills, fresh):
 
     def search(text):
         hits = index.search(text, BEST, 0.0)
-        places = [(path, hit.score) for hit in hits for path in (hit.path, *hit.duplicates)]
+        paths = [(path, hit.score) for hit in hits for path in (hit.path, *hit.duplicates)]
         best = hits[0].score if hits else 0.0
-        found = [(Path(path).parent.name, score) for path, score in places]
-        return found, best >= threshold, best >= bound
+        by_folder = [(Path(path).parent.name, score) for path, score in paths]
+        return by_folder, best >= threshold, best >= bound
 
     return search
 
@@ -74,8 +74,8 @@ def rank_bm25(skills, fresh):
 
     def search(text):
         scores = index.get_scores(re.findall(r"\w+", text.lower()))
-        best = sorted(range(len(rows)), key=lambda at: -scores[at])[:BEST]
-        return plain((rows[at][0], scores[at]) for at in best if scores[at] > 0)
+        best = sorted(range(len(rows)), key=lambda row: -scores[row])[:BEST]
+        return plain((rows[row][0], scores[row]) for row in best if scores[row] > 0)
 
     return search
 
@@ -91,9 +91,9 @@ def bm25s(skills, fresh):
 
     def search(text):
         words = bm25s.tokenize(text, stopwords="en", show_progress=False)
-        found, scores = index.retrieve(words, k=min(BEST, len(rows)), show_progress=False)
-        pairs = zip(found[0], scores[0], strict=True)
-        return plain((rows[at][0], score) for at, score in pairs if score > 0)
+        numbers, scores = index.retrieve(words, k=min(BEST, len(rows)), show_progress=False)
+        pairs = zip(numbers[0], scores[0], strict=True)
+        return plain((rows[row][0], score) for row, score in pairs if score > 0)
 
     return search
 
@@ -103,16 +103,16 @@ def sentence_transformers(skills, fresh):
     import numpy as np
     from sentence_transformers import SentenceTransformer
 
-    model, place = SentenceTransformer(WEIGHTS), Path.home() / "vectors.npy"
+    model, file = SentenceTransformer(WEIGHTS), Path.home() / "vectors.npy"
     rows = read(skills)
     if fresh:
         texts = ["\n".join(row[1:]) for row in rows]
-        np.save(place, model.encode(texts, normalize_embeddings=True, show_progress_bar=False))
-    vectors = np.load(place)
+        np.save(file, model.encode(texts, normalize_embeddings=True, show_progress_bar=False))
+    vectors = np.load(file)
 
     def search(text):
         scores = vectors @ model.encode(text, normalize_embeddings=True, show_progress_bar=False)
-        return plain((rows[at][0], scores[at]) for at in np.argsort(-scores)[:BEST])
+        return plain((rows[row][0], scores[row]) for row in np.argsort(-scores)[:BEST])
 
     return search
 
@@ -136,7 +136,7 @@ def skill_retrieval_mcp(skills, fresh):
         index.save(config.index_dir)
     index = SkillIndex.load(config.index_dir)
     return lambda text: plain(
-        (one.skill.name, one.score) for one in retrieve(text, store, index, model, k=BEST)
+        (hit.skill.name, hit.score) for hit in retrieve(text, store, index, model, k=BEST)
     )
 
 
@@ -152,7 +152,7 @@ def skill_ninja(skills, fresh):
         catalog.add_source(str(skills))
         catalog.refresh()
     return lambda text: plain(
-        (one["name"], one["score"]) for one in catalog.search(text, top_k=BEST)
+        (hit["name"], hit["score"]) for hit in catalog.search(text, top_k=BEST)
     )
 
 
@@ -164,7 +164,7 @@ def skills_radar(skills, fresh):
     app = AppContext(Config(paths=[skills]))
     if fresh:
         app.reindex()
-    return lambda text: plain((one["name"], one["score"]) for one in app.hybrid_search(text, BEST))
+    return lambda text: plain((hit["name"], hit["score"]) for hit in app.hybrid_search(text, BEST))
 
 
 def skillroute(skills, fresh):
@@ -179,9 +179,9 @@ def skillroute(skills, fresh):
     router = Router(catalog)
 
     def search(text):
-        found = router.route(text, limit=BEST)
-        hits = [(one.name, one.score_breakdown.total) for one in found.candidates]
-        return hits, bool(hits) and not found.clarification_needed, bool(hits)
+        route = router.route(text, limit=BEST)
+        hits = [(skill.name, skill.score_breakdown.total) for skill in route.candidates]
+        return hits, bool(hits) and not route.clarification_needed, bool(hits)
 
     return search
 
@@ -193,11 +193,10 @@ def skill_proof_router(skills, fresh):
     engine = SkillProofEngine.from_config({"skills": skills})
 
     def search(text):
-        at = {"turn_id": "t", "session_id": "", "task_id": "t"}
-        engine.begin_turn(**at, query=text)
-        found = engine.explain(turn_id="t")
-        hits = [(one["name"], one["score"]) for one in found["rank_table"]][:BEST]
-        return hits, found["decision"]["status"] == "selected", bool(found["candidates"])
+        engine.begin_turn(turn_id="t", session_id="", task_id="t", query=text)
+        choice = engine.explain(turn_id="t")
+        hits = [(skill["name"], skill["score"]) for skill in choice["rank_table"]][:BEST]
+        return hits, choice["decision"]["status"] == "selected", bool(choice["candidates"])
 
     return search
 
@@ -211,7 +210,7 @@ def claude_skills_mcp_backend(skills, fresh):
     engine = SkillSearchEngine(DEFAULT_CONFIG["embedding_model"])
     engine.index_skills(load_from_local(str(skills), DEFAULT_CONFIG))
     return lambda text: plain(
-        (one["name"], one["relevance_score"]) for one in engine.search(text, BEST)
+        (hit["name"], hit["relevance_score"]) for hit in engine.search(text, BEST)
     )
 
 
@@ -220,13 +219,14 @@ def ratel_ai(skills, fresh):
     from ratel_ai import Skill, SkillCatalog
 
     catalog = SkillCatalog()
-    rows = [Skill(id=at, name=n, description=d, body=b) for at, n, d, b in read(skills)]
+    keys = ("id", "name", "description", "body")
+    rows = [Skill(**dict(zip(keys, row, strict=True))) for row in read(skills)]
 
     async def register():
         await catalog.register(rows)
 
     asyncio.run(register())
-    return lambda text: plain((one.skill_id, one.score) for one in catalog.search(text, BEST))
+    return lambda text: plain((hit.skill_id, hit.score) for hit in catalog.search(text, BEST))
 
 
 def lockkeeper(skills, fresh):
@@ -244,7 +244,7 @@ def lockkeeper(skills, fresh):
     def search(text):
         query, _ = registry.focus_query(text)
         ranked = registry.ranked_records(records, query, "claude", output)[:BEST]
-        hits = [(Path(one["source_path"]).parent.name, score) for score, one in ranked]
+        hits = [(Path(record["source_path"]).parent.name, score) for score, record in ranked]
         routed = registry.bundle(records, query, "claude", "", size, output)
         return hits, bool(context_text(routed)), bool(hits)
 
@@ -314,17 +314,17 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
 
     fields, rows = ["name", "description", "body"], read(skills)
     builder = tantivy.SchemaBuilder()
-    builder.add_integer_field("at", stored=True)
+    builder.add_integer_field("number", stored=True)
     for field in fields:
         builder.add_text_field(field, tokenizer_name="en_stem")
-    folder, saved = Path.home() / "tantivy", Path.home() / "vectors.usearch"
+    folder, file = Path.home() / "tantivy", Path.home() / "vectors.usearch"
     folder.mkdir(exist_ok=True)
     lexical = tantivy.Index(builder.build(), path=str(folder))
     if fresh:
         writer = lexical.writer(num_threads=1)
-        for at, row in enumerate(rows):
+        for number, row in enumerate(rows):
             texts = dict(zip(fields, row[1:], strict=True))
-            writer.add_document(tantivy.Document(at=at, **texts))
+            writer.add_document(tantivy.Document(number=number, **texts))
         writer.commit()
         writer.wait_merging_threads()
         lexical.reload()
@@ -332,8 +332,8 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
         vectors = np.asarray(embed(texts), np.float32)
         dense = Index(ndim=vectors.shape[1], metric="cos")
         dense.add(np.arange(len(rows)), vectors)
-        dense.save(saved)
-    dense, searcher = Index.restore(saved), lexical.searcher()
+        dense.save(file)
+    dense, searcher = Index.restore(file), lexical.searcher()
 
     def search(text):
         try:
@@ -341,14 +341,14 @@ def tantivy_and_usearch(skills, fresh, embed, embed_request):
         except ValueError:  # no word is left; it drops the long ones, such as a line in Japanese
             query = tantivy.Query.empty_query()
         by_words = searcher.search(query, 5 * BEST).hits
-        lists = [[searcher.doc(place)["at"][0] for _, place in by_words]]
+        lists = [[searcher.doc(address)["number"][0] for _, address in by_words]]
         lists += [dense.search(np.asarray(embed_request(text), np.float32), 5 * BEST).keys]
         scores = defaultdict(float)
         for ranked in lists:
-            for rank, at in enumerate(ranked, 1):
-                scores[int(at)] += 1 / (RRF_K + rank)
-        best = sorted(scores, key=lambda at: -scores[at])[:BEST]
-        return plain((rows[at][0], scores[at]) for at in best)
+            for rank, number in enumerate(ranked, 1):
+                scores[int(number)] += 1 / (RRF_K + rank)
+        best = sorted(scores, key=lambda number: -scores[number])[:BEST]
+        return plain((rows[number][0], scores[number]) for number in best)
 
     return search
 

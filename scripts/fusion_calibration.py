@@ -67,8 +67,8 @@ _CONSTANT = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class Confidence:
-    """The second step: coefficients for hits alone and read, and the reader's ranking weight."""
+class ScoreCalibration:
+    """From evidence to scores: coefficients for hits alone and read, and the reader's weight."""
 
     alone: Mapping[str, float]
     read: Mapping[str, float]
@@ -111,7 +111,7 @@ class Confidence:
 
     @staticmethod
     def _odds(fit: Mapping[str, float], values: Matrix, more: Matrix | float = 0.0) -> Matrix:
-        """Return the log-odds of evidence as `Calibration.confidence` adds them up, and `more`."""
+        """Return the log-odds of evidence as `Calibration.log_odds` adds them up, and `more`."""
         parts = values * np.array([fit[name] for name in EVIDENCE])
         despite_name = [row.counts_despite_name for row in EVIDENCE.values()]
         against = parts[..., despite_name].sum(axis=-1)
@@ -121,15 +121,15 @@ class Confidence:
         return odds
 
 
-def fit_confidence(
+def fit_calibration(
     samples: Sequence[Sample],
     answers: Answers,
     seen: NDArray[np.bool_],
     left_out: Iterable[str] = (),
     first: Calibration | None = None,
     free: Sequence[str] = (),
-) -> Confidence:
-    """Fit the second step on the hits of the seen samples.
+) -> ScoreCalibration:
+    """Fit the scores on the hits of the seen samples.
 
     Args:
         samples: All samples.
@@ -145,10 +145,10 @@ def fit_confidence(
     alone = fit_hits(samples, answers, seen, held, mix=MIXED if first else None)
     if first is not None:
         fitted = {name: alone[name] for name in EVIDENCE if name in free}
-        return Confidence(alone, {**first.read, **fitted}, first.reader)
+        return ScoreCalibration(alone, {**first.read, **fitted}, first.reader)
     reader = fit_reader_weight(samples, answers, seen)
     held |= dict.fromkeys(NOT_BESIDE_READER, 0.0)
-    return Confidence(alone, fit_hits(samples, answers, seen, held, reader), reader)
+    return ScoreCalibration(alone, fit_hits(samples, answers, seen, held, reader), reader)
 
 
 def fit_hits(
@@ -160,7 +160,7 @@ def fit_hits(
     *,
     mix: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """Fit one confidence on the hits that exist, or on those that were read.
+    """Fit one score on the hits that exist, or on those that were read.
 
     The latter if the ranking weight of a `reader` is given. It is fitted on a `mix` of requests,
     or else on what is `TAUGHT` and then brought to the scale of `MIX`, but for what is held.
@@ -183,16 +183,16 @@ def fit_hits(
     if mix is not None:
         mixed = sample_weights(some, mix)[rows] * first
         return fit_logistic(values, outcomes, mixed, names, held)
-    taught = sample_weights(some, TAUGHT)[rows] * by_rank
-    is_open = np.array([s.kind in _UNSURE and family(s.collection) not in JUDGED for s in some])
-    taught *= np.where(is_open[rows] & (outcomes == 0), UNJUDGED, 1.0)
+    is_judged = np.array([family(sample.collection) in JUDGED for sample in some])
+    is_unsure = np.array([sample.kind in _UNSURE for sample in some])
+    # Wrong only for want of a judgment, as far as is known.
+    is_open = (is_unsure & ~is_judged)[rows] & (outcomes == 0)
+    taught = sample_weights(some, TAUGHT)[rows] * by_rank * np.where(is_open, UNJUDGED, 1.0)
     if reader is not None:
-        is_judged = np.array([family(s.collection) in JUDGED for s in some])
         taught *= np.where(is_judged[rows], 1.0, READ_UNJUDGED)
     fitted = fit_logistic(values, outcomes, taught, names, held)
     odds = values @ np.array([fitted[name] for name in names]) + fitted[INTERCEPT]
-    shares = shared_weights(some, MIX)[rows] * first
-    shares *= np.where(is_open[rows] & (outcomes == 0), SCALE_UNJUDGED, 1.0)
+    shares = shared_weights(some, MIX)[rows] * first * np.where(is_open, SCALE_UNJUDGED, 1.0)
     slope, shift = fit_scale(odds, outcomes, shares)
     scaled = {name: slope * value for name, value in fitted.items()}
     scaled[INTERCEPT] += shift
