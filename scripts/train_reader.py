@@ -14,12 +14,18 @@ Needs the extra ``train`` and safetensors; ``graded_requests.py`` says what the 
         --without 0-99,600-649,700-749 --seed 5 --learning-rate 6e-5 --epochs .4
         --alone-share .4 --level-share .5 --out THIRD
     python scripts/build_model.py BASE --reader THIRD
+    python scripts/near_twins.py ALL.jsonl.gz SKILLS.jsonl.gz MORE_OF_ALL.jsonl.gz
+    python scripts/train_reader.py BASE skillsearch/models/e5 SKILLS.jsonl.gz MORE_OF_ALL.jsonl.gz
+        --without 0-99,600-649,700-749 --seed 7 --learning-rate 6e-5 --epochs .5
+        --alone-share .4 --again-share .35 --level-share .5 --out FOURTH
+    python scripts/build_model.py BASE --reader FOURTH
 
 BASE is what ``scripts/model_base.py`` wrote, or the folder of a reader that was built from it;
 EMBEDDER is what ``scripts/train_embedder.py`` wrote. The second run trains the reader further that
 the first one built, and draws other skills for each request; so does the third, on fewer of the
-requests that are easily told. An interrupted run goes on from its last checkpoint in the folder of
-``--out``.
+requests that are easily told; so does the fourth, above all on requests in everyday words: ALL also
+has those of ``scripts/training_requests``. An interrupted run goes on from its last checkpoint in
+the folder of ``--out``.
 """
 
 from __future__ import annotations
@@ -34,7 +40,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from graded_requests import (
@@ -46,7 +52,7 @@ from graded_requests import (
     read_requests,
     renamed,
 )
-from model_base import read_weights, write_weights
+from model_base import BUILT_READER, read_weights, record_of_begin, write_weights
 from numpy.typing import NDArray
 
 from skillsearch.embedders.model_files import sha256_of
@@ -81,10 +87,11 @@ STRANGER_SHARE, STRANGERS = 0.6, 150
 """So often the nearest of so many skills of other clusters is read: an index brings up such too."""
 ALONE = 3
 """Skills that are read with a twin whose original is not there."""
+EVERYDAY = "everyday"
+"""Source of the requests that the first three runs did not have."""
 LONG = "t"
 """Kind of the tasks of a hundred words."""
 Item = TypeVar("Item")
-READER_DATA = "reader.onnx_data"
 _IDF_SAMPLE = 8
 _IDF_CHARS = 5_000
 _UNKNOWN_IDF = 8.0
@@ -95,9 +102,15 @@ class Drawer:
     """Draws which skills each request is read with, and what of them is shown."""
 
     def __init__(
-        self, skills: Skills, vectors: NDArray[np.float32], seed: int, alone_share: float = 1.0
+        self,
+        skills: Skills,
+        vectors: NDArray[np.float32],
+        seed: int,
+        alone_share: float = 1.0,
+        again_share: float = 1.0,
     ) -> None:
-        self._texts, self._vectors, self._alone_share = skills.texts, vectors, alone_share
+        self._texts, self._vectors = skills.texts, vectors
+        self._alone_share, self._again_share = alone_share, again_share
         self._chance = random.Random(seed)
         sample = self._texts[::_IDF_SAMPLE]
         counts = Counter(
@@ -136,7 +149,11 @@ class Drawer:
         return request.source != "agent" or self._chance.random() < AGENT_SHARE
 
     def _is_kept(self, request: Request, twins: Sequence[Request]) -> bool:
-        """Keep long requests, those with a written twin, and a share of the others."""
+        """Keep everyday requests; of others a share, most with a written twin or long."""
+        if request.source == EVERYDAY:
+            return True
+        if self._again_share < 1 and self._chance.random() >= self._again_share:
+            return False
         if request.kind == LONG or not all(twin.rename for twin in twins) or self._alone_share == 1:
             return True
         return self._chance.random() < self._alone_share
@@ -210,12 +227,12 @@ class Drawer:
         return self._chance.sample(items, min(most, len(items)))
 
 
-def read_begin(base: Path, folder: Path) -> tuple[BertWeights, str]:
-    """Return the weights that a run begins with, and the digest of their file."""
-    if (folder / READER_DATA).is_file():
-        return begin_weights(str(folder), "reader"), sha256_of(folder / READER_DATA)
+def read_begin(base: Path, folder: Path) -> tuple[BertWeights, dict[str, Any]]:
+    """Return the weights that a run begins with, and what its record says of them."""
+    if (folder / BUILT_READER).is_file():
+        return begin_weights(str(folder), "reader"), record_of_begin(folder, "reader")
     weights = read_weights(base, folder, MAX_TOKENS)
-    return weights, sha256_of(folder / "model.safetensors")
+    return weights, {"begin_sha256": sha256_of(folder / "model.safetensors")}
 
 
 def main() -> None:
@@ -235,6 +252,12 @@ def main() -> None:
         default=1.0,
         help="share that is read of the short requests without a written twin",
     )
+    parser.add_argument(
+        "--again-share",
+        type=float,
+        default=1.0,
+        help="share that is read of what the first three runs have read",
+    )
     parser.add_argument("--level-share", type=float, default=SETTINGS.level_share)
     parser.add_argument("--learning-rate", type=float, default=SETTINGS.learning_rate)
     parser.add_argument("--epochs", type=float, default=SETTINGS.epochs)
@@ -246,7 +269,7 @@ def main() -> None:
     skills = Skills.read(options.skills)
     requests = list(read_requests(options.requests, clusters(options.without), skills.rows))
     vectors = skills.vectors({row for request in requests for row in request.rows})
-    drawer = Drawer(skills, vectors, options.seed, options.alone_share)
+    drawer = Drawer(skills, vectors, options.seed, options.alone_share, options.again_share)
     groups = list(drawer.groups(requests))
     pairs, began = len(pairs_of(groups)), time.monotonic()
     print(f"{len(groups)} requests, {pairs} pairs", file=sys.stderr)
@@ -265,14 +288,15 @@ def main() -> None:
         last_step=options.last_step,
         device=options.device,
     )
-    begin, digest = read_begin(options.base, options.begin)
+    begin, begin_record = read_begin(options.base, options.begin)
     run = options.out / "run"
     trained = train_reader(begin, groups, settings, checkpoints=run, progress=tell)
     record = {
         "settings": asdict(settings),
-        "begin_sha256": digest,
+        **begin_record,
         **material_record(options.skills, options.requests, options.without),
         "alone_share": options.alone_share,
+        "again_share": options.again_share,
         "requests": len(groups),
         "twins": sum(len(group.twins) for group in groups),
         "pairs": pairs,

@@ -99,7 +99,8 @@ EMBEDDER, READER = (
     json.loads((MODELS / f"{name}.json").read_bytes()) for name in ("model", "reader")
 )
 READER_BYTES = sum(path.stat().st_size for path in MODELS.glob("reader.onnx*"))
-TRAINED, TAUGHT = EMBEDDER["training"], READER["training"]
+FURTHER, LAST = EMBEDDER["training"], READER["training"]
+TRAINED, TAUGHT = FURTHER["before"], LAST["before"]
 SERVED = len(with_key("servers"))
 LOADED_ONCE, LOADED_THRICE, MOST_LOADED = (
     default_calibration().read["usage"]
@@ -271,12 +272,18 @@ SAID = {
         f"{TRAINED['settings']['steps']} steps in",
         f"seed {TRAINED['settings']['seed']}.",
         f"{score(TRAINED['share'])} of the trained weights",
+        f"then {FURTHER['settings']['steps']} steps from the packaged weights at "
+        f"{FURTHER['settings']['learning_rate'] * 1e5:g}e-5",
+        f"some {FURTHER['settings']['batch_size']} queries",
+        f"has {score(FURTHER['share'])} of the trained weights",
         f"{READER_BYTES / 1e6:.0f} MB in addition",
         f"batches of {TAUGHT['settings']['groups']} requests",
         f"after {TAUGHT['settings']['warm_up']:.0%}".replace("%", " %"),
         f"of the weights ({score(TAUGHT['settings']['average'])})",
         f"then {TAUGHT['steps']} steps at {TAUGHT['settings']['learning_rate'] * 1e5:g}e-5",
         "({requests:,} requests, {twins:,} twins, {pairs:,} pairs)".format_map(TAUGHT),
+        f"the same loss and {LAST['steps']} steps",
+        "({requests:,} requests, {twins:,} twins, {pairs:,} pairs)".format_map(LAST),
     ],
     "skillsearch/agents/README.md": [
         f"{WORDS[len(TOOLSETS) - 1].capitalize()} other\n[toolsets]",

@@ -31,7 +31,7 @@ _MODELS = Path(__file__).resolve().parents[1] / "models"
 # ``scripts/build_model.py`` prints it.
 PACKAGED_MODEL = _MODELS / "e5"
 PACKAGED_NAME = "skillsearch-e5"
-PACKAGED_SHA256 = "3f9784ef767f4475ffeb59bf81c619af83800e3b74e1849da62fa3230df44838"
+PACKAGED_SHA256 = "f9ea7e1ba13982b5b63b4c1e593dcb9bbc4d2cbac13358973f3125e07ed696ff"
 DEFAULT_SPEC = "onnx"
 # The model specs of the packaged embedder.
 PACKAGED = frozenset({DEFAULT_SPEC, "multilingual", PACKAGED_NAME})

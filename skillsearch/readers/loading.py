@@ -18,7 +18,7 @@ from skillsearch.settings.values import DEFAULT_READER, READING
 logger = logging.getLogger(__name__)
 
 # The digest of the packaged reader's reader.json, which pins every other file of it.
-PACKAGED_SHA256 = "e009556ab085466dc833a9ff0a4c063c8a57a7791f4fc9e67339b95b85dec362"
+PACKAGED_SHA256 = "a1805e9a4a155fd674d62d44af1c085d1c91c6432bf3ef5fd5aea4acda6e4306"
 # The spec of the packaged reader, and all of them, for error messages.
 PACKAGED_SPEC = "packaged"
 SPECS = f"{PACKAGED_SPEC}, st:NAME_OR_FOLDER, FOLDER (of an ONNX model)"

@@ -116,7 +116,7 @@ def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatc
     monkeypatch.setenv("COLUMNS", "50")
     cut = between(indexed)
     fits_from(0.999)
-    strict = indexed("query", "brew filter coffee", "--exit-code")
+    strict = indexed("query", "brew coffee", "--exit-code")
     head, first, *_ = strict.stdout.splitlines()
     assert (strict.exit_code, head) == (1, f"{ONLY_MAY_FIT}:")
     assert re.fullmatch(r"0\.\d\d  brew-coffee  +Brew filter coffee with .*…", first)
@@ -131,7 +131,7 @@ def test_what_may_fit_is_a_line_each_on_a_terminal(indexed, terminal, monkeypatc
 def test_programs_read_what_may_fit_on_stderr(indexed, fits_from):
     cut = between(indexed)
     fits_from(0.999)
-    strict = indexed("query", "brew filter coffee")
+    strict = indexed("query", "brew coffee")
     head, first, *_ = strict.stderr.splitlines()
     assert (strict.stdout, head) == ("", f"{ONLY_MAY_FIT}:")
     assert re.fullmatch(r"brew-coffee \(0\.\d\d\): Brew filter coffee with a scale.*", first)

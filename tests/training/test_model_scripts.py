@@ -135,7 +135,7 @@ def material(base, monkeypatch, tmp_path):
             "grades": {str(8 * cluster + len(writer) % 8): 2},
         }
         for cluster in range(8)
-        for writer in ("w00", "tr-x", "ag0", "hd00")
+        for writer in ("w00", "tr-x", "ag0", "hd00", "ev00")
     ]
     write_lines(tmp_path / "skills.gz", skills)
     write_lines(tmp_path / "requests.gz", requests)
@@ -158,8 +158,11 @@ def test_an_embedder_is_trained_and_built(base, material, import_script, monkeyp
     settings = replace(
         training.SETTINGS, steps=2, batch_size=24, frozen_layers=1, precision="float32"
     )
-    for name, value in {"SETTINGS": settings, "ENGLISH": 8, "OTHERS": 8}.items():
-        monkeypatch.setattr(training, name, value)
+    for name in ("SETTINGS", "FURTHER"):
+        monkeypatch.setattr(training, name, settings)
+    for name in ("MIX", "FURTHER_MIX"):
+        mix = getattr(training, name)._replace(english=8, others=8)
+        monkeypatch.setattr(training, name, mix)
     trained = tmp_path / "trained"
     run(training, monkeypatch, *material, "--out", trained)
     build = import_script("build_model")
@@ -183,6 +186,16 @@ def test_an_embedder_is_trained_and_built(base, material, import_script, monkeyp
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     embedder = MappedEmbedder.load(tmp_path / "model")
     assert np.sum(embed(embedder, ["a b c", "d e f g"]) * vectors, axis=1).min() > 0.9
+    further = tmp_path / "further"
+    run(training, monkeypatch, *material, "--further", tmp_path / "model", "--out", further)
+    record = json.loads((further / "training.json").read_bytes())
+    assert record["begin_sha256"] == sha256_of(tmp_path / "model" / "model.onnx_data")
+    assert record["before"] == json.loads((trained / "training.json").read_bytes())
+    assert record["share"] == training.FURTHER_MIX.share
+    assert set(record["requests"]) == set(training.FURTHER_MIX.sources)
+    words = [material[0], "--embedder", str(further), "--out", str(tmp_path / "built")]
+    assert build.main(words) == 0
+    assert build.main([*words[:-1], str(tmp_path / "model"), "--check"]) == 1
 
 
 @pytest.mark.slow
@@ -197,7 +210,7 @@ def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatc
     run(training, monkeypatch, place, place, *texts, "--out", trained)
     record = json.loads((trained / "training.json").read_bytes())
     assert (record["steps"], record["left_out"]) == (2, "7")
-    assert 21 <= record["requests"] < 28  # not all of agents
+    assert 28 <= record["requests"] < 35  # not all of agents
     build, logits = import_script("build_model"), []
     words = [place, "--reader", str(trained), "--out", str(tmp_path / "model")]
     for scale in ("1", "2.5"):

@@ -100,6 +100,18 @@ def test_a_skill_with_the_other_name_fits_the_near_twin_alone(drawer, request_of
     assert not any(isinstance(skill, tuple) for skill in alone.skills)
 
 
+def test_everyday_requests_are_all_read_and_a_share_of_the_others(make_drawer, request_of):
+    requests = [
+        request_of(f"{writer} {number}", {0: 2}, kind="t", writer=writer)
+        for writer in ("w00", "ev3")
+        for number in range(200)
+    ]
+    read = [group.request for group in make_drawer(again_share=0.35).groups(requests)]
+    assert sum(text.startswith("ev3") for text in read) == 200
+    assert 45 < sum(text.startswith("w00") for text in read) < 95
+    assert len(list(make_drawer().groups(requests))) == 400
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -45,4 +45,4 @@ def test_it_is_read_behind_another_file(records, tmp_path, import_script):
     rows = {row: row for record in records for row in record["rows"]}
     requests = list(import_script("graded_requests").read_requests(joined, (), rows))
     assert len(requests) == 2 * len(records)
-    assert {request.source for request in requests} == {"written"}
+    assert {request.source for request in requests} == {"everyday"}

@@ -298,7 +298,7 @@ def test_the_environment_of_a_server_keeps_and_learns(
     served = ServedLibrary([folder] if is_named else (), load_settings())
     tools = SessionTools("environment", served).of("").toolset
     for _ in range(2):
-        tools.call("search_skills", {"query": REQUEST})
+        tools.call("search_skills", {"query": "a cup of tea"})
         assert tools.call("skill", {"skill": "steep-tea"})["result"]["success"]
     first, load, second = events()
     assert [event.interface for event in (first, load, second)] == ["mcp"] * 3
