@@ -282,11 +282,21 @@ def write_weights(weights: BertWeights, out: Path, record: object) -> None:
     (out / "training.json").write_text(json.dumps(record, indent=2) + "\n")
 
 
-def record_of_begin(folder: Path, stem: Stem) -> dict[str, Any]:
-    """Return what a record of a training says of the model that it went on from."""
-    settings = json.loads((folder / f"{stem}.json").read_bytes())
-    digest = sha256_of(folder / f"{stem}.onnx_data")
-    return {"begin_sha256": digest, "before": settings.get("training")}
+def read_begin(
+    base: Path, folder: Path, stem: Stem, tokens: int
+) -> tuple[BertWeights, dict[str, Any]]:
+    """Return the weights that a run begins with, and what its record says of them.
+
+    The folder holds a built model, whose record of its training is kept, or weights over the words
+    of a base, which are read for so many tokens.
+    """
+    if (folder / f"{stem}.onnx").is_file():
+        settings = json.loads((folder / f"{stem}.json").read_bytes())
+        digest = sha256_of(folder / f"{stem}.onnx_data")
+        record = {"begin_sha256": digest, "before": settings.get("training")}
+        return begin_weights(str(folder), stem), record
+    weights = read_weights(base, folder, tokens)
+    return weights, {"begin_sha256": sha256_of(folder / "model.safetensors")}
 
 
 def read_texts(skills: Path, requests: Path, left_out: set[int]) -> Iterable[str]:

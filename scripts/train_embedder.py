@@ -27,7 +27,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from graded_requests import (
@@ -38,13 +38,11 @@ from graded_requests import (
     material_record,
     read_requests,
 )
-from model_base import MAX_TOKENS, read_weights, record_of_begin, write_weights
+from model_base import MAX_TOKENS, read_begin, write_weights
 from numpy.typing import NDArray
 
-from skillsearch.embedders.model_files import sha256_of
-from skillsearch.training.bert_weights import BertWeights, average
+from skillsearch.training.bert_weights import average
 from skillsearch.training.contrastive import train
-from skillsearch.training.model_folders import begin_weights, folder_of
 from skillsearch.training.plan import JUDGED, Batch, TrainingSettings, batches, neighbours
 from skillsearch.training.queries import MinedSkill, QueryPair
 
@@ -197,14 +195,6 @@ class Drawer:
         return QueryPair(request.text, head if use_head else self._skills[row].metadata(), JUDGED)
 
 
-def read_begin(base: Path, further: str | None) -> tuple[BertWeights, dict[str, Any]]:
-    """Return the weights that a run begins with, and what its record says of them."""
-    if further:
-        return begin_weights(further), record_of_begin(folder_of(further), "model")
-    weights = read_weights(base, base, MAX_TOKENS)
-    return weights, {"begin_sha256": sha256_of(base / "model.safetensors")}
-
-
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -212,7 +202,9 @@ def main() -> None:
     parser.add_argument("skills", type=Path)
     parser.add_argument("requests", type=Path)
     parser.add_argument("--without", default="", help="clusters left out, as 0-199,450-549")
-    parser.add_argument("--further", metavar="MODEL", help="the model to train further")
+    parser.add_argument(
+        "--further", type=Path, metavar="MODEL", help="folder of the model to train further"
+    )
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
     options = parser.parse_args()
     settings, mix = (FURTHER, FURTHER_MIX) if options.further else (SETTINGS, MIX)
@@ -223,7 +215,8 @@ def main() -> None:
         read_requests(options.requests, clusters(options.without), skills.rows), mix.sources
     )
     drawer = Drawer(skills, vectors, requests, settings, mix)
-    begin, begin_record = read_begin(options.base, options.further)
+    folder = options.further or options.base
+    begin, begin_record = read_begin(options.base, folder, "model", MAX_TOKENS)
     began = time.monotonic()
 
     def tell(_stage: str, done: int, total: int) -> None:

@@ -40,7 +40,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from graded_requests import (
@@ -52,17 +52,14 @@ from graded_requests import (
     read_requests,
     renamed,
 )
-from model_base import BUILT_READER, read_weights, record_of_begin, write_weights
+from model_base import read_begin, write_weights
 from numpy.typing import NDArray
 
-from skillsearch.embedders.model_files import sha256_of
 from skillsearch.index.search.passages import best_passage, passage_text
 from skillsearch.index.search.pasted import instruction
 from skillsearch.readers.mapped_reader import MAX_TOKENS
 from skillsearch.text.tokenizer import document_terms, terms
-from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import ReaderSettings, RequestGroup, pairs_of, train_reader
-from skillsearch.training.model_folders import begin_weights
 from skillsearch.training.queries import SkillText
 
 SETTINGS = ReaderSettings(
@@ -227,14 +224,6 @@ class Drawer:
         return self._chance.sample(items, min(most, len(items)))
 
 
-def read_begin(base: Path, folder: Path) -> tuple[BertWeights, dict[str, Any]]:
-    """Return the weights that a run begins with, and what its record says of them."""
-    if (folder / BUILT_READER).is_file():
-        return begin_weights(str(folder), "reader"), record_of_begin(folder, "reader")
-    weights = read_weights(base, folder, MAX_TOKENS)
-    return weights, {"begin_sha256": sha256_of(folder / "model.safetensors")}
-
-
 def main() -> None:
     """Train, and write the weights."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
@@ -288,7 +277,7 @@ def main() -> None:
         last_step=options.last_step,
         device=options.device,
     )
-    begin, begin_record = read_begin(options.base, options.begin)
+    begin, begin_record = read_begin(options.base, options.begin, "reader", MAX_TOKENS)
     run = options.out / "run"
     trained = train_reader(begin, groups, settings, checkpoints=run, progress=tell)
     record = {
