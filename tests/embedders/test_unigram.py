@@ -46,14 +46,14 @@ def real():
 
 
 def best_score(word):
-    known = dict(zip(PIECES[4:], SCORES[4:], strict=True))
+    scores = dict(zip(PIECES[4:], SCORES[4:], strict=True))
     totals = []
     for cuts in itertools.product([False, True], repeat=len(word) - 1):
-        places = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(word)]
-        parts = [word[a:b] for a, b in itertools.pairwise(places)]
+        ends = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(word)]
+        parts = [word[a:b] for a, b in itertools.pairwise(ends)]
         worst = min(SCORES) - UNKNOWN_PENALTY
-        if all(part in known or len(part) == 1 for part in parts):
-            totals.append(sum(known.get(part, worst) for part in parts))
+        if all(part in scores or len(part) == 1 for part in parts):
+            totals.append(sum(scores.get(part, worst) for part in parts))
     return max(totals)
 
 
