@@ -47,8 +47,8 @@ def read(folders, number):
 def open_index(tmp_path):
     """Open the index of a collection without a model."""
 
-    def run(collection=None, *, system="hybrid", place=None, **settings):
-        folders = place or write_skills(collection or collect(), tmp_path / "work")
+    def run(collection=None, *, system="hybrid", folders=None, **settings):
+        folders = folders or write_skills(collection or collect(), tmp_path / "work")
         spec = parse_systems([system], SystemSpec("", model="hashing"))[0]
         return JudgedIndex.open(folders, replace(spec, **settings), Embedders())
 
@@ -59,19 +59,23 @@ def open_index(tmp_path):
 def test_a_system_has_the_examples_of_its_collection_if_it_says_so(
     open_index, description, tmp_path
 ):
-    asked = "my leaves turned bitter"
-    tea = JudgedDocument("tea", "steep-tea", description, "Use 80 C.", examples=(asked, " ", asked))
+    request = "my leaves turned bitter"
+    tea = JudgedDocument(
+        "tea", "steep-tea", description, "Use 80 C.", examples=(request, " ", request)
+    )
     collection = collect(tea, *DOCUMENTS[1:3])
     digest_now = digest_of_skill("brew-coffee", "Brew filter coffee with a scale.")
     user_file().parent.mkdir(parents=True)
-    user_file().write_text(json.dumps({"digest": digest_now, "examples": [asked]}))
+    user_file().write_text(json.dumps({"digest": digest_now, "examples": [request]}))
     for examples in ("none", "packaged", "given", "all"):
         before = set(tmp_path.rglob("CURRENT"))
         open_index(collection, examples=examples)
         (new,) = set(tmp_path.rglob("CURRENT")) - before
-        found = SkillIndex.open(new.parent).documents()
-        texts = {one.name: [each.text for each in one.examples] for one in found}
-        expected = [asked] if examples in ("given", "all") else []
+        documents = SkillIndex.open(new.parent).documents()
+        texts = {
+            document.name: [example.text for example in document.examples] for document in documents
+        }
+        expected = [request] if examples in ("given", "all") else []
         assert texts == {"steep-tea": expected, "brew-coffee": [], "squeeze-lemons": []}
 
 
@@ -117,7 +121,9 @@ def test_skills_are_written_once_unless_that_was_interrupted(tmp_path):
     (first.roots[0] / "00002" / "SKILL.md").unlink()
     (first.roots[0] / "00001" / "SKILL.md").write_text("cut off")
     write_skills(collect(), tmp_path)
-    assert [read(first, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
+    assert [read(first, number).name for number in range(7)] == [
+        document.name for document in DOCUMENTS
+    ]
     assert sorted(path.name for path in first.work.iterdir()) == ["documents", "lock"]
 
 
@@ -180,9 +186,11 @@ def test_own_skills_are_indexed_where_they_are(open_index, make_skill, tmp_path)
     root = tmp_path / "mine"
     make_skill(root, "brew-coffee", "Brew filter coffee.")
     collection = collect(JudgedDocument("mine:brew-coffee", "brew-coffee", "Brew filter coffee."))
-    place = use_skills(collection, [root], tmp_path / "work")
-    assert place.roots == (root,)
+    folders = use_skills(collection, [root], tmp_path / "work")
+    assert folders.roots == (root,)
     make_skill(root, "brew-more-coffee", "Brew filter coffee again.")
-    ranking, _ = open_index(place=place).rank("brew filter coffee", SearchOptions(5, system="bm25"))
+    ranking, _ = open_index(folders=folders).rank(
+        "brew filter coffee", SearchOptions(5, system="bm25")
+    )
     assert [doc_id for doc_id, _ in ranking] == ["mine:brew-coffee"]
     assert sorted(path.name for path in root.iterdir()) == ["brew-coffee", "brew-more-coffee"]

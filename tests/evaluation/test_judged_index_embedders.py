@@ -12,14 +12,14 @@ class Counting:
     """A hashing embedder that keeps what it was asked."""
 
     def __init__(self):
-        self.asked = []
+        self.embedded = []
         self._inner = HashingEmbedder()
 
     def __getattr__(self, name):
         return getattr(self._inner, name)
 
     def embed_stream(self, texts):
-        self.asked += texts
+        self.embedded += texts
         return self._inner.embed_stream(texts)
 
 
@@ -37,8 +37,8 @@ def test_a_text_is_embedded_once():
     wrapped = RememberingEmbedder(counting)
     first = list(wrapped.embed_stream(["a", "b", "a"]))
     second = list(wrapped.embed_stream(["b", "c"]))
-    assert counting.asked == ["a", "b", "c"]
-    assert [one.position for one in (*first, *second)] == [0, 1, 2, 0, 1]
+    assert counting.embedded == ["a", "b", "c"]
+    assert [embedded_text.position for embedded_text in (*first, *second)] == [0, 1, 2, 0, 1]
     assert second[0].vector is first[1].vector
 
 

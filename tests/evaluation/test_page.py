@@ -130,7 +130,9 @@ def test_the_head_says_what_was_measured_when_and_by_what(report):
 
 def test_the_verdict_comes_before_the_plots_and_these_before_the_tables(report):
     html = full(report)
-    first, *others = (html.index(one) for one in ('class="verdict"', "<svg", "<table", "<article"))
+    first, *others = (
+        html.index(element) for element in ('class="verdict"', "<svg", "<table", "<article")
+    )
     assert [first, *others] == sorted([first, *others])
     assert html.rindex("<svg") < html.index("<table")
     levels = [int(level) for level in re.findall(r"<h(\d)", html)]
@@ -180,7 +182,9 @@ def test_examples_show_what_won_and_what_should_have(plain):
 
 def test_a_long_query_opens_on_a_click(plain):
     long, huge = "tea " * 60, "x" * 100_000
-    html = render(plain(worst=tuple(QueryExample(one, one, 0.0, (), ()) for one in (long, huge))))
+    html = render(
+        plain(worst=tuple(QueryExample(query, query, 0.0, (), ()) for query in (long, huge)))
+    )
     cut = re.findall(r"<summary><bdi>([^<]*)</bdi></summary>\n<p><bdi>([^<]*)</bdi></p>", html)
     assert [len(first) for first, _ in cut] == [160, 160]
     assert cut[0][1] == long.strip()

@@ -58,8 +58,8 @@ def measured(report, system_report):
             for name, mean, time in (("bm25", 0.5, None), ("hybrid", 0.7, 3.14))
         ]
         made = report(*systems, unanswerable={})
-        given = {"wins": 9, "ties": 5, "losses": 2, "p_holm": 0.01, **comparison}
-        return replace(made, comparisons=tuple(replace(one, **given) for one in made.comparisons))
+        figures = {"wins": 9, "ties": 5, "losses": 2, "p_holm": 0.01, **comparison}
+        return replace(made, comparisons=tuple(replace(row, **figures) for row in made.comparisons))
 
     return make
 
@@ -73,7 +73,7 @@ def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
     assert ["hybrid", "70.0", "60.0-75.0", "50.0", "25.0", "3.1"] in rows
     assert lines[-2:] == ["note: one thing", "note: another thing"]
     text = "\n".join(printed(report_blocks, made, 100, is_styled=True))
-    bold = {found.strip() for found in BOLD.findall(text)}
+    bold = {cell.strip() for cell in BOLD.findall(text)}
     assert "70.0" in bold
     assert not {"50.0", "25.0"} & bold
 
@@ -124,11 +124,11 @@ def test_the_states_at_the_default_threshold_have_a_table(report):
     lines = printed(report_blocks, made)
     start = lines.index("What answers say at the default threshold, in percent of the requests")
     states = made.systems[2].abstention.default
-    kept, foreign = states.answerable.recall, states.unanswerable["foreign"]
+    recall, foreign = states.answerable.recall, states.unanswerable["foreign"]
     said = [f"{100 * share:.1f}" for share in (foreign.false, foreign.perhaps, foreign.none)]
     table = [row for row in words(lines[start + 1 :]) if row and not row[0].startswith("─")][:6]
     assert table[0] == ["system", "requests", "recall", "false", "perhaps", "none", "shown"]
-    assert table[1][:4] == ["hybrid", "answerable", f"{100 * kept:.1f}", "5.0"]
+    assert table[1][:4] == ["hybrid", "answerable", f"{100 * recall:.1f}", "5.0"]
     assert table[2:5] == [
         ["of", "them", "short", "61.0"],
         ["of", "them", "task", "42.0"],
@@ -226,13 +226,13 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
     made = report()
     said = {(system, measure): float(value) for _, system, measure, value, *_ in figures(made)}
     for system in made.systems:
-        known = system.abstention
-        for source, auroc in known.auroc.items():
+        abstention = system.abstention
+        for source, auroc in abstention.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
-        for source, share in known.recall_at_few_false.items():
+        for source, share in abstention.recall_at_few_false.items():
             label = f"recall at 5 % false {source}"
             assert said[system.name, label] == pytest.approx(share, abs=1e-6)
-        points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
+        points = {f"keep {100 * share:g} %": point for share, point in abstention.keeping.items()}
         for name, point in points.items():
             shares = {f"threshold ({name})": point.threshold, f"recall ({name})": point.recall}
             for source, share in point.false_answers.items():

@@ -45,7 +45,7 @@ def test_kinds_have_a_row_for_each_system(report, system_report, width):
     made = report(*systems)
     lines = printed(kinds, {"trigger": made, "task\x1b": made}, width=width)
     assert lines[0] == "By kind of query, in percent"
-    first = next(place for place, line in enumerate(lines) if line.startswith("trigger"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("trigger"))
     cells = [line.split() for line in lines[first:]]
     assert [row[:3] for row in cells[::2]] == [[of, "40", "hybrid"] for of in ("trigger", "task")]
     assert [row[0] for row in cells[1::2]] == ["bm25", "bm25"]
