@@ -46,15 +46,15 @@ def test_a_copy_has_the_row_of_the_first(field):
     first = make_text(1, body=long)
     same = " ".join(getattr(first, field).upper().split(" ")).replace(" ", "\n ")
     copy = make_text(2, **{field: same})
-    kept, rows = distinct_skills([first, make_text(3), copy])
-    assert [skill.name for skill in kept] == ["skill-1", "skill-3"]
+    distinct, rows = distinct_skills([first, make_text(3), copy])
+    assert [skill.name for skill in distinct] == ["skill-1", "skill-3"]
     assert rows == {0: 0, 1: 1, 2: 0}
 
 
 def test_short_bodies_are_equal_by_chance():
     """A stub makes no two skills copies."""
-    kept, _ = distinct_skills([make_text(one, body="See the docs.") for one in (1, 2)])
-    assert len(kept) == 2
+    distinct, _ = distinct_skills([make_text(number, body="See the docs.") for number in (1, 2)])
+    assert len(distinct) == 2
 
 
 def test_texts_to_make_queries_of_are_counted(skills):
@@ -93,13 +93,13 @@ def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, ne
     judged = [QueryRows(f"where does parcel {row} go", (row,)) for row in range(20)]
     settings = replace(SETTINGS, judged_share=0.25)
     for batch in make_plan(skills, near, settings, judged):
-        found = [place for place, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
-        assert len(found) == 4
-        for place in found:
-            row, pair = batch[place]
+        judged_at = [index for index, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
+        assert len(judged_at) == 4
+        for index in judged_at:
+            row, pair = batch[index]
             assert pair.query == f"where does parcel {row} go"
             assert f"kind {row} " in pair.document
-            assert batch[place + 1][0] in near[row][:8]
+            assert batch[index + 1][0] in near[row][:8]
 
 
 def test_few_judged_queries_are_not_learned_by_heart(skills, near):
@@ -118,8 +118,8 @@ def test_few_judged_queries_are_not_learned_by_heart(skills, near):
 )
 def test_the_learning_rate_rises_and_falls(steps, rates):
     settings = TrainingSettings(steps=steps, learning_rate=2.0, warm_up=0.05)
-    found = {step: settings.rate_at(step) / 2.0 for step in rates}
-    assert found == pytest.approx(rates)
+    shares = {step: settings.rate_at(step) / 2.0 for step in rates}
+    assert shares == pytest.approx(rates)
 
 
 def test_without_judged_queries_the_share_means_nothing(skills, near):

@@ -16,9 +16,9 @@ def unit_rows(count: int, seed: int = 0, dimensions: int = 8) -> np.ndarray:
 
 def test_neighbours_are_those_of_a_full_sort() -> None:
     vectors = unit_rows(300)
-    found = neighbours(vectors)
+    neighbours_of = neighbours(vectors)
     cosines = vectors @ vectors.T
-    for row, near in enumerate(found):
+    for row, near in enumerate(neighbours_of):
         allowed = [other for other in range(300) if cosines[row, other] < SAME]
         expected = sorted(allowed, key=lambda other: -cosines[row, other])[: len(near)]
         assert [other for other in near if other >= 0] == expected
@@ -27,10 +27,10 @@ def test_neighbours_are_those_of_a_full_sort() -> None:
 def test_a_skill_is_no_neighbour_of_itself_or_its_copies() -> None:
     vectors = unit_rows(20)
     vectors[7] = vectors[3]
-    found = neighbours(vectors)
-    assert 3 not in found[7]
-    assert 7 not in found[3]
-    assert all(row not in near for row, near in enumerate(found))
+    neighbours_of = neighbours(vectors)
+    assert 3 not in neighbours_of[7]
+    assert 7 not in neighbours_of[3]
+    assert all(row not in near for row, near in enumerate(neighbours_of))
 
 
 @pytest.mark.parametrize("count", [2, 3, 9])

@@ -78,12 +78,12 @@ def test_a_skill_with_too_little_text_gives_no_pair() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_keywords_are_words_of_the_skill_without_stop_words(seed: int) -> None:
     words = [pair.query for pair in draw_many(SKILL, seed=seed) if pair.kind == "keywords"]
-    known = f"{SKILL.about} {BODY}".lower()
+    text = f"{SKILL.about} {BODY}".lower()
     assert words
     for query in words:
         assert 3 <= len(query.split()) <= 6
         assert all(
-            word in known and word not in {"a", "the", "or", "when"} for word in query.split()
+            word in text and word not in {"a", "the", "or", "when"} for word in query.split()
         )
 
 

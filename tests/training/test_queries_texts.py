@@ -120,8 +120,8 @@ def test_a_name_inside_a_word_stays() -> None:
 
 @given(st.text(max_size=300), st.text(max_size=40))
 def test_any_text_can_be_mined(text: str, name: str) -> None:
-    for found in (stated(text, text), queries.clauses(text), queries.sentences(text)):
-        assert all(isinstance(one, str) for one in found)
+    for mined in (stated(text, text), queries.clauses(text), queries.sentences(text)):
+        assert all(isinstance(phrase, str) for phrase in mined)
     assert queries.headings(text) is not None
     assert queries.paragraphs(text) is not None
     assert isinstance(queries.without_name(text, name), str)

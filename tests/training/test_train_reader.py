@@ -141,9 +141,9 @@ def test_of_short_requests_without_a_written_twin_a_share_is_read(make_drawer, r
         request_of("x", {}, twin_of=f"near {number}", rename=("near", "far"))
         for number in range(100)
     ]
-    kept = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
+    always_read = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
     twin = request_of("a twin", {}, kind="x", writer="twin", twin_of="twin")
-    groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *kept, twin]))
+    groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *always_read, twin]))
     counts = Counter(group.request.partition(" ")[0] for group in groups)
     assert (counts["long"], counts["twin"]) == (1, 1)
     assert 15 < counts["short"] < 45
@@ -158,7 +158,7 @@ def test_requests_are_read_with_rows_of_distinct_skills(graded, tmp_path):
         record | {"rows": [0], "grades": {"0": 2}, "cluster": 2},
     ]
     with gzip.open(tmp_path / "r.gz", "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(one) + "\n" for one in records)
+        file.writelines(json.dumps(line) + "\n" for line in records)
     (request,) = graded.read_requests(tmp_path / "r.gz", {2}, {0: 5, 1: 5})
     assert (request.rows, request.grades) == ((5,), {5: 2})
     assert (request.source, request.twin_of) == ("translated", None)
