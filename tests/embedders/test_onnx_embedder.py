@@ -245,10 +245,7 @@ def test_a_folder_with_a_file_that_cannot_be_used_says_which(tmp_path, name, con
 
 @pytest.mark.parametrize(
     ("name", "message"),
-    [
-        ("model.onnx", "needs tokenizer.json and one of"),
-        ("tokenizer.json", "needs tokenizer.json"),
-    ],
+    [("model.onnx", "needs tokenizer.json and one of"), ("tokenizer.json", "needs tokenizer.json")],
 )
 def test_a_folder_without_its_model_or_tokenizer_says_what_it_needs(tmp_path, name, message):
     folder = make_model(tmp_path)

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.embedders.unigram import (
-    SPACE,
-    UNKNOWN,
-    UNKNOWN_PENALTY,
-    UnigramTokenizer,
-)
+from skillsearch.embedders.unigram import SPACE, UNKNOWN, UNKNOWN_PENALTY, UnigramTokenizer
 from skillsearch.embedders.word_table import read_parts
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "word_file.py"))

@@ -1,8 +1,13 @@
-"""Reports to show: made by hand with numbers as real collections give them."""
+"""Reports to show, made by hand with numbers as real collections give them, and how they look."""
+
+import io
 
 import numpy as np
 import pytest
+from rich.cells import cell_len
+from rich.console import Console
 
+from skillsearch.cli.tables import print_blocks
 from skillsearch.evaluation.comparison import NOT_COMPARED
 from skillsearch.evaluation.types import (
     Abstention,
@@ -17,6 +22,7 @@ from skillsearch.evaluation.types import (
     StateShares,
     SystemReport,
 )
+from skillsearch.rendering.blocks import Table
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 LEVELS = (0.0, 0.29, 0.39, 0.43, 0.5, 0.63, 1.0)
@@ -141,6 +147,33 @@ def compare(baseline, system, measure, p_holm):
         ties=int((differences == 0).sum()),
         losses=int((differences < 0).sum()),
     )
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """Name the folder in which each collection is indexed once for all tests of a file."""
+    return tmp_path_factory.mktemp("indexed") / "work"
+
+
+@pytest.fixture(scope="session")
+def printed():
+    """Print a table or blocks, and return the lines without the blanks at their ends."""
+
+    def print_lines(blocks, width=80, *, is_styled=False):
+        file = io.StringIO()
+        console = Console(
+            file=file,
+            width=width,
+            force_terminal=is_styled,
+            color_system="standard" if is_styled else None,
+            highlight=False,
+        )
+        print_blocks([blocks] if isinstance(blocks, Table) else blocks, console)
+        lines = file.getvalue().splitlines()
+        assert is_styled or max(map(cell_len, lines)) <= width
+        return [line.rstrip() for line in lines]
+
+    return print_lines
 
 
 @pytest.fixture(scope="session")

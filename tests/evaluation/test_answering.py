@@ -51,12 +51,6 @@ COLLECTION = Collection(
 )
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    """Name the folder in which each collection is indexed once for all tests."""
-    return tmp_path_factory.mktemp("answers") / "work"
-
-
 @pytest.fixture
 def answer(work):
     """Let systems answer the collection above without a model."""

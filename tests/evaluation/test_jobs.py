@@ -45,12 +45,6 @@ def folder(tmp_path):
     return make
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    """Name the folder in which each collection is indexed once for all tests."""
-    return tmp_path_factory.mktemp("jobs") / "work"
-
-
 @pytest.fixture
 def run(work):
     def evaluate_jobs(jobs, *systems, **options):

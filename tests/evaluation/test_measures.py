@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.measures import (
-    MEASURES,
-    answerable_qrels,
-    measure,
-    parse_minimum,
-)
+from skillsearch.evaluation.measures import MEASURES, answerable_qrels, measure, parse_minimum
 
 DOCUMENTS = [f"d{number}" for number in range(15)]
 GRADES = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=8)

@@ -114,10 +114,7 @@ def test_everyday_requests_are_all_read_and_a_share_of_the_others(make_drawer, r
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("AWS and aws-cli, not LAWS", "GCP and gcp-cli, not LAWS"),
-        ("Aws", "Gcp"),
-    ],
+    [("AWS and aws-cli, not LAWS", "GCP and gcp-cli, not LAWS"), ("Aws", "Gcp")],
 )
 def test_a_name_is_written_as_the_one_before(graded, text, expected):
     assert graded.renamed(text, "aws", "gcp", in_words=True) == expected
