@@ -1,14 +1,19 @@
-"""Which pairs are trained in which order."""
+"""Which pairs are trained in which order, and which skills side by side."""
 
+import random
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from skillsearch.training.plan import (
+    CLUSTER,
     JUDGED,
+    SAME,
     QueryRows,
     TrainingSettings,
+    batches,
     distinct_skills,
     has_texts,
     make_plan,
@@ -28,6 +33,11 @@ def make_text(number, **changes):
     return SkillText(**fields | changes)
 
 
+def unit_rows(count, seed=0, dimensions=8):
+    rows = np.random.default_rng(seed).standard_normal((count, dimensions)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 @pytest.fixture(scope="module")
 def skills():
     return [make_text(number) for number in range(40)]
@@ -35,8 +45,7 @@ def skills():
 
 @pytest.fixture(scope="module")
 def near():
-    rows = np.random.default_rng(1).normal(size=(40, 12)).astype(np.float32)
-    return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    return neighbours(unit_rows(40, seed=1, dimensions=12))
 
 
 @pytest.mark.parametrize("field", ["about", "body"])
@@ -126,3 +135,40 @@ def test_without_judged_queries_the_share_means_nothing(skills, near):
     assert make_plan(skills, near, replace(SETTINGS, judged_share=0.5)) == make_plan(
         skills, near, SETTINGS
     )
+
+
+def test_neighbours_are_those_of_a_full_sort():
+    vectors = unit_rows(300)
+    nearest = neighbours(vectors)
+    cosines = vectors @ vectors.T
+    for row, near in enumerate(nearest):
+        allowed = [other for other in range(300) if cosines[row, other] < SAME]
+        expected = sorted(allowed, key=lambda other: -cosines[row, other])[: len(near)]
+        assert [other for other in near if other >= 0] == expected
+
+
+def test_a_skill_is_no_neighbour_of_itself_or_its_copies():
+    vectors = unit_rows(20)
+    vectors[7] = vectors[3]
+    nearest = neighbours(vectors)
+    assert 3 not in nearest[7]
+    assert 7 not in nearest[3]
+    assert all(row not in near for row, near in enumerate(nearest))
+
+
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_few_skills_have_few_neighbours(count):
+    assert neighbours(unit_rows(count)).shape == (count, count - 1)
+
+
+def test_every_skill_is_dealt_once_a_round():
+    near = neighbours(unit_rows(100))
+    first = [row for batch in islice(batches(near, 10, random.Random(3)), 10) for row in batch]
+    assert sorted(first) == list(range(100))
+
+
+def test_a_batch_is_made_of_neighbours():
+    vectors = unit_rows(400, dimensions=4)
+    batch = next(batches(neighbours(vectors), 4 * CLUSTER, random.Random(3)))
+    together = vectors[batch[:CLUSTER]] @ vectors[batch[:CLUSTER]].T
+    assert together[np.triu_indices(CLUSTER, 1)].mean() > 0.3
