@@ -160,14 +160,9 @@ def printed():
     """Print a table or blocks, and return the lines without the blanks at their ends."""
 
     def print_lines(blocks, width=80, *, is_styled=False):
-        file = io.StringIO()
-        console = Console(
-            file=file,
-            width=width,
-            force_terminal=is_styled,
-            color_system="standard" if is_styled else None,
-            highlight=False,
-        )
+        file, color = io.StringIO(), "standard" if is_styled else None
+        look = {"force_terminal": is_styled, "color_system": color, "highlight": False}
+        console = Console(file=file, width=width, **look)
         print_blocks([blocks] if isinstance(blocks, Table) else blocks, console)
         lines = file.getvalue().splitlines()
         assert is_styled or max(map(cell_len, lines)) <= width

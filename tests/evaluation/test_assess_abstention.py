@@ -62,9 +62,7 @@ FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
 
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
-    pairs = [
-        (right > wrong) + (right == wrong) / 2 for right in answerable for wrong in unanswerable
-    ]
+    pairs = [(yes > no) + (yes == no) / 2 for yes in answerable for no in unanswerable]
     area = auroc(answerable, unanswerable)
     assert area == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
     assert area + auroc(unanswerable, answerable) == pytest.approx(1)
@@ -77,12 +75,9 @@ def test_recall_at_few_false_answers_is_the_best_that_a_threshold_allows(right, 
     def accepted(scores, threshold):
         return sum(score > threshold for score in scores) / len(scores)
 
-    allowed = [
-        threshold for threshold in (-1.0, *right, *wrong) if accepted(wrong, threshold) <= share
-    ]
-    assert recall_at_false(right, wrong, share) == max(
-        accepted(right, threshold) for threshold in allowed
-    )
+    thresholds = (-1.0, *right, *wrong)
+    best = max(accepted(right, cut) for cut in thresholds if accepted(wrong, cut) <= share)
+    assert recall_at_false(right, wrong, share) == best
 
 
 def test_recall_at_few_false_answers_is_of_the_right_skills_of_an_answer():
@@ -143,9 +138,10 @@ def test_recall_false_answers_and_precision_are_those_at_the_threshold():
     assert point_of(measured.default) == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
     answers = answered([("a", 0.9)], [("a", 0.9)])
     none = {"n1": (("x", 0.9),), "n2": (("x", 0.9),), "n3": (("x", 0.1),)}
-    both = system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none)
-    point = point_of(assess_abstention(both, qrels_of(answers)).default)
-    assert point == OperatingPoint(0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5)
+    measured = assessed(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none)
+    assert point_of(measured.default) == OperatingPoint(
+        0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5
+    )
 
 
 def test_a_score_at_the_threshold_is_accepted():
@@ -185,8 +181,7 @@ def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantil
 
 def test_equal_scores_have_one_threshold():
     answers = answered([("a", 7.0)], [("x", 7.0)])
-    raw = system(answers, calibrated=False, foreign={"f": (("x", 7.0),)})
-    measured = assess_abstention(raw, qrels_of(answers))
+    measured = assessed(answers, calibrated=False, foreign={"f": (("x", 7.0),)})
     point = OperatingPoint(7.0, 1 / 2, {"foreign": 1.0}, 1 / 3)
     assert measured.auroc == {"foreign": 0.5}
     assert (measured.calibration_error, measured.reliability) == ({}, ())  # no probabilities
@@ -238,8 +233,7 @@ def test_both_sorts_of_queries_weigh_the_same_in_the_calibration():
     answers = answered([("a", 0.9)])
     foreign = {"f1": (("x", 0.2),), "f2": (("x", 0.2),)}
     negatives = {"n1": (("x", 0.9),), "n2": (("x", 0.4),)}
-    made = system(answers, foreign=foreign, negatives=negatives)
-    measured = assess_abstention(made, qrels_of(answers))
+    measured = assessed(answers, foreign=foreign, negatives=negatives)
     # In the last bin weigh 1/2 of a relevant and 1/8 of an irrelevant 0.9: it is right in 4 of 5.
     expected = 2 / 8 * 0.2 + 1 / 8 * 0.4 + 5 / 8 * (0.9 - 4 / 5)
     assert measured.calibration_error == pytest.approx({"answerable": 0.1, "all": expected})

@@ -131,9 +131,7 @@ def test_systems_are_compared_on_enough_queries(count):
     good = system("good", **{query.query_id: "save" for query in many})
     bad = system("bad", **{query.query_id: "dinner save" for query in many[1:]})
     part = measured(collection, (good, bad)).languages["zh"]
-    expected = compare(
-        [(system_report.name, system_report.per_query) for system_report in part.systems]
-    )
+    expected = compare([(report.name, report.per_query) for report in part.systems])
     assert part.comparisons == (expected if count == FEW else ())
     values = [0.0, *[RIGHT_AT_2] * (count - 1)]
     assert part.systems[1].intervals["nDCG@10"] == pytest.approx(interval(values))

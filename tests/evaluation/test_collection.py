@@ -190,9 +190,8 @@ def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
 def test_queries_and_their_judgments_are_in_the_order_of_the_queries(write):
     rows = "query-id\tcorpus-id\tscore\nq2\tcsv\t1\nq1\tpdf\t1\n"
     collection = load_collection(write(qrels_tsv=rows))
-    assert (
-        [query.query_id for query in collection.queries] == list(collection.qrels) == ["q1", "q2"]
-    )
+    ids = [query.query_id for query in collection.queries]
+    assert ids == list(collection.qrels) == ["q1", "q2"]
 
 
 def test_a_pair_may_be_judged_twice_alike(write):

@@ -141,13 +141,11 @@ def test_all_are_compared_with_the_first_and_corrected_together():
         (name, values_of(R_at_5=rng.random(30), RR_at_10=rng.random(30), Judged_at_10=[1] * 30))
         for name in ("a", "b", "c")
     ]
-    comparisons = compare(systems)
-    assert [
-        (comparison.system, comparison.baseline, comparison.measure) for comparison in comparisons
-    ] == [(name, "a", measure) for name in ("b", "c") for measure in ("R@5", "RR@10")]
-    assert [comparison.p_holm for comparison in comparisons] == holm(
-        [comparison.p_value for comparison in comparisons]
-    )
+    tests = compare(systems)
+    assert [(test.system, test.baseline, test.measure) for test in tests] == [
+        (name, "a", measure) for name in ("b", "c") for measure in ("R@5", "RR@10")
+    ]
+    assert [test.p_holm for test in tests] == holm([test.p_value for test in tests])
 
 
 def test_queries_are_paired_by_id():

@@ -89,16 +89,12 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
         assert new.means[measure] == pytest.approx(share, abs=1e-6)
         assert new.intervals[measure] == pytest.approx(share_interval(share, size), abs=1e-5)
     values = [(name, runs[name].systems[0].per_query) for name in ("old", "middle", "new")]
-    for comparison, expected_comparison in zip(history.comparisons, compare(values), strict=True):
-        assert comparison.baseline == "2026-03-31 old"
-        assert comparison.system.endswith(expected_comparison.system)
-        assert (comparison.measure, comparison.wins, comparison.losses) == (
-            expected_comparison.measure,
-            expected_comparison.wins,
-            expected_comparison.losses,
-        )
-        assert comparison.difference == pytest.approx(expected_comparison.difference, abs=1e-6)
-        assert comparison.p_holm == pytest.approx(expected_comparison.p_holm, abs=1e-3)
+    for read, anew in zip(history.comparisons, compare(values), strict=True):
+        assert read.baseline == "2026-03-31 old"
+        assert read.system.endswith(anew.system)
+        assert (read.measure, read.wins, read.losses) == (anew.measure, anew.wins, anew.losses)
+        assert read.difference == pytest.approx(anew.difference, abs=1e-6)
+        assert read.p_holm == pytest.approx(anew.p_holm, abs=1e-3)
 
 
 def test_another_system_can_be_asked_for(saved):
@@ -120,10 +116,8 @@ def test_runs_without_a_date_come_first_as_given(save, small):
 def test_collections_are_joined_by_name_and_those_of_one_file_left_out(save, small):
     tea, ale, mead = (replace(small, collection=name) for name in ("tea", "ale", "mead"))
     histories = read_history([save("a", tea, ale), save("b", tea), save("c", mead, ale)])
-    assert [(history.collection, len(history.systems)) for history in histories] == [
-        ("tea", 2),
-        ("ale", 2),
-    ]
+    runs = [(history.collection, len(history.systems)) for history in histories]
+    assert runs == [("tea", 2), ("ale", 2)]
     with pytest.raises(EvaluationError, match="No collection is in two of the files"):
         read_history([save("a", tea), save("b", ale)])
 

@@ -42,8 +42,9 @@ def relevant(collection):
     return {query.text: [*collection.qrels[query.query_id]] for query in collection.queries}
 
 
-def codes(diagnostics):
-    return [diagnostic.code for diagnostic in diagnostics]
+def problems_of(diagnostics):
+    """Return code and path of each diagnostic."""
+    return [(diagnostic.code, diagnostic.path) for diagnostic in diagnostics]
 
 
 def test_skills_and_their_evals_become_a_collection(root):
@@ -64,9 +65,7 @@ def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
     path = make_skill(theirs, "brew-coffee", "Brew it.", body=body)
     collection, diagnostics = read_own_collection([root, theirs])
     assert collection == read_own_collection([root])[0]
-    assert [(diagnostic.code, diagnostic.path) for diagnostic in diagnostics] == [
-        ("shadowed", str(path))
-    ]
+    assert problems_of(diagnostics) == [("shadowed", str(path))]
     collection, _ = read_own_collection([theirs, root])
     assert relevant(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
 
@@ -77,9 +76,7 @@ def test_evals_in_yaml_are_read(root):
     bomb = write(root / "steep-tea" / "evals" / "bomb.yaml", "a: &a [x]\nb: *a\n")
     collection, diagnostics = read_own_collection([root])
     assert relevant(collection)["steep sencha"] == ["mine:steep-tea"]
-    assert [(diagnostic.code, diagnostic.path) for diagnostic in diagnostics] == [
-        ("eval-unreadable", str(bomb))
-    ]
+    assert problems_of(diagnostics) == [("eval-unreadable", str(bomb))]
 
 
 def test_no_link_is_followed(root, tmp_path):
@@ -106,13 +103,13 @@ def test_what_cannot_be_read_is_reported_and_passed_over(root):
     write(root / "steep-tea" / "evals" / "odd\x07.json", "[]")
     collection, diagnostics = read_own_collection([root])
     assert len(collection.documents) == 2
-    assert codes(diagnostics) == ["frontmatter-missing", "eval-not-listed", "eval-unreadable"]
-    assert diagnostics[0].severity == "error"
     tea = root / "steep-tea"
-    assert [diagnostic.path for diagnostic in diagnostics[1:]] == [
-        str(tea),
-        str(tea / "evals/evals.json"),
+    assert problems_of(diagnostics) == [
+        ("frontmatter-missing", str(root / "broken" / "SKILL.md")),
+        ("eval-not-listed", str(tea)),
+        ("eval-unreadable", str(tea / "evals/evals.json")),
     ]
+    assert diagnostics[0].severity == "error"
 
 
 def test_what_is_too_large_or_too_deep_is_told(root):
@@ -121,7 +118,7 @@ def test_what_is_too_large_or_too_deep_is_told(root):
     os.truncate(path, 1 << 30)
     _, (unlisted, large) = read_own_collection([root])
     assert unlisted.code == "eval-not-listed"
-    assert (large.code, large.path) == ("eval-unreadable", str(path))
+    assert problems_of([large]) == [("eval-unreadable", str(path))]
     assert "larger than" in large.message
 
 
@@ -131,6 +128,4 @@ def test_a_skill_that_goes_away_meanwhile_is_reported(root):
     shutil.rmtree(root / "steep-tea")
     collection, _ = own_collection(skills, partial(read_evals, problems=problems))
     assert "make an espresso" in relevant(collection)
-    assert [(problem.code, problem.path) for problem in problems] == [
-        ("eval-unreadable", str(root / "steep-tea"))
-    ]
+    assert problems_of(problems) == [("eval-unreadable", str(root / "steep-tea"))]
