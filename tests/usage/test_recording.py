@@ -72,6 +72,11 @@ def keyboard():
         yield keys
 
 
+def served(style):
+    """Return the tools of a style that a server offers over the configured index."""
+    return SessionTools(style, ServedLibrary((), load_settings())).of("").toolset
+
+
 def by_query(cli, overview, serve):
     """Ask on the command line, and look at the skill."""
     cli("query", REQUEST)
@@ -108,7 +113,7 @@ def by_agent(cli, overview, serve):
 
 def by_mcp(cli, overview, serve):
     """Ask the tools that a server offers over a library."""
-    tools = SessionTools("default", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("default")
     assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"] is not None
     assert "result" in tools.call("load_skill", {"name": "steep-tea"})
 
@@ -129,14 +134,14 @@ def by_page(cli, overview, serve):
 
 def by_manager(cli, overview, serve):
     """Ask the tools of a manager that a server offers."""
-    tools = SessionTools("manager", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("manager")
     assert tools.call("search_skills", {"query": REQUEST})["result"]
     assert "Use 80 C" in tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
 
 
 def by_context(cli, overview, serve):
     """Ask the tools of a context that a server offers."""
-    tools = SessionTools("context", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("context")
     assert tools.call("search_skills", {"query": REQUEST})["result"]["success"]
     assert tools.call("get_skill", {"name": "steep-tea"})["result"]["success"]
 
