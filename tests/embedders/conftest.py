@@ -1,4 +1,4 @@
-"""A fresh interpreter for the tests of this folder."""
+"""The packaged embedder, vectors of texts, and a fresh interpreter."""
 
 import os
 import subprocess
@@ -6,14 +6,17 @@ import sys
 
 import pytest
 
+from skillsearch.embedders.embedder import load_embedder
+from skillsearch.embedders.embedding import embed
+
 
 @pytest.fixture
 def run_python():
     """Run code in a fresh interpreter with the same paths; return what it printed."""
 
-    def run(code, **environment):
+    def run(code, *arguments, **environment):
         return subprocess.run(
-            [sys.executable, "-c", code],
+            [sys.executable, "-c", code, *arguments],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
             capture_output=True,
             text=True,
@@ -22,3 +25,20 @@ def run_python():
         ).stdout
 
     return run
+
+
+@pytest.fixture(scope="session")
+def packaged():
+    return load_embedder("onnx")
+
+
+@pytest.fixture(scope="session")
+def vector_of():
+    """Embed one text."""
+    return lambda embedder, text: embed(embedder, [text])[0]
+
+
+@pytest.fixture(scope="session")
+def cut_texts():
+    """Count the texts that an embedder cuts at its token limit."""
+    return lambda embedder, texts: sum(row.truncated for row in embedder.embed_stream(texts))

@@ -24,14 +24,15 @@ def test_a_device_without_effect_is_refused(spec, device):
     assert repr(device) in str(info.value)
 
 
-@pytest.mark.parametrize("device", [None, "auto", "cpu"])
-def test_the_cpu_is_what_every_model_runs_on(device):
-    require_device("onnx", device)
-
-
-@pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/some-model"])
-def test_sentence_transformers_may_be_given_any_device(spec):
-    require_device(spec, "cuda:1")
+@pytest.mark.parametrize(
+    ("spec", "device"),
+    [
+        *(("onnx", device) for device in (None, "auto", "cpu")),
+        *((spec, "cuda:1") for spec in ("st:some/model", "sentence-transformers/some-model")),
+    ],
+)
+def test_every_model_runs_on_the_cpu_and_one_of_sentence_transformers_anywhere(spec, device):
+    require_device(spec, device)
 
 
 def test_index_refuses_a_device_before_it_writes_anything(cli, drinks, index_dir):

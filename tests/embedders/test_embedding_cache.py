@@ -51,7 +51,7 @@ def fill(*numbers, **options):
         cache.put({key(number): vector(number, cache._bytes // 4) for number in numbers})
 
 
-def kept(*numbers, **options):
+def cached(*numbers, **options):
     """Return those of some numbers whose vectors are there, each checked for its value."""
     with open_cache(**options) as cache:
         vectors = cache.get([key(number) for number in numbers])
@@ -69,6 +69,8 @@ def path():
 
 @pytest.fixture
 def pass_time(monkeypatch):
+    """Let days go by."""
+
     def pass_time(days):
         now = time.time() + days * DAY
         monkeypatch.setattr(embedding_cache.time, "time", lambda: now)
@@ -76,16 +78,11 @@ def pass_time(monkeypatch):
     return pass_time
 
 
-def test_a_key_is_the_head_of_the_texts_sha256():
-    assert text_key("abc").hex() == "ba7816bf8f01cfea414140de5dae2223"
-    assert len(text_key("\ud800")) == 16
-
-
 def test_vectors_outlive_the_process(path):
-    assert kept(1, 2) == []
+    assert cached(1, 2) == []
     fill(1, 2)
     fill(3)
-    assert kept(1, 2, 3, 4) == [1, 2, 3]
+    assert cached(1, 2, 3, 4) == [1, 2, 3]
     with open_cache() as cache:
         cache.put({key(2): vector(7)})
         assert cache.get([key(2), key(2)])[key(2)].tolist() == vector(7).tolist()
@@ -97,18 +94,18 @@ def test_a_vector_out_of_a_float64_computation_is_kept_as_float32():
     exact = vector(1).astype(np.float64) / 3
     with open_cache() as cache:
         cache.put({key(1): exact})
-        found = cache.get([key(1)])[key(1)]
-    assert found.dtype == np.float32
-    assert found.tolist() == (vector(1) / 3).tolist()
+        stored = cache.get([key(1)])[key(1)]
+    assert stored.dtype == np.float32
+    assert stored.tolist() == (vector(1) / 3).tolist()
 
 
 def test_embedders_share_the_file_and_no_vector():
     fill(1)
     for other in ({"fingerprint": "f" * 16}, {"dimensions": 4}, {"dimensions": 12}):
-        assert kept(1, **other) == []
+        assert cached(1, **other) == []
         fill(1, **other)
-        assert kept(1, **other) == [1]
-    assert kept(1) == [1]
+        assert cached(1, **other) == [1]
+    assert cached(1) == [1]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes as on POSIX")
@@ -121,37 +118,33 @@ def test_only_the_user_can_look_inside(path):
     assert key(1) not in data
 
 
-def test_several_processes_write_at_once(run_python):
-    ranges = [(0, 80), (40, 120)]
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, str(first), str(last)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for first, last in ranges
-    ]
+def start_writer(first, last):
+    """Write vectors in another process, which prints the number of each that is written."""
+    return subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(first), str(last)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def test_several_processes_write_at_once():
+    writers = [start_writer(0, 80), start_writer(40, 120)]
     ends = [writer.communicate(timeout=120) for writer in writers]
     assert [writer.returncode for writer in writers] == [0, 0]
     assert [err for _, err in ends] == ["", ""]
-    assert kept(*range(120)) == list(range(120))
+    assert cached(*range(120)) == list(range(120))
 
 
 def test_what_was_put_outlives_a_kill(path):
-    writer = subprocess.Popen(
-        [sys.executable, "-c", WRITER, "0", "1000000"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    writer = start_writer(0, 1_000_000)
     done = [int(writer.stdout.readline()) for _ in range(50)]
     writer.send_signal(signal.SIGKILL)
     done += [int(line) for line in writer.communicate(timeout=120)[0].split()]
-    assert kept(*done) == done
+    assert cached(*done) == done
     fill(2_000_000)
-    assert kept(2_000_000) == [2_000_000]
+    assert cached(2_000_000) == [2_000_000]
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
@@ -159,9 +152,9 @@ def test_a_torn_file_is_made_anew(path, share, caplog):
     fill(*range(300))
     data = path.read_bytes()
     path.write_bytes(data[: int(share * len(data))])
-    assert len(kept(*range(300))) < 300
+    assert len(cached(*range(300))) < 300
     fill(*range(300))
-    assert kept(*range(300)) == list(range(300))
+    assert cached(*range(300)) == list(range(300))
 
 
 def test_a_file_of_something_else_is_made_anew(path, caplog):
@@ -169,28 +162,28 @@ def test_a_file_of_something_else_is_made_anew(path, caplog):
     path.write_bytes(b"no database" * 1000)
     fill(1)
     assert "is damaged and will be made anew" in caplog.text
-    assert kept(1) == [1]
+    assert cached(1) == [1]
     path.unlink()
     with sqlite3.connect(path) as file:
         file.execute("CREATE TABLE vectors (key BLOB, day INTEGER)")
     file.close()
     fill(2)
-    assert kept(1, 2) == [2]
+    assert cached(1, 2) == [2]
 
 
 def test_no_flipped_bit_is_a_wrong_vector(path):
     fill(*range(60))
     whole = path.read_bytes()
-    places = range(0, len(whole), 977)
+    offsets = range(0, len(whole), 977)
     losses = 0
-    for place in places:
+    for offset in offsets:
         data = bytearray(whole)
-        data[place] ^= 1 << place % 8
+        data[offset] ^= 1 << offset % 8
         path.write_bytes(data)
-        losses += len(kept(*range(60))) < 60
+        losses += len(cached(*range(60))) < 60
         fill(*range(60))
-        assert kept(*range(60)) == list(range(60))
-    assert 0 < losses < len(places)
+        assert cached(*range(60)) == list(range(60))
+    assert 0 < losses < len(offsets)
 
 
 def test_vectors_of_other_types_are_a_miss(path):
@@ -199,9 +192,9 @@ def test_vectors_of_other_types_are_a_miss(path):
         with sqlite3.connect(path) as file:
             file.execute("UPDATE vectors SET vector = ?", (forged,))
         file.close()
-        assert kept(1) == []
+        assert cached(1) == []
     fill(1)
-    assert kept(1) == [1]
+    assert cached(1) == [1]
 
 
 def test_a_vector_under_the_key_of_another_is_a_miss(path):
@@ -210,7 +203,7 @@ def test_a_vector_under_the_key_of_another_is_a_miss(path):
         (vectors,) = zip(*file.execute("SELECT vector FROM vectors ORDER BY rowid"), strict=True)
         file.execute("UPDATE vectors SET vector = ?", (vectors[0],))
     file.close()
-    assert kept(1, 2) == [1]
+    assert cached(1, 2) == [1]
 
 
 def test_the_cache_is_bounded_and_the_longest_unused_go_first(path, pass_time, count_saved):
@@ -219,31 +212,28 @@ def test_the_cache_is_bounded_and_the_longest_unused_go_first(path, pass_time, c
     unused, used = range(100), range(100, 200)
     fill(*unused, *used, **options)
     pass_time(2)
-    assert kept(*used, **options) == list(used)
+    assert cached(*used, **options) == list(used)
     first, count = 1_000, 200
     while count_saved() == count:
         fill(*range(first, first + 20), **options)
         first, count = first + 20, count + 20
-    assert 0 < len(kept(*unused, **options)) < 100
-    assert kept(*used, **options) == list(used)
-    assert kept(*range(1_000, first), **options) == list(range(1_000, first))
+    assert 0 < len(cached(*unused, **options)) < 100
+    assert cached(*used, **options) == list(used)
+    assert cached(*range(1_000, first), **options) == list(range(1_000, first))
     for first in range(2_000, 4_000, 20):
         fill(*range(first, first + 20), **options)
         assert path.stat().st_size < 1.1 * limit
-    assert kept(*range(3_980, 4_000), **options) == list(range(3_980, 4_000))
+    assert cached(*range(3_980, 4_000), **options) == list(range(3_980, 4_000))
 
 
 def test_a_vector_in_use_is_noted_once_a_day(path, pass_time):
     fill(1)
-    before = path.stat().st_mtime_ns
-    assert kept(1) == [1]
-    assert path.stat().st_mtime_ns == before
-    pass_time(1)
-    assert kept(1) == [1]
-    after = path.stat().st_mtime_ns
-    assert after > before
-    assert kept(1) == [1]
-    assert path.stat().st_mtime_ns == after
+    stamps = [path.stat().st_mtime_ns]
+    for days in (0, 1, 0):
+        pass_time(days)
+        assert cached(1) == [1]
+        stamps.append(path.stat().st_mtime_ns)
+    assert stamps[0] == stamps[1] < stamps[2] == stamps[3]
 
 
 def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
@@ -251,7 +241,7 @@ def test_without_a_folder_nothing_is_kept_and_that_is_told_once(caplog):
     (cache_dir() / FOLDER).write_text("a file", encoding="utf-8")
     for _ in range(2):
         fill(1)
-        assert kept(1) == []
+        assert cached(1) == []
     assert caplog.text.count("cannot be used") == 1
     assert (cache_dir() / FOLDER).read_text(encoding="utf-8") == "a file"
 
@@ -264,7 +254,7 @@ def test_a_cache_that_is_cleared_meanwhile_is_begun_anew_by_the_next(path, caplo
         for _ in range(2):
             cache.put({key(3): vector(3)})
     assert caplog.text.count("cannot be used") == 1
-    assert kept(1, 2, 3) == [2]
+    assert cached(1, 2, 3) == [2]
 
 
 def test_what_cannot_be_written_can_still_be_read(path, caplog, pass_time):
@@ -285,5 +275,5 @@ def test_what_cannot_be_written_can_still_be_read(path, caplog, pass_time):
 def test_a_folder_of_another_user_is_not_used(path, caplog):
     fill(1)
     os.chown(path.parent, 12345, -1)
-    assert kept(1) == []
+    assert cached(1) == []
     assert "belongs to user 12345" in caplog.text

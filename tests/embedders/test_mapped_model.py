@@ -2,6 +2,7 @@
 
 import json
 import runpy
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,10 @@ from hypothesis import strategies as st
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL, load_embedder
 from skillsearch.embedders.embedding import embed
+from skillsearch.embedders.mapped_model import MappedEmbedder
 from skillsearch.embedders.model_files import sha256_of
 from skillsearch.embedders.word_table import WordTable, read_parts, unpack
+from skillsearch.errors import EmbedderError
 
 PASSAGES = {
     "invoice-check": "invoice-check: Checks the amounts and tax numbers of an incoming invoice.",
@@ -41,22 +44,17 @@ OWN_LANGUAGE = {
 """Skills that have nothing to do with the query of the same language."""
 
 
-@pytest.fixture(scope="module")
-def embedder():
-    return load_embedder("onnx")
-
-
 @pytest.mark.parametrize("language", QUERIES)
-def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(embedder, language):
+def test_the_right_english_skill_beats_a_wrong_one_in_the_language_of_the_query(packaged, language):
     query, meant = QUERIES[language]
-    skills = embed(embedder, [PASSAGES[meant], OWN_LANGUAGE[language]])
-    right, wrong = skills @ embed(embedder, [query])[0]
+    skills = embed(packaged, [PASSAGES[meant], OWN_LANGUAGE[language]])
+    right, wrong = skills @ embed(packaged, [query])[0]
     assert right > wrong + 0.2
 
 
-def test_texts_that_have_nothing_in_common_have_no_cosine(embedder):
-    queries = embed(embedder, [query for query, _ in QUERIES.values()])
-    skills = embed(embedder, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
+def test_texts_that_have_nothing_in_common_have_no_cosine(packaged):
+    queries = embed(packaged, [query for query, _ in QUERIES.values()])
+    skills = embed(packaged, [*PASSAGES.values(), *OWN_LANGUAGE.values()])
     is_meant = [[name == meant for name in PASSAGES] for _, meant in QUERIES.values()]
     unrelated = np.pad(~np.array(is_meant), ((0, 0), (0, len(OWN_LANGUAGE))), constant_values=True)
     assert abs((queries @ skills.T)[unrelated].mean()) < 0.1
@@ -116,3 +114,57 @@ def test_arrays_are_read_as_they_were_packed(tmp_path):
     for name, part in parts.items():
         assert (read[name].dtype, read[name].flags.writeable) == (part.dtype, False)
         np.testing.assert_array_equal(read[name], part)
+
+
+@pytest.fixture
+def copied(tmp_path):
+    return Path(shutil.copytree(PACKAGED_MODEL, tmp_path / "model"))
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.onnx_data", "words.bin"])
+def test_a_changed_file_is_refused(copied, name):
+    data = bytearray((copied / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (copied / name).write_bytes(data)
+    with pytest.raises(EmbedderError, match=rf"{name} is damaged.*sha256 \w+, expected.*reinstall"):
+        MappedEmbedder.load(copied)
+
+
+@pytest.mark.parametrize("change", ["missing", "empty", "cut", "longer", "another", "folder"])
+def test_weights_that_are_not_those_of_the_model_are_refused(copied, change):
+    weights = copied / "model.onnx_data"
+    data = weights.read_bytes()
+    changed = {"empty": b"", "cut": data[:-4096], "longer": data + b"\0"}
+    weights.unlink()
+    if change == "folder":
+        weights.mkdir()
+    elif change != "missing":
+        weights.write_bytes(changed.get(change, data[::-1]))
+    with pytest.raises(EmbedderError, match=r"model\.onnx_data.*reinstall"):
+        MappedEmbedder.load(copied)
+
+
+def test_weights_that_are_a_link_to_elsewhere_are_refused(copied, tmp_path):
+    weights = copied / "model.onnx_data"
+    elsewhere = weights.rename(tmp_path / "elsewhere")
+    weights.symlink_to(elsewhere)
+    with pytest.raises(EmbedderError, match=r"outside its folder: .*elsewhere"):
+        MappedEmbedder.load(copied)
+    elsewhere.rename(copied / "inside")
+    weights.unlink()
+    weights.symlink_to("inside")
+    assert MappedEmbedder.load(copied).dimensions == 384
+
+
+def test_a_model_swapped_together_with_its_model_json_is_refused(copied):
+    manifest = json.loads((copied / "model.json").read_text(encoding="utf-8"))
+    manifest["sha256"] = {}
+    (copied / "model.json").write_text(json.dumps(manifest), encoding="utf-8")
+    assert MappedEmbedder.load(copied).dimensions == 384
+    with pytest.raises(EmbedderError, match=r"model\.json is damaged"):
+        load_embedder("onnx", packaged=copied)
+
+
+def test_a_package_without_its_model_says_what_to_do(tmp_path):
+    with pytest.raises(EmbedderError, match=r"model\.json.*reinstall"):
+        load_embedder("onnx", packaged=tmp_path)

@@ -58,10 +58,6 @@ def cosines(first, second):
     return np.sum(rows[0] * rows[1], axis=1)
 
 
-def cut_texts(embedder, texts):
-    return sum(text.truncated for text in embedder.embed_stream(texts))
-
-
 def test_the_packaged_model_points_where_its_weights_do_in_torch():
     """Within what 8 bits lose, of which the weights that are read back add as much again."""
     pytest.importorskip("torch")
@@ -117,16 +113,16 @@ def test_the_settings_name_the_device_where_nothing_else_does(official, monkeypa
 
 def test_an_index_made_on_a_named_device_is_asked_without_one(cli, official, drinks, index_dir):
     """The flag is not kept: an index does not depend on the machine that made it."""
-    place = ("--index-dir", index_dir)
-    index = ("index", drinks, *place, "--model", f"st:{official}")
+    at = ("--index-dir", index_dir)
+    index = ("index", drinks, *at, "--model", f"st:{official}")
     made = cli(*index, "--device", "cpu", "--json")
     assert (made.exit_code, json.loads(made.stdout)["embedded"]) == (0, 3)
-    assert cli("query", "green tea", *place).stdout.split("\t")[2] == "steep-tea"
+    assert cli("query", "green tea", *at).stdout.split("\t")[2] == "steep-tea"
     lacking = cli(*index, "--device", "cuda:999", "--verify")
     assert (lacking.exit_code, "no device 'cuda:999'" in lacking.stderr) == (1, True)
 
 
-def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_path):
+def test_a_fingerprint_follows_the_files_not_the_place(oracle, official, tmp_path, cut_texts):
     copy = Path(shutil.copytree(official, tmp_path / "copy"))
     assert load_embedder(f"st:{copy}").fingerprint == oracle.fingerprint
     settings = copy / "sentence_bert_config.json"
@@ -169,7 +165,7 @@ def test_damaged_weights_end_in_our_error(official, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["nobody/no-such-model", "./no/such/folder"])
-def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
+def test_a_name_that_is_nowhere_ends_in_our_error(official, name, run_python):
     code = (
         "import sys\n"
         "from skillsearch.errors import EmbedderError\n"
@@ -177,15 +173,8 @@ def test_a_name_that_is_nowhere_ends_in_our_error(official, name):
         "try:\n    load_embedder(sys.argv[1])\n"
         "except EmbedderError as exc:\n    print(exc)\n"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", code, f"st:{name}"],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "HF_HUB_OFFLINE": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=120,
-    )
-    assert f"{name!r} is neither a folder nor a model that the hub gives" in result.stdout
+    message = run_python(code, f"st:{name}", HF_HUB_OFFLINE="1")
+    assert f"{name!r} is neither a folder nor a model that the hub gives" in message
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the page has commands for a shell of POSIX")

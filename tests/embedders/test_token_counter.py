@@ -1,8 +1,6 @@
 """Tests of the token counter, held against the tokenizer that it counts for."""
 
 import string
-import subprocess
-import sys
 
 import pytest
 import tokenizers
@@ -92,10 +90,9 @@ def test_what_is_kept_of_words_is_bounded():
     assert "q" * 50 not in count
 
 
-def test_counting_does_not_load_the_model():
+def test_counting_does_not_load_the_model(run_python):
     code = (
         "import sys; from skillsearch.embedders.embedder import TokenCounter;"
         "print(TokenCounter.load()('two words'), 'onnxruntime' in sys.modules)"
     )
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert result.stdout.split() == ["2", "False"]
+    assert run_python(code).split() == ["2", "False"]

@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
-from skillsearch.embedders.unigram import (
-    SPACE,
-    UNKNOWN,
-    UNKNOWN_PENALTY,
-    UnigramTokenizer,
-)
+from skillsearch.embedders.unigram import SPACE, UNKNOWN, UNKNOWN_PENALTY, UnigramTokenizer
 from skillsearch.embedders.word_table import read_parts
 
 SCRIPT = runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "word_file.py"))
@@ -46,14 +41,14 @@ def real():
 
 
 def best_score(word):
-    known = dict(zip(PIECES[4:], SCORES[4:], strict=True))
+    scores = dict(zip(PIECES[4:], SCORES[4:], strict=True))
     totals = []
     for cuts in itertools.product([False, True], repeat=len(word) - 1):
-        places = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(word)]
-        parts = [word[a:b] for a, b in itertools.pairwise(places)]
+        ends = [0, *(n + 1 for n, cut in enumerate(cuts) if cut), len(word)]
+        parts = [word[a:b] for a, b in itertools.pairwise(ends)]
         worst = min(SCORES) - UNKNOWN_PENALTY
-        if all(part in known or len(part) == 1 for part in parts):
-            totals.append(sum(known.get(part, worst) for part in parts))
+        if all(part in scores or len(part) == 1 for part in parts):
+            totals.append(sum(scores.get(part, worst) for part in parts))
     return max(totals)
 
 

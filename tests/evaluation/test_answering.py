@@ -51,12 +51,6 @@ COLLECTION = Collection(
 )
 
 
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    """Name the folder in which each collection is indexed once for all tests."""
-    return tmp_path_factory.mktemp("answers") / "work"
-
-
 @pytest.fixture
 def answer(work):
     """Let systems answer the collection above without a model."""
@@ -74,12 +68,12 @@ def ids(ranking):
 
 @pytest.mark.usefixtures("default_reader")
 def test_answers_are_those_of_the_index_without_ignored_documents(answer, tmp_path):
-    found = answer(*SYSTEMS, work=tmp_path / "work")
+    answered = answer(*SYSTEMS, work=tmp_path / "work")
     (folder,) = (tmp_path / "work").glob("*/index-*")
     index = SkillIndex.open(folder)
-    numbers = {f"documents:{place:05}": key for place, key in enumerate(TEXTS)}
-    assert [system.name for system in found.systems] == list(SYSTEMS)
-    for system in found.systems:
+    numbers = {f"documents:{number:05}": key for number, key in enumerate(TEXTS)}
+    assert [system.name for system in answered.systems] == list(SYSTEMS)
+    for system in answered.systems:
         for query in COLLECTION.queries:
             left_out = ["documents:00002"] if query.query_id == "q2" else []
             expected = []
@@ -112,16 +106,16 @@ def test_unanswerable_queries_come_from_three_sources(answer):
     }
     queries = [JudgedQuery(f"{number}", f"weld {number}") for number in range(1000)]
     (system,) = answer("bm25", foreign=[("metals", queries)]).systems
-    asked = [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
-    assert list(system.unanswerable["foreign"]) == asked
+    expected = [f"metals:{number}" for number in range(0, 1000, 1000 // MAX_FOREIGN)]
+    assert list(system.unanswerable["foreign"]) == expected
 
 
 def test_negatives_of_a_kind_are_a_source_and_saved_with_the_run(answer, tmp_path):
     twin, other = COLLECTION.negatives
     kinds = replace(COLLECTION, negatives=(replace(twin, kind="twin", twin_of="q1"), other))
     (system,) = answer("dense", collection=kinds).systems
-    asked = {source: list(of) for source, of in system.unanswerable.items()}
-    assert asked == {"twin": ["n1"], "negatives": ["n2"]}
+    sources = {source: list(of) for source, of in system.unanswerable.items()}
+    assert sources == {"twin": ["n1"], "negatives": ["n2"]}
     save_runs([Outcome(assess(kinds, [system]), (system,))], tmp_path)
     (again,) = answer(f"r=@{tmp_path / 'drinks.dense.trec'}", collection=kinds).systems
     assert {key: ids(of["n1"]) for key, of in again.unanswerable.items() if "n1" in of} == {
@@ -136,7 +130,7 @@ def test_a_run_with_dropped_relevant_says_what_the_system_said(answer, tmp_path)
     with path.open("a") as file:
         file.write("dropped:q1 Q0 tea 1 99 hybrid\n")
     (again,) = answer(f"hybrid=run:{path},threshold:{own.threshold},perhaps:0.3").systems
-    before, after = (assess(COLLECTION, [one]).systems[0].abstention for one in (own, again))
+    before, after = (assess(COLLECTION, [system]).systems[0].abstention for system in (own, again))
     assert set(after.auroc) == {"negatives", "dropped relevant"}
     for name in ("auroc", "recall_at_few_false"):
         assert getattr(after, name) == pytest.approx(getattr(before, name))
@@ -161,19 +155,19 @@ def test_dropped_relevant_and_its_copies_are_not_in_any_answer(answer):
 
 
 def test_each_query_is_embedded_once_for_all_systems(answer):
-    asked = []
+    embedded = []
 
     class Counting(HashingEmbedder):
         def embed_stream(self, texts):
-            asked.extend(texts)
+            embedded.extend(texts)
             return super().embed_stream(texts)
 
     embedders = Embedders(hashing=RememberingEmbedder(Counting()))
     answer("hybrid", "bm25", "dense", drop_relevant=True, embedders=embedders)
     queries = [query.text for query in (*COLLECTION.queries, *COLLECTION.negatives)]
-    assert asked == queries
+    assert embedded == queries
     answer("rrf", embedders=embedders)
-    assert asked == queries
+    assert embedded == queries
 
 
 def test_progress_ends_with_all_searches(answer, tmp_path):
@@ -188,10 +182,10 @@ def test_progress_ends_with_all_searches(answer, tmp_path):
 def test_a_refused_query_counts_as_one_without_an_answer(answer):
     blank = (JudgedQuery("blank", " "), *COLLECTION.queries)
     qrels = {"blank": {"tea": 1}, **COLLECTION.qrels}
-    found = answer("dense", collection=Collection("odd", COLLECTION.documents, blank, qrels))
-    assert found.systems[0].answers["blank"] == ()
-    assert found.systems[0].answers["q1"]
-    assert found.notes == (
+    answered = answer("dense", collection=Collection("odd", COLLECTION.documents, blank, qrels))
+    assert answered.systems[0].answers["blank"] == ()
+    assert answered.systems[0].answers["q1"]
+    assert answered.notes == (
         "Queries that dense refused, which count as without an answer: 1, such as 'blank': "
         "The query is empty; say in words what is to be done.",
     )
@@ -206,8 +200,8 @@ def test_a_run_file_measures_the_same_as_the_system_that_it_came_from(answer, tm
     theirs, again = answer(f"theirs=@{path}", "dense").systems
     assert measure(COLLECTION.qrels, theirs.answers) == measure(COLLECTION.qrels, own.answers)
     assert theirs.unanswerable.keys() == {"negatives"}
-    found, negatives = (of.unanswerable["negatives"].values() for of in (theirs, own))
-    assert list(map(ids, found)) == list(map(ids, negatives))
+    rankings, expected = (of.unanswerable["negatives"].values() for of in (theirs, own))
+    assert list(map(ids, rankings)) == list(map(ids, expected))
     assert again.answers == own.answers
     assert (theirs.threshold, theirs.is_calibrated, theirs.milliseconds) == (None, False, None)
 

@@ -36,7 +36,7 @@ def collection(queries=4, notes=(), **changes):
 
 
 def ranking(*documents):
-    return tuple((document, 0.9 - place / 10) for place, document in enumerate(documents))
+    return tuple((document, 0.9 - index / 10) for index, document in enumerate(documents))
 
 
 def system(name, *answers, **fields):
@@ -50,20 +50,19 @@ SECOND = system("second", "d9 d1", "d2", "d3", "")
 
 
 def examples(report, name, kind):
-    (found,) = [system for system in report.systems if system.name == name]
-    return [example.query_id for example in getattr(found, kind)]
+    (named,) = [system for system in report.systems if system.name == name]
+    return [example.query_id for example in getattr(named, kind)]
 
 
 def test_a_report_says_what_was_measured():
-    asked = replace(FIRST, unanswerable={"foreign": {"f1": (), "f2": ()}, "negatives": {}})
-    other = replace(SECOND, unanswerable={"foreign": {"f2": (), "f3": ()}})
-    report = assess(collection(notes=("read so",)), [asked, other], notes=["asked so"])
+    first = replace(FIRST, unanswerable={"foreign": {"f1": (), "f2": ()}, "negatives": {}})
+    second = replace(SECOND, unanswerable={"foreign": {"f2": (), "f3": ()}})
+    report = assess(collection(notes=("read so",)), [first, second], notes=["asked so"])
     assert (report.collection, report.documents, report.queries) == ("tea", 9, 4)
     assert report.unanswerable == {"foreign": 3}
     assert report.notes == ("read so", "asked so")
-    assert [one.name for one in report.systems] == ["first", "second"]
-    assert [one.settings for one in report.systems] == ["settings of first", "settings of second"]
-    assert [one.milliseconds for one in report.systems] == [1.5, None]
+    rows = [(system.name, system.settings, system.milliseconds) for system in report.systems]
+    assert rows == [("first", "settings of first", 1.5), ("second", "settings of second", None)]
 
 
 def test_means_and_intervals_are_those_of_the_queries():
@@ -73,9 +72,9 @@ def test_means_and_intervals_are_those_of_the_queries():
     assert first.means["nDCG@10"] == pytest.approx((1 + RIGHT_AT_2 + 0 + 1) / 4)
     assert first.means["Success@1"] == 2 / 4
     assert second.means["R@5"] == 3 / 4
-    for one, answers in ((first, FIRST), (second, SECOND)):
-        assert one.per_query == measure(collection().qrels, answers.answers)
-        assert one.intervals["RR@10"] == interval(list(one.per_query["RR@10"].values()))
+    for system, answers in ((first, FIRST), (second, SECOND)):
+        assert system.per_query == measure(collection().qrels, answers.answers)
+        assert system.intervals["RR@10"] == interval(list(system.per_query["RR@10"].values()))
     assert report.comparisons == compare([("first", first.per_query), ("second", second.per_query)])
 
 
@@ -133,20 +132,20 @@ def full_report():
 
 
 def test_a_report_comes_back_from_json_with_all_its_figures():
-    found = report_dict(full_report())
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
+    record = report_dict(full_report())
+    assert json.loads(json.dumps(record, allow_nan=False)) == record
     keys = """collection documents queries unanswerable systems intervals settings
         milliseconds comparisons abstention states style examples per_query notes"""
-    assert list(found) == keys.split()
-    assert (found["collection"], found["documents"], found["queries"]) == ("tea", 9, 4)
-    assert found["unanswerable"] == {"foreign": 2}
-    assert found["systems"]["first"]["nDCG@10"] == round((2 + RIGHT_AT_2) / 4, 6)
-    assert list(found["intervals"]["second"]) == list(MEASURES)
-    assert found["settings"] == {"first": "settings of first", "second": "settings of second"}
-    assert found["milliseconds"] == {"first": 1.5, "second": None}
-    assert found["per_query"]["first"]["nDCG@10"]["q2"] == 0.63093
-    assert found["notes"] == ["a note"]
-    first = found["comparisons"][0]
+    assert list(record) == keys.split()
+    assert (record["collection"], record["documents"], record["queries"]) == ("tea", 9, 4)
+    assert record["unanswerable"] == {"foreign": 2}
+    assert record["systems"]["first"]["nDCG@10"] == round((2 + RIGHT_AT_2) / 4, 6)
+    assert list(record["intervals"]["second"]) == list(MEASURES)
+    assert record["settings"] == {"first": "settings of first", "second": "settings of second"}
+    assert record["milliseconds"] == {"first": 1.5, "second": None}
+    assert record["per_query"]["first"]["nDCG@10"]["q2"] == 0.63093
+    assert record["notes"] == ["a note"]
+    first = record["comparisons"][0]
     low, high = first.pop("interval")
     assert low <= first["difference"] <= high
     assert 0 < first.pop("p_value") <= first.pop("p_holm") <= 1
@@ -156,25 +155,25 @@ def test_a_report_comes_back_from_json_with_all_its_figures():
 
 
 def test_json_has_every_figure_of_abstention_or_null():
-    found = report_dict(full_report())["abstention"]
+    record = report_dict(full_report())["abstention"]
     keys = ("auroc", "curve", "default", "keeping", "calibration_error", "reliability")
-    assert set(found["first"]) == {*keys, "recall_at_few_false"}
+    assert set(record["first"]) == {*keys, "recall_at_few_false"}
     default = {"threshold": 0.3, "lower_bound": 0.3, "precision": 0.4, "faces": {}}
-    assert found["first"]["default"] == default
-    assert found["first"]["auroc"] == {"foreign": 0.75}
-    assert list(found["first"]["keeping"]) == ["0.90", "0.95"]
-    assert found["first"]["curve"][-1]["precision"] is None
-    assert found["first"]["reliability"][0]["count"] == 5
-    assert found["second"]["default"] is None
-    assert found["second"]["calibration_error"] == {}
+    assert record["first"]["default"] == default
+    assert record["first"]["auroc"] == {"foreign": 0.75}
+    assert list(record["first"]["keeping"]) == ["0.90", "0.95"]
+    assert record["first"]["curve"][-1]["precision"] is None
+    assert record["first"]["reliability"][0]["count"] == 5
+    assert record["second"]["default"] is None
+    assert record["second"]["calibration_error"] == {}
 
 
 def test_a_number_that_json_lacks_is_missing_and_zero_has_no_sign():
     wild = SystemAnswers("wild", "", {"q1": (("d1", math.inf),)}, milliseconds=math.nan)
-    found = report_dict(assess(collection(), [wild]))
-    assert found["milliseconds"] == {"wild": None}
-    assert found["examples"]["wild"]["best"][0]["top"][0]["score"] is None
-    json.dumps(found, allow_nan=False)
+    record = report_dict(assess(collection(), [wild]))
+    assert record["milliseconds"] == {"wild": None}
+    assert record["examples"]["wild"]["best"][0]["top"][0]["score"] is None
+    json.dumps(record, allow_nan=False)
     tiny = SystemAnswers("tiny", "", {"q1": (("d1", -1e-9),)})
     assert "-0.0" not in json.dumps(report_dict(assess(collection(queries=1), [tiny])))
 
@@ -182,7 +181,7 @@ def test_a_number_that_json_lacks_is_missing_and_zero_has_no_sign():
 def test_means_over_collections_count_each_once():
     """Four queries in one, one in the other; a system that is in one only is left out."""
     small = assess(collection(queries=1), [FIRST])
-    found = mean_systems([assess(collection(), [SECOND, FIRST]), small])
-    assert list(found) == ["first"]
-    assert found["first"]["Success@1"] == pytest.approx((2 / 4 + 1) / 2)
-    assert set(found["first"]) == set(MEASURES)
+    means = mean_systems([assess(collection(), [SECOND, FIRST]), small])
+    assert list(means) == ["first"]
+    assert means["first"]["Success@1"] == pytest.approx((2 / 4 + 1) / 2)
+    assert set(means["first"]) == set(MEASURES)

@@ -45,6 +45,11 @@ def qrels_of(answers, document="a"):
     return {query: {document: 1} for query in answers}
 
 
+def assessed(answers, **options):
+    """Assess a system with these answers, for each of which document a is right."""
+    return assess_abstention(system(answers, **options), qrels_of(answers))
+
+
 # Kept up to 0.9, 0.3 (at rank 2) and 0.2 (at rank 6, beyond the answer), and never.
 FOUR = answered(
     [("a", 0.9), ("x", 0.8)],
@@ -57,10 +62,10 @@ FOREIGN = {"f1": (("x", 0.5),), "f2": ()}
 
 @given(SCORES, SCORES)
 def test_auroc_is_the_share_of_pairs_in_order(answerable, unanswerable):
-    pairs = [(one > other) + (one == other) / 2 for one in answerable for other in unanswerable]
-    found = auroc(answerable, unanswerable)
-    assert found == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
-    assert found + auroc(unanswerable, answerable) == pytest.approx(1)
+    pairs = [(yes > no) + (yes == no) / 2 for yes in answerable for no in unanswerable]
+    area = auroc(answerable, unanswerable)
+    assert area == pytest.approx(sum(pairs) / len(pairs), abs=1e-12)
+    assert area + auroc(unanswerable, answerable) == pytest.approx(1)
 
 
 @given(SCORES, SCORES, st.sampled_from([0.05, 0.25, 0.5]))
@@ -70,16 +75,17 @@ def test_recall_at_few_false_answers_is_the_best_that_a_threshold_allows(right, 
     def accepted(scores, threshold):
         return sum(score > threshold for score in scores) / len(scores)
 
-    allowed = [one for one in (-1.0, *right, *wrong) if accepted(wrong, one) <= share]
-    assert recall_at_false(right, wrong, share) == max(accepted(right, one) for one in allowed)
+    thresholds = (-1.0, *right, *wrong)
+    best = max(accepted(right, cut) for cut in thresholds if accepted(wrong, cut) <= share)
+    assert recall_at_false(right, wrong, share) == best
 
 
 def test_recall_at_few_false_answers_is_of_the_right_skills_of_an_answer():
     """Of 40 negatives two may have an answer: the third scores 0.6."""
     negatives = {f"n{n}": (("x", score),) for n, score in enumerate([0.9, 0.8, 0.6] + [0.1] * 37)}
     answers = answered([("a", 0.7)], [("x", 0.9), ("a", 0.61)], [("x", 0.9), ("a", 0.6)], [])
-    found = assess_abstention(system(answers, twin=negatives, far={"f": ()}), qrels_of(answers))
-    assert found.recall_at_few_false == {"twin": 2 / 4, "far": 3 / 4}
+    measured = assessed(answers, twin=negatives, far={"f": ()})
+    assert measured.recall_at_few_false == {"twin": 2 / 4, "far": 3 / 4}
 
 
 def test_calibration_error_weighs_each_bin_by_its_scores():
@@ -95,10 +101,10 @@ def test_calibration_error_weighs_each_bin_by_its_scores():
 def test_an_edge_belongs_to_the_bin_above():
     """0.3 and 0.7 too, which have no exact double. The last bin holds 1 and what is just above."""
     for score in (step / 10 for step in range(10)):
-        _, (found,) = expected_calibration_error([score], [True])
-        assert (found.low, found.high) == (score, pytest.approx(score + 0.1))
-    _, (found,) = expected_calibration_error([1.0, 1.0 + 1e-12], [True, True])
-    assert (found.low, found.high, found.count) == (0.9, 1.0, 2)
+        _, (bin_above,) = expected_calibration_error([score], [True])
+        assert (bin_above.low, bin_above.high) == (score, pytest.approx(score + 0.1))
+    _, (bin_above,) = expected_calibration_error([1.0, 1.0 + 1e-12], [True, True])
+    assert (bin_above.low, bin_above.high, bin_above.count) == (0.9, 1.0, 2)
 
 
 def test_weights_count_cases():
@@ -106,18 +112,18 @@ def test_weights_count_cases():
     thrice, bins = expected_calibration_error(scores, outcomes, weights=[3, 1, 2])
     expected, same = expected_calibration_error([0.05] * 3 + [0.02] + [0.8] * 2, [1] * 3 + [0] * 3)
     assert thrice == pytest.approx(expected)
-    assert [one.count for one in bins] == [2, 1]
-    assert [one.relevant for one in bins] == pytest.approx([one.relevant for one in same])
-    assert [one.score for one in bins] == pytest.approx([one.score for one in same])
+    assert [part.count for part in bins] == [2, 1]
+    assert [part.relevant for part in bins] == pytest.approx([part.relevant for part in same])
+    assert [part.score for part in bins] == pytest.approx([part.score for part in same])
 
 
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=1), st.integers(1, 20))
 def test_calibration_error_is_bounded_and_complete(cases, bins):
     scores, outcomes = zip(*cases, strict=True)
-    error, found = expected_calibration_error(scores, outcomes, bins=bins)
+    error, filled = expected_calibration_error(scores, outcomes, bins=bins)
     assert 0 <= error <= 1 + 1e-12
-    assert sum(one.count for one in found) == len(cases)
-    assert all(one.low - 1e-12 <= one.score <= one.high + 1e-12 for one in found)
+    assert sum(part.count for part in filled) == len(cases)
+    assert all(part.low - 1e-12 <= part.score <= part.high + 1e-12 for part in filled)
     bias = abs(np.mean(scores) - np.mean(outcomes))
     assert error >= bias - 1e-9
     assert bins > 1 or error == pytest.approx(bias, abs=1e-9)
@@ -128,44 +134,45 @@ def test_recall_false_answers_and_precision_are_those_at_the_threshold():
 
     Then two right first hits of two answerable, one foreign and two other answers.
     """
-    found = assess_abstention(system(FOUR, threshold=0.4, foreign=FOREIGN), qrels_of(FOUR))
-    assert point_of(found.default) == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
+    measured = assessed(FOUR, threshold=0.4, foreign=FOREIGN)
+    assert point_of(measured.default) == OperatingPoint(0.4, 1 / 4, {"foreign": 1 / 2}, 1 / 4)
     answers = answered([("a", 0.9)], [("a", 0.9)])
     none = {"n1": (("x", 0.9),), "n2": (("x", 0.9),), "n3": (("x", 0.1),)}
-    both = system(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none)
-    found = point_of(assess_abstention(both, qrels_of(answers)).default)
-    assert found == OperatingPoint(0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5)
+    measured = assessed(answers, threshold=0.5, foreign={"f": (("x", 0.6),)}, negatives=none)
+    assert point_of(measured.default) == OperatingPoint(
+        0.5, 1.0, {"foreign": 1.0, "negatives": 2 / 3}, 2 / 5
+    )
 
 
 def test_a_score_at_the_threshold_is_accepted():
     answers = answered([("a", 0.5)])
-    for threshold, kept in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
-        found = assess_abstention(system(answers, threshold=threshold), qrels_of(answers))
-        assert found.default.answerable.recall == kept
+    for threshold, recall in ((0.5, 1.0), (math.nextafter(0.5, 1), 0.0)):
+        measured = assessed(answers, threshold=threshold)
+        assert measured.default.answerable.recall == recall
 
 
 def test_a_query_without_a_hit_is_not_answered_at_any_threshold():
     """Even where scores are negative, as those of some run files are."""
-    found = assess_abstention(system(FOUR, foreign=FOREIGN), qrels_of(FOUR))
-    assert found.curve[0] == OperatingPoint(0.0, 2 / 4, {"foreign": 1 / 2}, 1 / 4)
-    assert found.top_scores == {"answerable": (0.9, 0.5, 0.7, 0.0), "foreign": (0.5, 0.0)}
+    measured = assessed(FOUR, foreign=FOREIGN)
+    assert measured.curve[0] == OperatingPoint(0.0, 2 / 4, {"foreign": 1 / 2}, 1 / 4)
+    assert measured.top_scores == {"answerable": (0.9, 0.5, 0.7, 0.0), "foreign": (0.5, 0.0)}
     answers = answered([("a", -3.0)], [("a", -1.0)])
-    found = assess_abstention(system(answers, calibrated=False, none={"n": ()}), qrels_of(answers))
-    assert found.auroc == {"none": 1.0}
+    measured = assessed(answers, calibrated=False, none={"n": ()})
+    assert measured.auroc == {"none": 1.0}
 
 
 def test_depth_says_how_far_an_answer_goes():
     """The relevant document of the third query is at rank 6, and is kept once it is at rank 5."""
     higher = {**FOUR, "q3": FOUR["q3"][1:]}
-    kept = [assess_abstention(system(one), qrels_of(one)).curve[0].recall for one in (FOUR, higher)]
-    assert kept == [2 / 4, 3 / 4]
+    recalls = [assessed(answers).curve[0].recall for answers in (FOUR, higher)]
+    assert recalls == [2 / 4, 3 / 4]
 
 
 def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantiles():
     answers = {f"q{number}": (("a", float(number)),) for number in range(1_000)}
-    grid = assess_abstention(system(FOUR), qrels_of(FOUR)).curve
+    grid = assessed(FOUR).curve
     assert [point.threshold for point in grid] == [step / 50 for step in range(51)]
-    points = assess_abstention(system(answers, calibrated=False), qrels_of(answers)).curve
+    points = assessed(answers, calibrated=False).curve
     thresholds = [point.threshold for point in points]
     assert len(thresholds) == 51
     assert set(thresholds) <= {float(number) for number in range(1_000)}
@@ -174,13 +181,12 @@ def test_probabilities_are_looked_at_on_a_grid_and_other_scores_at_their_quantil
 
 def test_equal_scores_have_one_threshold():
     answers = answered([("a", 7.0)], [("x", 7.0)])
-    raw = system(answers, calibrated=False, foreign={"f": (("x", 7.0),)})
-    found = assess_abstention(raw, qrels_of(answers))
+    measured = assessed(answers, calibrated=False, foreign={"f": (("x", 7.0),)})
     point = OperatingPoint(7.0, 1 / 2, {"foreign": 1.0}, 1 / 3)
-    assert found.auroc == {"foreign": 0.5}
-    assert (found.calibration_error, found.reliability) == ({}, ())  # no probabilities
-    assert found.curve == (point,)
-    assert found.keeping == {0.9: point, 0.95: point}
+    assert measured.auroc == {"foreign": 0.5}
+    assert (measured.calibration_error, measured.reliability) == ({}, ())  # no probabilities
+    assert measured.curve == (point,)
+    assert measured.keeping == {0.9: point, 0.95: point}
 
 
 @given(st.lists(HITS, min_size=1, max_size=12))
@@ -189,35 +195,33 @@ def test_the_threshold_that_keeps_a_share_is_the_highest(rankings):
     qrels = qrels_of(answers)
     keeping = assess_abstention(system(answers), qrels).keeping
     best = [max((s for d, s in hits[:5] if d == "a"), default=None) for hits in answers.values()]
-    found = [score for score in best if score is not None]
-    assert set(keeping) == ({0.9, 0.95} if found else set())
+    scores = [score for score in best if score is not None]
+    assert set(keeping) == ({0.9, 0.95} if scores else set())
     for share, point in keeping.items():
-        kept = sum(score >= point.threshold for score in found)
-        assert kept >= share * len(found) - 1e-9
-        assert point.recall == pytest.approx(kept / len(answers))
-        higher = [score for score in found if score > point.threshold]
-        assert len(higher) < share * len(found) - 1e-9
+        accepted = sum(score >= point.threshold for score in scores)
+        assert accepted >= share * len(scores) - 1e-9
+        assert point.recall == pytest.approx(accepted / len(answers))
+        higher = [score for score in scores if score > point.threshold]
+        assert len(higher) < share * len(scores) - 1e-9
 
 
 @given(st.lists(HITS, min_size=1, max_size=8), st.lists(HITS, max_size=8), st.booleans())
 def test_a_higher_threshold_never_answers_more(rankings, foreign, calibrated):
     answers = answered(*rankings)
-    found = assess_abstention(
-        system(answers, calibrated=calibrated, foreign=answered(*foreign)), qrels_of(answers)
-    )
-    for low, high in pairwise(found.curve):
+    measured = assessed(answers, calibrated=calibrated, foreign=answered(*foreign))
+    for low, high in pairwise(measured.curve):
         assert low.threshold < high.threshold
         assert low.recall >= high.recall
         assert low.false_answers.get("foreign", 0) >= high.false_answers.get("foreign", 0)
-    assert all(0 <= one.recall <= 1 for one in found.curve)
-    assert all(one.precision is None or 0 <= one.precision <= 1 for one in found.curve)
+    assert all(0 <= point.recall <= 1 for point in measured.curve)
+    assert all(point.precision is None or 0 <= point.precision <= 1 for point in measured.curve)
 
 
 def test_calibration_counts_first_hits_alone():
     """0.9 is relevant; 0.5 and 0.7 are not; the query without a hit has no first hit."""
-    found = assess_abstention(system(FOUR), qrels_of(FOUR))
-    assert found.calibration_error == {"answerable": pytest.approx((0.1 + 0.5 + 0.7) / 3)}
-    assert found.reliability == (
+    measured = assessed(FOUR)
+    assert measured.calibration_error == {"answerable": pytest.approx((0.1 + 0.5 + 0.7) / 3)}
+    assert measured.reliability == (
         ReliabilityBin(0.5, 0.6, 1, 0.5, 0.0),
         ReliabilityBin(0.7, 0.8, 1, pytest.approx(0.7), 0.0),
         ReliabilityBin(0.9, 1.0, 1, pytest.approx(0.9), 1.0),
@@ -229,41 +233,40 @@ def test_both_sorts_of_queries_weigh_the_same_in_the_calibration():
     answers = answered([("a", 0.9)])
     foreign = {"f1": (("x", 0.2),), "f2": (("x", 0.2),)}
     negatives = {"n1": (("x", 0.9),), "n2": (("x", 0.4),)}
-    made = system(answers, foreign=foreign, negatives=negatives)
-    found = assess_abstention(made, qrels_of(answers))
+    measured = assessed(answers, foreign=foreign, negatives=negatives)
     # In the last bin weigh 1/2 of a relevant and 1/8 of an irrelevant 0.9: it is right in 4 of 5.
     expected = 2 / 8 * 0.2 + 1 / 8 * 0.4 + 5 / 8 * (0.9 - 4 / 5)
-    assert found.calibration_error == pytest.approx({"answerable": 0.1, "all": expected})
-    last = found.reliability[-1]
+    assert measured.calibration_error == pytest.approx({"answerable": 0.1, "all": expected})
+    last = measured.reliability[-1]
     assert last == ReliabilityBin(0.9, 1.0, 2, pytest.approx(0.9), pytest.approx(4 / 5))
 
 
 def test_without_unanswerable_queries_only_kept_is_known():
-    found = assess_abstention(system(FOUR, threshold=0.5, foreign={}), qrels_of(FOUR))
-    assert found.auroc == {}
-    assert point_of(found.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
-    assert set(found.calibration_error) == {"answerable"}
-    assert set(found.top_scores) == {"answerable"}
+    measured = assessed(FOUR, threshold=0.5, foreign={})
+    assert measured.auroc == {}
+    assert point_of(measured.default) == OperatingPoint(0.5, 1 / 4, {}, 1 / 3)
+    assert set(measured.calibration_error) == {"answerable"}
+    assert set(measured.top_scores) == {"answerable"}
 
 
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_a_system_that_never_answers_recalls_nothing_and_has_no_precision(calibrated):
     silent = system({}, calibrated=calibrated, threshold=0.3, foreign={"f": ()})
-    found = assess_abstention(silent, {"q": {"a": 1}})
-    assert point_of(found.default) == OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
-    assert {point.recall for point in found.curve} == ({0.0} if calibrated else set())
-    assert found.auroc == {"foreign": 0.5}
-    assert (found.keeping, found.calibration_error, found.reliability) == ({}, {}, ())
+    measured = assess_abstention(silent, {"q": {"a": 1}})
+    assert point_of(measured.default) == OperatingPoint(0.3, 0.0, {"foreign": 0.0}, None)
+    assert {point.recall for point in measured.curve} == ({0.0} if calibrated else set())
+    assert measured.auroc == {"foreign": 0.5}
+    assert (measured.keeping, measured.calibration_error, measured.reliability) == ({}, {}, ())
 
 
 def test_only_unanswerable_queries_have_hits():
-    found = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
-    assert found.auroc == {"foreign": 0.0}
-    assert found.calibration_error == {"all": pytest.approx(0.8)}
+    measured = assess_abstention(system({}, foreign={"f": (("x", 0.8),)}), {"q": {"a": 1}})
+    assert measured.auroc == {"foreign": 0.0}
+    assert measured.calibration_error == {"all": pytest.approx(0.8)}
 
 
 def test_only_queries_with_a_relevant_document_are_answerable():
     answers = answered([("a", 0.9)], [("a", 0.9)], [("a", 0.9)])
-    found = assess_abstention(system(answers), {"q1": {"a": 1}, "q2": {"a": 0}})
-    assert found.top_scores == {"answerable": (0.9,)}
+    measured = assess_abstention(system(answers), {"q1": {"a": 1}, "q2": {"a": 0}})
+    assert measured.top_scores == {"answerable": (0.9,)}
     assert assess_abstention(system(answers, foreign=FOREIGN), {}).auroc == {}

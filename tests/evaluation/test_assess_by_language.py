@@ -44,7 +44,7 @@ COLLECTION = Collection(
 def system(name, **answers):
     """Make a system; each answer is a text of document ids, best first."""
     made = {
-        key: tuple((one, 0.9 - place / 10) for place, one in enumerate(of.split()))
+        key: tuple((document, 0.9 - index / 10) for index, document in enumerate(of.split()))
         for key, of in answers.items()
     }
     return SystemAnswers(name, name, made, {"negatives": {"n": ()}})
@@ -67,8 +67,8 @@ def tagged(*languages, collection=COLLECTION):
     return replace(collection, queries=tuple(replace(query, language=tag) for query, tag in pairs))
 
 
-def means(parts, place=0):
-    return {name: part.systems[place].means["nDCG@10"] for name, part in parts.items()}
+def means(parts, number=0):
+    return {name: part.systems[number].means["nDCG@10"] for name, part in parts.items()}
 
 
 def counts(parts):
@@ -131,7 +131,7 @@ def test_systems_are_compared_on_enough_queries(count):
     good = system("good", **{query.query_id: "save" for query in many})
     bad = system("bad", **{query.query_id: "dinner save" for query in many[1:]})
     part = measured(collection, (good, bad)).languages["zh"]
-    expected = compare([(one.name, one.per_query) for one in part.systems])
+    expected = compare([(report.name, report.per_query) for report in part.systems])
     assert part.comparisons == (expected if count == FEW else ())
     values = [0.0, *[RIGHT_AT_2] * (count - 1)]
     assert part.systems[1].intervals["nDCG@10"] == pytest.approx(interval(values))
@@ -152,8 +152,8 @@ def test_one_language_is_told_of_where_it_is_not_that_of_the_skills():
 
 def test_a_tag_decides_over_the_text():
     queries = tagged("EN", "zh-CN", "zh_Hant", "und", "?", "\x1b[2J", "fil").queries
-    told = dict(zip(ASKED, "en zh zh es es ko fil".split(), strict=True))
-    assert query_languages(queries) == told
+    languages = dict(zip(ASKED, "en zh zh es es ko fil".split(), strict=True))
+    assert query_languages(queries) == languages
 
 
 def test_the_tag_of_a_document_decides_too():

@@ -97,13 +97,13 @@ def test_a_folder_of_beir_is_read_as_it_is(write):
     for split, doc_id in (("test", 1), ("dev", 2)):
         rows = f"query-id\tcorpus-id\tscore\n7\t{doc_id}\t1\n"
         (folder / "qrels" / f"{split}.tsv").write_text(rows)
-    found = load_collection(folder)
-    assert found.documents == (
+    collection = load_collection(folder)
+    assert collection.documents == (
         JudgedDocument("1", "T", "long"),
         JudgedDocument("2", "2", "x"),
         JudgedDocument("3", "3", "y"),
     )
-    assert found.qrels == {"7": {"1": 1}}
+    assert collection.qrels == {"7": {"1": 1}}
     assert load_collection(folder, "dev").qrels == {"7": {"2": 1}}
     assert "Splits there: dev, test" in problem(folder, split="train")
 
@@ -115,9 +115,9 @@ def test_a_document_may_name_its_language(write):
         '{"_id": "csv", "title": "T", "text": "x", "lang": "de"}',
         '{"_id": "c", "name": "c", "lang": null}',
     )
-    found = load_collection(write(corpus_jsonl="\n".join(lines))).documents
-    assert [document.language for document in found] == ["pt-BR", "de", ""]
-    assert digest(found) == digest([replace(document, language="") for document in found])
+    documents = load_collection(write(corpus_jsonl="\n".join(lines))).documents
+    assert [document.language for document in documents] == ["pt-BR", "de", ""]
+    assert digest(documents) == digest([replace(document, language="") for document in documents])
     wrong = '{"_id": "pdf", "name": "fill-pdf", "lang": ["pt"]}'
     assert "\"lang\" is ['pt']; it must be a text" in problem(write(corpus_jsonl=wrong))
 
@@ -138,14 +138,14 @@ def test_our_judgments_come_before_those_of_a_split(write):
 
 
 def test_whole_numbers_are_ids(write):
-    found = load_collection(
+    collection = load_collection(
         write(
             queries_jsonl='{"_id": 1, "text": "a"}\n{"_id": "2", "text": "b"}\n',
             qrels_tsv="query-id\tcorpus-id\tscore\n1\tpdf\t1\n2\tpdf\t1\n",
             ignore_tsv=None,
         )
     )
-    assert [query.query_id for query in found.queries] == ["1", "2"]
+    assert [query.query_id for query in collection.queries] == ["1", "2"]
     message = problem(write(queries_jsonl='{"_id": 1, "text": "a"}\n{"_id": "1", "text": "b"}'))
     assert "queries.jsonl:1 has it too" in message
 
@@ -169,33 +169,34 @@ def test_line_ends_marks_and_blank_lines_do_not_matter(write):
 )
 def test_odd_characters_end_no_line_and_half_a_pair_is_replaced(write, written, text):
     """JSON can hold what UTF-8 cannot, such as an emoji cut in two."""
-    found = load_collection(write(negatives_jsonl=f'{{"_id": "n1", "text": "{written}"}}'))
-    assert found.negatives == (JudgedQuery("n1", text),)
+    collection = load_collection(write(negatives_jsonl=f'{{"_id": "n1", "text": "{written}"}}'))
+    assert collection.negatives == (JudgedQuery("n1", text),)
 
 
 def test_queries_without_a_relevant_document_are_left_out_with_a_note(write):
     queries = FILES["queries.jsonl"] + '{"_id": "q3", "text": "c"}\n'
     header = "query-id\tcorpus-id\tscore\n"
-    found = load_collection(
+    collection = load_collection(
         write(queries_jsonl=queries, qrels_tsv=f"{header}q2\tcsv\t1\nq1\tpdf\t0\nq1\tcsv\t-2\n")
     )
-    assert [query.query_id for query in found.queries] == ["q2"]
-    assert (found.qrels, found.ignored) == ({"q2": {"csv": 1}}, {})
-    assert found.unjudged == {"q1", "q3"}
-    assert found.notes == ("2 of 3 queries have no relevant document and are not measured",)
-    one = load_collection(write(queries_jsonl=queries))
-    assert one.notes == ("1 of 3 queries has no relevant document and is not measured",)
+    assert [query.query_id for query in collection.queries] == ["q2"]
+    assert (collection.qrels, collection.ignored) == ({"q2": {"csv": 1}}, {})
+    assert collection.unjudged == {"q1", "q3"}
+    assert collection.notes == ("2 of 3 queries have no relevant document and are not measured",)
+    fewer = load_collection(write(queries_jsonl=queries))
+    assert fewer.notes == ("1 of 3 queries has no relevant document and is not measured",)
 
 
 def test_queries_and_their_judgments_are_in_the_order_of_the_queries(write):
     rows = "query-id\tcorpus-id\tscore\nq2\tcsv\t1\nq1\tpdf\t1\n"
-    found = load_collection(write(qrels_tsv=rows))
-    assert [query.query_id for query in found.queries] == list(found.qrels) == ["q1", "q2"]
+    collection = load_collection(write(qrels_tsv=rows))
+    ids = [query.query_id for query in collection.queries]
+    assert ids == list(collection.qrels) == ["q1", "q2"]
 
 
 def test_a_pair_may_be_judged_twice_alike(write):
-    found = load_collection(write(qrels_tsv=FILES["qrels.tsv"] + "q2\tcsv\t+2\n"))
-    assert found.qrels["q2"] == {"csv": 2, "pdf": -1}
+    collection = load_collection(write(qrels_tsv=FILES["qrels.tsv"] + "q2\tcsv\t+2\n"))
+    assert collection.qrels["q2"] == {"csv": 2, "pdf": -1}
 
 
 LINES = {
@@ -287,10 +288,10 @@ def test_a_collection_has_the_name_of_its_folder(write, monkeypatch):
 
 
 @given(st.sampled_from(sorted(FILES)), st.binary(max_size=60), st.integers(0, 80))
-def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, place):
+def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, offset):
     folder = write_files(tmp_path_factory.mktemp("fuzz") / "small")
     content = FILES[name].encode()
-    (folder / name).write_bytes(content[:place] + data + content[place:])
+    (folder / name).write_bytes(content[:offset] + data + content[offset:])
     try:
         message = str(folder) if load_collection(folder).queries else ""
     except EvaluationError as exc:
@@ -302,24 +303,24 @@ def test_whatever_the_bytes_it_is_read_or_refused(tmp_path_factory, name, data, 
 def collections(draw):
     doc_ids = draw(st.lists(IDS, min_size=1, max_size=4, unique=True))
     query_ids = draw(st.lists(IDS, min_size=2, max_size=5, unique=True))
-    *asked, negative = query_ids
+    *judged, negative = query_ids
     some = st.lists(st.sampled_from(doc_ids), min_size=1, unique=True)
     qrels = {
         key: {doc_id: draw(st.integers(-3, 3)) for doc_id in draw(some)} | {draw(some)[0]: 1}
-        for key in asked
+        for key in judged
     }
-    ignored = {key: frozenset(draw(some)) for key in asked if draw(st.booleans())}
+    ignored = {key: frozenset(draw(some)) for key in judged if draw(st.booleans())}
     texts = st.text(PLAIN, max_size=8)
     return Collection(
         name="saved",
         documents=tuple(
             JudgedDocument(key, draw(TEXTS), *(draw(texts) for _ in range(3))) for key in doc_ids
         ),
-        queries=tuple(JudgedQuery(key, draw(TEXTS), draw(texts), draw(texts)) for key in asked),
+        queries=tuple(JudgedQuery(key, draw(TEXTS), draw(texts), draw(texts)) for key in judged),
         qrels=qrels,
         ignored=ignored,
         negatives=tuple(
-            JudgedQuery(negative, draw(TEXTS), twin_of=draw(st.sampled_from(["", *asked])))
+            JudgedQuery(negative, draw(TEXTS), twin_of=draw(st.sampled_from(["", *judged])))
             for _ in range(draw(st.integers(0, 1)))
         ),
     )
@@ -345,8 +346,8 @@ def test_saved_files_are_what_others_read(write, tmp_path):
         rows = list(csv.DictReader(file, delimiter="\t"))
     assert rows[1] == {"query-id": "q2", "corpus-id": "csv", "score": "2"}
     save_collection(replace(collection, negatives=(), ignored={}), tmp_path / "less")
-    found = {path.name for path in (tmp_path / "less").iterdir()}
-    assert found == {"corpus.jsonl", "queries.jsonl", "qrels.tsv"}
+    names = {path.name for path in (tmp_path / "less").iterdir()}
+    assert names == {"corpus.jsonl", "queries.jsonl", "qrels.tsv"}
 
 
 def test_a_folder_with_something_in_it_is_not_written_to(write, tmp_path):
@@ -388,9 +389,9 @@ def test_the_digest_is_of_ids_and_texts():
     st.lists(st.builds(JudgedDocument, *[st.text('ab",\n[]', max_size=3)] * 4), max_size=3),
     st.lists(st.builds(JudgedDocument, *[st.text('ab",\n[]', max_size=3)] * 4), max_size=3),
 )
-def test_other_documents_have_another_digest(one, other):
+def test_other_documents_have_another_digest(documents, other):
     """Text cannot move from one field or document to the next unseen."""
-    assert (digest(one) == digest(other)) == (one == other)
+    assert (digest(documents) == digest(other)) == (documents == other)
 
 
 def test_negatives_are_told_apart_by_their_kind():
@@ -402,6 +403,6 @@ def test_negatives_are_told_apart_by_their_kind():
         {},
         negatives=tuple(JudgedQuery(key, "y", kind) for key, kind in kinds.items()),
     )
-    found = negatives_by_source(collection)
-    actual = {source: [one.query_id for one in group] for source, group in found.items()}
+    groups = negatives_by_source(collection)
+    actual = {source: [negative.query_id for negative in group] for source, group in groups.items()}
     assert actual == {"twin": ["1", "5"], "negatives": ["2", "3", "4", "6"]}

@@ -57,17 +57,17 @@ def test_of_several_judgments_of_one_document_the_highest_counts():
     copies = Collection(
         "copies", (TEA, TEA_AGAIN), (JudgedQuery("q", "tea"),), {"q": {"tea": 0, "tea2": 3}}
     )
-    one = Collection("one", (TEA,), (JudgedQuery("p", "tea"),), {"p": {"tea": 1}})
-    _, pooled = pool_collections([one, copies])
+    first = Collection("one", (TEA,), (JudgedQuery("p", "tea"),), {"p": {"tea": 1}})
+    _, pooled = pool_collections([first, copies])
     assert pooled.qrels == {"q": {"one/tea": 3}}
     assert ids(pooled) == ["one/tea"]
 
 
 def test_a_slash_in_an_id_makes_no_two_ids_the_same():
     documents = (JudgedDocument("b/c", "x", "x"), JudgedDocument("c", "y", "y"))
-    one = Collection("a", documents[:1], (JudgedQuery("q", "x"),), {"q": {"b/c": 1}})
-    other = Collection("b", documents[1:], (JudgedQuery("q", "y"),), {"q": {"c": 1}})
-    assert ids(pool_collections([one, other])[0]) == ["a/b/c", "b/c"]
+    first = Collection("a", documents[:1], (JudgedQuery("q", "x"),), {"q": {"b/c": 1}})
+    second = Collection("b", documents[1:], (JudgedQuery("q", "y"),), {"q": {"c": 1}})
+    assert ids(pool_collections([first, second])[0]) == ["a/b/c", "b/c"]
 
 
 def document(doc_id, name="n", description="", body=""):
@@ -84,12 +84,12 @@ def test_copies_share_their_name_and_body_or_description():
         document("f"),
         document("g"),
     ]
-    found = copies(documents)
-    assert {doc_id: set(group) for doc_id, group in found.items()} == {
+    groups = copies(documents)
+    assert {doc_id: set(group) for doc_id, group in groups.items()} == {
         **{doc_id: set("abcd") for doc_id in "abcd"},
         **{doc_id: {doc_id} for doc_id in "efg"},
     }
-    assert len(set(found.values())) == 4
+    assert len(set(groups.values())) == 4
 
 
 def test_a_document_can_join_two_groups_of_copies():

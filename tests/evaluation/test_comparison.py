@@ -75,7 +75,7 @@ def test_few_differences_are_tested_exactly(differences):
     """Every flip is counted, by the tenth so that no rounding counts."""
     tenths = [round(10 * difference) for difference in differences]
     sums = [sum(flipped) for flipped in product(*((-tenth, tenth) for tenth in tenths))]
-    expected = sum(abs(one) >= abs(sum(tenths)) for one in sums) / len(sums)
+    expected = sum(abs(flipped_sum) >= abs(sum(tenths)) for flipped_sum in sums) / len(sums)
     assert randomisation_test(differences) == pytest.approx(expected, abs=1e-12)
 
 
@@ -97,22 +97,22 @@ def test_a_random_p_value_is_never_zero():
 
 @given(st.lists(st.floats(-1, 1), min_size=13, max_size=30))
 def test_the_test_is_two_sided_and_repeats(differences):
-    found = randomisation_test(differences)
-    assert 0 < found <= 1
-    assert found == randomisation_test(differences)
-    assert found == randomisation_test([-difference for difference in differences])
+    p_value = randomisation_test(differences)
+    assert 0 < p_value <= 1
+    assert p_value == randomisation_test(differences)
+    assert p_value == randomisation_test([-difference for difference in differences])
 
 
 @given(P_VALUES)
 def test_holm_agrees_with_its_definition(p_values):
     """The largest, up to each rank, of the p-value times how many are left; at most 1."""
     ranked = sorted(range(len(p_values)), key=p_values.__getitem__)
-    found = holm(p_values)
+    corrected = holm(p_values)
     largest = 0.0
-    for rank, place in enumerate(ranked):
-        largest = max(largest, min(1.0, p_values[place] * (len(p_values) - rank)))
-        assert found[place] == pytest.approx(largest, abs=1e-12)
-        assert found[place] >= p_values[place]
+    for rank, number in enumerate(ranked):
+        largest = max(largest, min(1.0, p_values[number] * (len(p_values) - rank)))
+        assert corrected[number] == pytest.approx(largest, abs=1e-12)
+        assert corrected[number] >= p_values[number]
 
 
 def values_of(**by_measure):
@@ -126,13 +126,13 @@ def values_of(**by_measure):
 def test_a_comparison_counts_wins_ties_and_flips():
     base = values_of(R_at_5=[0.0, 0.5, 1.0, 0.2])
     other = values_of(R_at_5=[1.0, 1.0, 0.5, 0.2 + 1e-12])
-    (found,) = compare([("bm25", base), ("hybrid", other)])
-    assert (found.system, found.baseline, found.measure) == ("hybrid", "bm25", "R@5")
-    assert found.difference == pytest.approx(1 / 4)
-    assert (found.wins, found.ties, found.losses) == (2, 1, 1)
+    (comparison,) = compare([("bm25", base), ("hybrid", other)])
+    assert (comparison.system, comparison.baseline, comparison.measure) == ("hybrid", "bm25", "R@5")
+    assert comparison.difference == pytest.approx(1 / 4)
+    assert (comparison.wins, comparison.ties, comparison.losses) == (2, 1, 1)
     # Flips of 1, 1/2, 1/2 with a sum of at least 1 or at most -1: six of eight.
-    assert found.p_value == found.p_holm == 6 / 8
-    assert found.interval == interval([1.0, 0.5, -0.5, 0.0])
+    assert comparison.p_value == comparison.p_holm == 6 / 8
+    assert comparison.interval == interval([1.0, 0.5, -0.5, 0.0])
 
 
 def test_all_are_compared_with_the_first_and_corrected_together():
@@ -141,18 +141,18 @@ def test_all_are_compared_with_the_first_and_corrected_together():
         (name, values_of(R_at_5=rng.random(30), RR_at_10=rng.random(30), Judged_at_10=[1] * 30))
         for name in ("a", "b", "c")
     ]
-    found = compare(systems)
-    assert [(one.system, one.baseline, one.measure) for one in found] == [
+    tests = compare(systems)
+    assert [(test.system, test.baseline, test.measure) for test in tests] == [
         (name, "a", measure) for name in ("b", "c") for measure in ("R@5", "RR@10")
     ]
-    assert [one.p_holm for one in found] == holm([one.p_value for one in found])
+    assert [test.p_holm for test in tests] == holm([test.p_value for test in tests])
 
 
 def test_queries_are_paired_by_id():
     base = {"R@5": {"x": 1.0, "y": 0.0}}
     other = {"R@5": {"y": 0.0, "x": 1.0}}
-    (found,) = compare([("a", base), ("b", other)])
-    assert (found.ties, found.p_value, found.interval) == (2, 1.0, (0.0, 0.0))
+    (comparison,) = compare([("a", base), ("b", other)])
+    assert (comparison.ties, comparison.p_value, comparison.interval) == (2, 1.0, (0.0, 0.0))
 
 
 def test_one_system_is_compared_with_none():

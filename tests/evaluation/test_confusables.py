@@ -32,7 +32,7 @@ def find(queries, rankings, documents=DOCUMENTS):
 
 
 def test_a_theft_counts_queries_whose_first_hit_is_another_skill():
-    (found,) = find(
+    (theft,) = find(
         [
             ("hot water espresso", ["coffee"]),
             ("hot waters please", ["coffee"]),
@@ -46,24 +46,24 @@ def test_a_theft_counts_queries_whose_first_hit_is_another_skill():
             [],
         ],
     )
-    assert (found.loser, found.loser_name) == ("coffee", "Coffee")
-    assert (found.winner, found.winner_name) == ("tea", "Tea")
-    assert (found.queries, found.share, found.unranked) == (2, 0.5, 1)
-    assert found.lead == pytest.approx(0.5)
-    assert found.examples == ("hot water espresso", "hot waters please")
-    assert not found.is_mutual
+    assert (theft.loser, theft.loser_name) == ("coffee", "Coffee")
+    assert (theft.winner, theft.winner_name) == ("tea", "Tea")
+    assert (theft.queries, theft.share, theft.unranked) == (2, 0.5, 1)
+    assert theft.lead == pytest.approx(0.5)
+    assert theft.examples == ("hot water espresso", "hot waters please")
+    assert not theft.is_mutual
 
 
 def test_words_of_stolen_queries_say_where_they_stand():
-    (found,) = find(
+    (theft,) = find(
         [("hot water espresso", ["coffee"]), ("hot waters please", ["coffee"])],
         [[("tea", 2.0)], [("tea", 2.0)]],
     )
-    assert found.words == (
+    assert theft.words == (
         ConfusingWord("water", 2, 1, "nowhere"),
         ConfusingWord("hot", 2, 2, "description"),
     )
-    assert found.missing == (
+    assert theft.missing == (
         ConfusingWord("espresso", 1, 0, "body"),
         ConfusingWord("water", 2, 1, "nowhere"),
         ConfusingWord("please", 1, 0, "nowhere"),
@@ -77,21 +77,21 @@ def test_words_are_ranked_by_queries_and_rarity():
         JudgedDocument("b", "b", "steam milk foam"),
         JudgedDocument("c", "c", "milk"),
     )
-    (found,) = find(
+    (theft,) = find(
         [("milk steam", ["a"]), ("milk foam", ["a"])], [[("b", 1.0)], [("b", 1.0)]], documents
     )
     rare = math.log(1 + 2.5 / 1.5)
     weights = {"milk": 2 * math.log(1 + 1.5 / 2.5), "steam": rare, "foam": rare}
     expected = sorted(weights, key=lambda word: (-weights[word], word))
-    assert [word.text for word in found.words] == expected
+    assert [word.text for word in theft.words] == expected
 
 
 def test_words_of_most_documents_explain_nothing():
     documents = [
         JudgedDocument(f"d{i}", f"n{i}", "the user" if i < 60 else "milk") for i in range(90)
     ]
-    (found,) = find([("user milk", ["d80"])], [[("d0", 1.0)]], documents)
-    assert (found.words, found.missing) == ((), ())
+    (theft,) = find([("user milk", ["d80"])], [[("d0", 1.0)]], documents)
+    assert (theft.words, theft.missing) == ((), ())
 
 
 def test_a_part_of_a_word_is_shown_as_its_term():
@@ -101,15 +101,15 @@ def test_a_part_of_a_word_is_shown_as_its_term():
     def split(text):
         return text.lower().replace("openhub", "open hub").split()
 
-    (found,) = confusables(collection, {"q": (("b", 1.0),)}, terms=split, least=1)
-    assert [word.text for word in found.words] == ["hub", "open"]
+    (theft,) = confusables(collection, {"q": (("b", 1.0),)}, terms=split, least=1)
+    assert [word.text for word in theft.words] == ["hub", "open"]
 
 
 def test_two_that_steal_from_each_other_are_mutual():
     queries = [("x", ["coffee"]), ("y", ["coffee"]), ("z", ["tea"]), ("w", ["kite"])]
     first = [[("tea", 1.0)], [("tea", 1.0)], [("coffee", 1.0)], [("coffee", 1.0)]]
-    found = find(queries, first)
-    assert [(item.loser, item.winner, item.queries, item.is_mutual) for item in found] == [
+    thefts = find(queries, first)
+    assert [(theft.loser, theft.winner, theft.queries, theft.is_mutual) for theft in thefts] == [
         ("coffee", "tea", 2, True),
         ("kite", "coffee", 1, False),
         ("tea", "coffee", 1, True),
@@ -120,10 +120,10 @@ def test_a_query_is_stolen_from_each_of_its_documents_and_by_several():
     """Each thief has its own share of all; with a relevant document in front nothing is stolen."""
     hot = ("hot", ["coffee", "tea"])
     assert find([hot], [[("tea", 1.0), ("coffee", 0.5)]]) == ()
-    found = find([hot, ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
-    assert [(item.loser, item.share) for item in found] == [("coffee", 1.0), ("tea", 0.5)]
-    found = find([("x", ["coffee"]), ("y", ["coffee"])], [[("tea", 1.0)], [("kite", 1.0)]])
-    counted = [(item.winner, item.queries, item.share) for item in found]
+    thefts = find([hot, ("tea", ["tea"])], [[("kite", 1.0)], [("tea", 1.0)]])
+    assert [(theft.loser, theft.share) for theft in thefts] == [("coffee", 1.0), ("tea", 0.5)]
+    thefts = find([("x", ["coffee"]), ("y", ["coffee"])], [[("tea", 1.0)], [("kite", 1.0)]])
+    counted = [(theft.winner, theft.queries, theft.share) for theft in thefts]
     assert counted == [("kite", 1, 0.5), ("tea", 1, 0.5)]
 
 
@@ -133,7 +133,7 @@ def test_copies_are_one_document():
         JudgedDocument("tea-2", "tea", "Steep a hot drink in water"),
         JudgedDocument("coffee-2", "Coffee", "other words", "espresso crema"),
     )
-    found = find(
+    (theft,) = find(
         [("x", ["coffee"]), ("y", ["coffee-2"]), ("z", ["coffee"]), ("v", ["tea"])],
         [
             [("tea", 0.9), ("coffee-2", 0.8), ("coffee", 0.1)],
@@ -143,29 +143,28 @@ def test_copies_are_one_document():
         ],
         documents,
     )
-    (item,) = found
-    assert (item.loser, item.winner, item.queries) == ("coffee", "tea", 2)
-    assert (item.share, item.unranked) == (pytest.approx(2 / 3), 1)
-    assert item.lead == pytest.approx(0.1)
+    assert (theft.loser, theft.winner, theft.queries) == ("coffee", "tea", 2)
+    assert (theft.share, theft.unranked) == (pytest.approx(2 / 3), 1)
+    assert theft.lead == pytest.approx(0.1)
 
 
 def test_near_copies_share_a_place_and_steal_nothing():
     ranking = [("tea", 0.9), ("coffee", 0.9), ("kite", 0.2)]
     assert find([("a hot drink", ["coffee"])], [ranking]) == ()
-    (found,) = find([("a hot drink", ["kite"])], [ranking])
-    assert (found.winner, found.lead) == ("tea", pytest.approx(0.7))
-    (found,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])  # the owner is not found
-    assert (found.winner, found.lead, found.unranked) == ("tea", None, 1)
+    (theft,) = find([("a hot drink", ["kite"])], [ranking])
+    assert (theft.winner, theft.lead) == ("tea", pytest.approx(0.7))
+    (theft,) = find([("x", ["coffee"])], [[("gone", 1.0), ("tea", 0.9)]])  # the owner is not found
+    assert (theft.winner, theft.lead, theft.unranked) == ("tea", None, 1)
 
 
 def test_examples_and_words_are_limited():
     text = "zero one two three four five six seven eight nine"
     documents = (JudgedDocument("a", "a", "x"), JudgedDocument("b", "b", text))
     queries = [(f"{text} {i}", ["a"]) for i in range(5)]
-    (found,) = find(queries, [[("b", 1.0)]] * 5, documents)
-    assert found.queries == 5
-    assert (len(found.examples), len(found.words)) == (MAX_EXAMPLES, MAX_WORDS)
-    assert len(found.missing) == MAX_WORDS
+    (theft,) = find(queries, [[("b", 1.0)]] * 5, documents)
+    assert theft.queries == 5
+    assert (len(theft.examples), len(theft.words)) == (MAX_EXAMPLES, MAX_WORDS)
+    assert len(theft.missing) == MAX_WORDS
 
 
 def test_skills_that_steal_one_query_are_not_worth_telling():

@@ -17,16 +17,16 @@ def test_its_documents_are_the_example_skills():
         doc_id = path.parent.name
         skill, _ = parse_skill(path.read_bytes(), doc_id=doc_id, path=path, root=SKILLS)
         expected[doc_id] = (skill.name, skill.description, skill.body)
-    found = load_collection(EXAMPLE).documents
-    assert {d.doc_id: (d.name, d.description, d.body) for d in found} == expected
+    documents = load_collection(EXAMPLE).documents
+    assert {d.doc_id: (d.name, d.description, d.body) for d in documents} == expected
 
 
 def test_every_skill_is_asked_for_without_its_name_and_some_queries_have_no_answer():
     collection = load_collection(EXAMPLE)
     names = {document.doc_id: document.name.replace("-", " ") for document in collection.documents}
-    asked = [doc_id for grades in collection.qrels.values() for doc_id in grades]
-    assert set(asked) == names.keys()
-    assert len(asked) == len(collection.queries) == 126
+    relevant = [doc_id for grades in collection.qrels.values() for doc_id in grades]
+    assert set(relevant) == names.keys()
+    assert len(relevant) == len(collection.queries) == 126
     assert len(collection.negatives) == 39
     texts = [query.text for query in (*collection.queries, *collection.negatives)]
     assert len(set(texts)) == len(texts)
@@ -42,13 +42,13 @@ def test_english_skills_are_asked_for_in_other_languages():
     crossing = [
         query for query in foreign if not english.isdisjoint(collection.qrels[query.query_id])
     ]
-    asked = Counter(query.language for query in crossing)
-    refused = Counter(query.language for query in collection.negatives)
+    answerable = Counter(query.language for query in crossing)
+    unanswerable = Counter(query.language for query in collection.negatives)
     for language in ("zh", "ja", "ko", "es", "ru", "ar", "th"):
-        assert asked[language] >= 6
-        assert refused[language] >= 2
+        assert answerable[language] >= 6
+        assert unanswerable[language] >= 2
     for language in ("pt", "fr", "de", "hi", "vi", "tr"):
-        assert asked[language] >= 3
+        assert answerable[language] >= 3
     scripts = ("zh", "ja", "ko", "ru", "ar", "th", "hi")
     other_script = [query.text for query in crossing if query.language in scripts]
     with_latin = [text for text in other_script if any(c.isascii() and c.isalpha() for c in text)]

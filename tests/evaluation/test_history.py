@@ -28,9 +28,9 @@ def save(tmp_path):
 
     def write(name, *reports, **stamp):
         records = [Outcome(report, ()).to_dict() for report in reports]
-        found = {"collections": records} if len(records) > 1 else records[0]
+        result = {"collections": records} if len(records) > 1 else records[0]
         path = tmp_path / f"{name}.json"
-        path.write_text(json.dumps({**found, **stamp}), encoding="utf-8")
+        path.write_text(json.dumps({**result, **stamp}), encoding="utf-8")
         return path
 
     return write
@@ -66,11 +66,11 @@ def saved(runs, save):
 
 
 def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
-    (found,) = read_history(saved)
-    assert found.unit == "run"
-    names = [run.name for run in found.systems]
+    (history,) = read_history(saved)
+    assert history.unit == "run"
+    names = [run.name for run in history.systems]
     assert names == ["2026-03-31 old", "2026-05-04 middle", "2026-06-01 new"]
-    for run, name in zip(found.systems, ("old", "middle", "new"), strict=True):
+    for run, name in zip(history.systems, ("old", "middle", "new"), strict=True):
         was = runs[name].systems[0]
         measures = was.means
         assert {key: run.means[key] for key in measures} == pytest.approx(was.means, abs=1e-6)
@@ -80,8 +80,8 @@ def test_runs_come_by_date_with_the_figures_that_were_saved(saved, runs):
 
 
 def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs):
-    (found,) = read_history(saved)
-    new, states = found.systems[-1], runs["new"].systems[0].abstention.default
+    (history,) = read_history(saved)
+    new, states = history.systems[-1], runs["new"].systems[0].abstention.default
     expected = {"recall": (states.answerable.recall, QUERIES)}
     for source, of in states.unanswerable.items():
         expected[f"false answers, {source}"] = (of.false, 150)
@@ -89,17 +89,17 @@ def test_what_answers_say_becomes_measures_with_intervals_of_shares(saved, runs)
         assert new.means[measure] == pytest.approx(share, abs=1e-6)
         assert new.intervals[measure] == pytest.approx(share_interval(share, size), abs=1e-5)
     values = [(name, runs[name].systems[0].per_query) for name in ("old", "middle", "new")]
-    for one, same in zip(found.comparisons, compare(values), strict=True):
-        assert one.baseline == "2026-03-31 old"
-        assert one.system.endswith(same.system)
-        assert (one.measure, one.wins, one.losses) == (same.measure, same.wins, same.losses)
-        assert one.difference == pytest.approx(same.difference, abs=1e-6)
-        assert one.p_holm == pytest.approx(same.p_holm, abs=1e-3)
+    for read, anew in zip(history.comparisons, compare(values), strict=True):
+        assert read.baseline == "2026-03-31 old"
+        assert read.system.endswith(anew.system)
+        assert (read.measure, read.wins, read.losses) == (anew.measure, anew.wins, anew.losses)
+        assert read.difference == pytest.approx(anew.difference, abs=1e-6)
+        assert read.p_holm == pytest.approx(anew.p_holm, abs=1e-3)
 
 
 def test_another_system_can_be_asked_for(saved):
-    (found,) = read_history(saved, system="bm25")
-    assert len({run.means["nDCG@10"] for run in found.systems}) == 1
+    (history,) = read_history(saved, system="bm25")
+    assert len({run.means["nDCG@10"] for run in history.systems}) == 1
     with pytest.raises(
         EvaluationError, match=r"lacks figures of 'dense'; its systems: 'hybrid', 'bm2"
     ):
@@ -109,14 +109,15 @@ def test_another_system_can_be_asked_for(saved):
 def test_runs_without_a_date_come_first_as_given(save, small):
     paths = [save("b", small), save("a", small)]
     dated = save("c", small, made="2020-01-01T00:00:00Z")
-    (found,) = read_history([dated, *paths])
-    assert [run.name for run in found.systems] == ["b", "a", "2020-01-01 c"]
+    (history,) = read_history([dated, *paths])
+    assert [run.name for run in history.systems] == ["b", "a", "2020-01-01 c"]
 
 
 def test_collections_are_joined_by_name_and_those_of_one_file_left_out(save, small):
     tea, ale, mead = (replace(small, collection=name) for name in ("tea", "ale", "mead"))
-    found = read_history([save("a", tea, ale), save("b", tea), save("c", mead, ale)])
-    assert [(one.collection, len(one.systems)) for one in found] == [("tea", 2), ("ale", 2)]
+    histories = read_history([save("a", tea, ale), save("b", tea), save("c", mead, ale)])
+    runs = [(history.collection, len(history.systems)) for history in histories]
+    assert runs == [("tea", 2), ("ale", 2)]
     with pytest.raises(EvaluationError, match="No collection is in two of the files"):
         read_history([save("a", tea), save("b", ale)])
 
@@ -125,15 +126,15 @@ def test_other_queries_are_not_tested_and_other_skills_are_told(save, small, rep
     """A difference between other queries, or none at all, would say nothing of the system."""
     few = report(system_report("hybrid", queries=20), documents=690)
     paths = [save(name, report(system_report("hybrid", queries=30))) for name in ("a", "b")]
-    (found,) = read_history([*paths, save("c", few)])
-    assert {one.system for one in found.comparisons} == {"b"}
-    assert len(found.systems) == 3
-    assert found.notes == ("No test: c has other queries.", "c searched 690 skills, a 697.")
+    (history,) = read_history([*paths, save("c", few)])
+    assert {comparison.system for comparison in history.comparisons} == {"b"}
+    assert len(history.systems) == 3
+    assert history.notes == ("No test: c has other queries.", "c searched 690 skills, a 697.")
     for nothing in ({}, {"hybrid": {}}, {"hybrid": {"nDCG@10": {}}}):
         paths = [save(name, small, per_query=nothing) for name in ("old", "new")]
-        (found,) = read_history(paths)
-        assert found.comparisons == ()
-        assert found.notes == ("No test: new has other queries.",)
+        (history,) = read_history(paths)
+        assert history.comparisons == ()
+        assert history.notes == ("No test: new has other queries.",)
 
 
 def test_two_files_of_one_name_are_refused(saved):
@@ -185,19 +186,19 @@ def test_a_file_that_is_no_result_is_refused_with_the_cure(tmp_path, data):
 def test_whatever_a_result_holds_it_is_read_or_refused(save, small, data):
     good = save("x", small)
     record = json.loads(good.read_text(encoding="utf-8"))
-    place, key = record, data.draw(st.sampled_from(sorted(record)))
-    while isinstance(place[key], dict) and place[key] and data.draw(st.booleans()):
-        place = place[key]
-        key = data.draw(st.sampled_from(sorted(place)))
-    place[key] = data.draw(
+    part, key = record, data.draw(st.sampled_from(sorted(record)))
+    while isinstance(part[key], dict) and part[key] and data.draw(st.booleans()):
+        part = part[key]
+        key = data.draw(st.sampled_from(sorted(part)))
+    part[key] = data.draw(
         st.none() | st.integers() | st.floats() | st.text() | st.just({}) | st.just([])
     )
     with suppress(EvaluationError):
-        (found,) = read_history([good, save("y", small, **record)])
-        assert [run.name for run in found.systems][-1].endswith("y")
-        assert all(0 <= mean <= 1 for run in found.systems for mean in run.means.values())
-        (found,) = read_history([save("z", small, **record), save("y", small, **record)])
-        assert all(0 <= one.p_holm <= 1 for one in found.comparisons)
+        (history,) = read_history([good, save("y", small, **record)])
+        assert [run.name for run in history.systems][-1].endswith("y")
+        assert all(0 <= mean <= 1 for run in history.systems for mean in run.means.values())
+        (history,) = read_history([save("z", small, **record), save("y", small, **record)])
+        assert all(0 <= comparison.p_holm <= 1 for comparison in history.comparisons)
 
 
 @pytest.mark.slow
@@ -222,11 +223,13 @@ def test_hostile_names_are_shown_and_do_nothing(save, report, system_report):
     made = replace(
         report(system, collection=HOSTILE), unanswerable={"foreign": 1, "dropped relevant": 1}
     )
-    found = read_history([save(name, made, version=HOSTILE) for name in ("a", "b\u202e")])
-    html = render_page(found, made="today", version="1")
+    histories = read_history([save(name, made, version=HOSTILE) for name in ("a", "b\u202e")])
+    html = render_page(histories, made="today", version="1")
     assert "<script" not in html
     assert not set("\x1b\u202e") & set(html)
     file = io.StringIO()
-    print_blocks(outcome_blocks([Outcome(one, ()) for one in found]), Console(file=file))
+    print_blocks(
+        outcome_blocks([Outcome(history, ()) for history in histories]), Console(file=file)
+    )
     assert file.getvalue().count("a") > 2
     assert not set("\x1b\u202e") & set(file.getvalue())

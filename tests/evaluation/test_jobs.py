@@ -24,9 +24,11 @@ DRINKS = ("tea", "coffee", "lemonade", "cocoa", "juice")
 def make_collection(name="drinks", subjects=DRINKS):
     return Collection(
         name,
-        tuple(JudgedDocument(one, f"make-{one}", f"How to make {one}.") for one in subjects),
-        tuple(JudgedQuery(f"q-{one}", f"please make some {one}") for one in subjects),
-        {f"q-{one}": {one: 1} for one in subjects},
+        tuple(
+            JudgedDocument(drink, f"make-{drink}", f"How to make {drink}.") for drink in subjects
+        ),
+        tuple(JudgedQuery(f"q-{drink}", f"please make some {drink}") for drink in subjects),
+        {f"q-{drink}": {drink: 1} for drink in subjects},
         negatives=(JudgedQuery("none", "fly a kite"),),
     )
 
@@ -36,17 +38,11 @@ def folder(tmp_path):
     """Save a collection below a folder and return where."""
 
     def make(path="drinks", **fields):
-        place = tmp_path / path
-        save_collection(make_collection(**fields), place)
-        return place
+        saved = tmp_path / path
+        save_collection(make_collection(**fields), saved)
+        return saved
 
     return make
-
-
-@pytest.fixture(scope="module")
-def work(tmp_path_factory):
-    """Name the folder in which each collection is indexed once for all tests."""
-    return tmp_path_factory.mktemp("jobs") / "work"
 
 
 @pytest.fixture
@@ -59,13 +55,13 @@ def run(work):
 
 
 def test_collections_are_loaded_in_order_with_distinct_names(folder, tmp_path):
-    places = [folder("a/drinks"), folder("metals"), folder("b/drinks")]
-    names = [job.collection.name for job in load_jobs(places)]
+    folders = [folder("a/drinks"), folder("metals"), folder("b/drinks")]
+    names = [job.collection.name for job in load_jobs(folders)]
     assert names == ["drinks", "metals", "drinks (2)"]
     with pytest.raises(EvaluationError, match="nowhere is not a folder"):
-        load_jobs([*places, tmp_path / "nowhere"])
+        load_jobs([*folders, tmp_path / "nowhere"])
     with pytest.raises(EvaluationError, match="nowhere is not a folder"):
-        load_jobs(places, foreign=[tmp_path / "nowhere"])
+        load_jobs(folders, foreign=[tmp_path / "nowhere"])
 
 
 def test_no_collection_is_foreign_to_itself(folder, tmp_path):

@@ -1,14 +1,22 @@
-"""Collections as skills on disk, and indexes that answer by the ids of a collection."""
+"""Collections as skills on disk, indexes that answer by their ids, and queries embedded once."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from skillsearch.errors import StorageError
+from skillsearch.embedders.embedding import HashingEmbedder, embed
+from skillsearch.errors import EmbedderError, StorageError
 from skillsearch.evaluation.collection import digest
-from skillsearch.evaluation.judged_index import Embedders, JudgedIndex, use_skills, write_skills
+from skillsearch.evaluation.judged_index import (
+    Embedders,
+    JudgedIndex,
+    RememberingEmbedder,
+    use_skills,
+    write_skills,
+)
 from skillsearch.evaluation.systems import parse_systems
 from skillsearch.evaluation.types import Collection, JudgedDocument, SystemSpec
 from skillsearch.index.search.options import SearchOptions
@@ -47,8 +55,8 @@ def read(folders, number):
 def open_index(tmp_path):
     """Open the index of a collection without a model."""
 
-    def run(collection=None, *, system="hybrid", place=None, **settings):
-        folders = place or write_skills(collection or collect(), tmp_path / "work")
+    def run(collection=None, *, system="hybrid", folders=None, **settings):
+        folders = folders or write_skills(collection or collect(), tmp_path / "work")
         spec = parse_systems([system], SystemSpec("", model="hashing"))[0]
         return JudgedIndex.open(folders, replace(spec, **settings), Embedders())
 
@@ -59,19 +67,23 @@ def open_index(tmp_path):
 def test_a_system_has_the_examples_of_its_collection_if_it_says_so(
     open_index, description, tmp_path
 ):
-    asked = "my leaves turned bitter"
-    tea = JudgedDocument("tea", "steep-tea", description, "Use 80 C.", examples=(asked, " ", asked))
+    request = "my leaves turned bitter"
+    tea = JudgedDocument(
+        "tea", "steep-tea", description, "Use 80 C.", examples=(request, " ", request)
+    )
     collection = collect(tea, *DOCUMENTS[1:3])
     digest_now = digest_of_skill("brew-coffee", "Brew filter coffee with a scale.")
     user_file().parent.mkdir(parents=True)
-    user_file().write_text(json.dumps({"digest": digest_now, "examples": [asked]}))
+    user_file().write_text(json.dumps({"digest": digest_now, "examples": [request]}))
     for examples in ("none", "packaged", "given", "all"):
         before = set(tmp_path.rglob("CURRENT"))
         open_index(collection, examples=examples)
         (new,) = set(tmp_path.rglob("CURRENT")) - before
-        found = SkillIndex.open(new.parent).documents()
-        texts = {one.name: [each.text for each in one.examples] for one in found}
-        expected = [asked] if examples in ("given", "all") else []
+        documents = SkillIndex.open(new.parent).documents()
+        texts = {
+            document.name: [example.text for example in document.examples] for document in documents
+        }
+        expected = [request] if examples in ("given", "all") else []
         assert texts == {"steep-tea": expected, "brew-coffee": [], "squeeze-lemons": []}
 
 
@@ -117,7 +129,9 @@ def test_skills_are_written_once_unless_that_was_interrupted(tmp_path):
     (first.roots[0] / "00002" / "SKILL.md").unlink()
     (first.roots[0] / "00001" / "SKILL.md").write_text("cut off")
     write_skills(collect(), tmp_path)
-    assert [read(first, number).name for number in range(7)] == [one.name for one in DOCUMENTS]
+    assert [read(first, number).name for number in range(7)] == [
+        document.name for document in DOCUMENTS
+    ]
     assert sorted(path.name for path in first.work.iterdir()) == ["documents", "lock"]
 
 
@@ -180,9 +194,63 @@ def test_own_skills_are_indexed_where_they_are(open_index, make_skill, tmp_path)
     root = tmp_path / "mine"
     make_skill(root, "brew-coffee", "Brew filter coffee.")
     collection = collect(JudgedDocument("mine:brew-coffee", "brew-coffee", "Brew filter coffee."))
-    place = use_skills(collection, [root], tmp_path / "work")
-    assert place.roots == (root,)
+    folders = use_skills(collection, [root], tmp_path / "work")
+    assert folders.roots == (root,)
     make_skill(root, "brew-more-coffee", "Brew filter coffee again.")
-    ranking, _ = open_index(place=place).rank("brew filter coffee", SearchOptions(5, system="bm25"))
+    ranking, _ = open_index(folders=folders).rank(
+        "brew filter coffee", SearchOptions(5, system="bm25")
+    )
     assert [doc_id for doc_id, _ in ranking] == ["mine:brew-coffee"]
     assert sorted(path.name for path in root.iterdir()) == ["brew-coffee", "brew-more-coffee"]
+
+
+class Counting:
+    """A hashing embedder that keeps what it was asked."""
+
+    def __init__(self):
+        self.embedded = []
+        self._inner = HashingEmbedder()
+
+    def __getattr__(self, name):
+        return getattr(self._inner, name)
+
+    def embed_stream(self, texts):
+        self.embedded += texts
+        return self._inner.embed_stream(texts)
+
+
+def test_it_is_the_embedder_that_it_wraps():
+    inner = HashingEmbedder()
+    wrapped = RememberingEmbedder(inner)
+    for name in ("fingerprint", "name", "dimensions"):
+        assert getattr(wrapped, name) == getattr(inner, name)
+    texts = ["brew coffee", "", "steep tea", "brew coffee"]
+    np.testing.assert_array_equal(embed(wrapped, texts), embed(inner, texts))
+
+
+def test_a_text_is_embedded_once():
+    counting = Counting()
+    wrapped = RememberingEmbedder(counting)
+    first = list(wrapped.embed_stream(["a", "b", "a"]))
+    second = list(wrapped.embed_stream(["b", "c"]))
+    assert counting.embedded == ["a", "b", "c"]
+    assert [embedded_text.position for embedded_text in (*first, *second)] == [0, 1, 2, 0, 1]
+    assert second[0].vector is first[1].vector
+
+
+def test_what_was_saved_adds_up():
+    wrapped = RememberingEmbedder(Counting())
+    list(wrapped.embed_stream(["a"]))
+    assert wrapped.saved_seconds == 0
+    list(wrapped.embed_stream(["a"]))
+    once = wrapped.saved_seconds
+    list(wrapped.embed_stream(["a", "a"]))
+    assert 0 < once < 1
+    assert wrapped.saved_seconds == pytest.approx(3 * once)
+
+
+def test_each_model_is_loaded_once():
+    embedders = Embedders()
+    assert embedders["hashing"] is embedders["hashing"]
+    with pytest.raises(EmbedderError, match="No embedder is called 'nothing'"):
+        embedders["nothing"]

@@ -28,7 +28,7 @@ def test_lines_keep_the_numbers_of_an_editor(tmp_path):
 def test_lines_are_those_of_the_text(tmp_path_factory, data):
     path = tmp_path_factory.mktemp("lines") / "lines"
     path.write_bytes(data)
-    expected, found, refused = [], [], None
+    expected, read, refused = [], [], None
     for number, line in enumerate(data.removeprefix(b"\xef\xbb\xbf").split(b"\n"), start=1):
         try:
             text = line.decode()
@@ -39,11 +39,11 @@ def test_lines_are_those_of_the_text(tmp_path_factory, data):
             expected.append((number, text.rstrip("\r")))
     try:
         for line in numbered_lines(path):
-            found.append(line)
+            read.append(line)
         message = ""
     except EvaluationError as exc:
         message = str(exc)
-    assert found == expected
+    assert read == expected
     assert message.startswith(refused) if refused else not message
 
 
@@ -69,14 +69,14 @@ def test_what_is_too_large_is_not_read(tmp_path):
 
 
 def test_an_unknown_id_comes_with_the_nearest_one():
-    known = {"postgres-migration", "mysql-migration"}
-    assert unknown_id("postgres-migratoin", known, "corpus.jsonl") == (
+    ids = {"postgres-migration", "mysql-migration"}
+    assert unknown_id("postgres-migratoin", ids, "corpus.jsonl") == (
         "'postgres-migratoin' is not an _id in corpus.jsonl (nearest: 'postgres-migration')"
     )
-    assert "nearest" not in unknown_id("tea", known, "corpus.jsonl")
+    assert "nearest" not in unknown_id("tea", ids, "corpus.jsonl")
     many = {f"skill-{number}" for number in range(5001)}
     assert "nearest" not in unknown_id("skill-7x", many, "corpus.jsonl")
-    assert len(unknown_id("x" * 10**6, known, "corpus.jsonl")) < 150
+    assert len(unknown_id("x" * 10**6, ids, "corpus.jsonl")) < 150
 
 
 VALUES = st.recursive(

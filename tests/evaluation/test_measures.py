@@ -11,12 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.measures import (
-    MEASURES,
-    answerable_qrels,
-    measure,
-    parse_minimum,
-)
+from skillsearch.evaluation.measures import MEASURES, answerable_qrels, measure, parse_minimum
 
 DOCUMENTS = [f"d{number}" for number in range(15)]
 GRADES = st.dictionaries(st.sampled_from(DOCUMENTS), st.integers(-1, 3), max_size=8)
@@ -45,17 +40,17 @@ def as_trec_orders(scores):
 def test_cutoffs_hold():
     sixth = ranking("1", "2", "3", "4", "5", "a")
     eleventh = ranking(*"123456789", "10", "a")
-    found = measure({"six": {"a": 1}, "eleven": {"a": 1}}, {"six": sixth, "eleven": eleventh})
-    assert {name: of["eleven"] for name, of in found.items()} == dict.fromkeys(MEASURES, 0.0)
-    assert (found["R@5"]["six"], found["R@10"]["six"]) == (0, 1)
-    assert (found["Success@5"]["six"], found["RR@10"]["six"]) == (0, 1 / 6)
-    assert found["nDCG@10"]["six"] == pytest.approx(1 / math.log2(7), abs=1e-12)
+    values = measure({"six": {"a": 1}, "eleven": {"a": 1}}, {"six": sixth, "eleven": eleventh})
+    assert {name: of["eleven"] for name, of in values.items()} == dict.fromkeys(MEASURES, 0.0)
+    assert (values["R@5"]["six"], values["R@10"]["six"]) == (0, 1)
+    assert (values["Success@5"]["six"], values["RR@10"]["six"]) == (0, 1 / 6)
+    assert values["nDCG@10"]["six"] == pytest.approx(1 / math.log2(7), abs=1e-12)
 
 
 @given(st.dictionaries(QUERIES, GRADES), st.dictionaries(QUERIES, SCORED))
 def test_tied_runs_are_measured_as_by_trec_eval(qrels, run):
     """pytrec_eval sees the scores with their ties, we the order that it makes of them."""
-    found = measure(qrels, {query: as_trec_orders(scores) for query, scores in run.items()})
+    values = measure(qrels, {query: as_trec_orders(scores) for query, scores in run.items()})
     judged = {query for query, grades in qrels.items() if max(grades.values(), default=0) > 0}
     oracle = pytrec_eval.RelevanceEvaluator(
         {query: qrels[query] for query in judged}, {*TREC.values(), "recip_rank"}
@@ -63,32 +58,32 @@ def test_tied_runs_are_measured_as_by_trec_eval(qrels, run):
     for query in judged:
         expected = oracle.get(query, {})
         for name, trec in TREC.items():
-            assert found[name][query] == pytest.approx(expected.get(trec, 0.0), abs=1e-9)
+            assert values[name][query] == pytest.approx(expected.get(trec, 0.0), abs=1e-9)
         reciprocal = expected.get("recip_rank", 0.0)
         first_ten = reciprocal if reciprocal >= 0.1 else 0.0
-        assert found["RR@10"][query] == pytest.approx(first_ten, abs=1e-9)
+        assert values["RR@10"][query] == pytest.approx(first_ten, abs=1e-9)
 
 
 @given(st.dictionaries(QUERIES, GRADES), st.dictionaries(QUERIES, SCORED), st.randoms())
 def test_measures_equal_those_of_ir_measures(qrels, run, random):
     orders = {query: random.sample(sorted(scores), len(scores)) for query, scores in run.items()}
-    found = measure(qrels, {query: ranking(*order) for query, order in orders.items()})
+    values = measure(qrels, {query: ranking(*order) for query, order in orders.items()})
     judged = {q: grades for q, grades in qrels.items() if max(grades.values(), default=0) > 0}
     falling = {
-        query: {document: -float(place) for place, document in enumerate(order)}
+        query: {document: -float(rank) for rank, document in enumerate(order)}
         for query, order in orders.items()
         if order and query in judged
     }
-    assert all(list(of) == list(judged) for of in found.values())
+    assert all(list(of) == list(judged) for of in values.values())
     if not falling:
-        assert all(value == 0 for of in found.values() for value in of.values())
+        assert all(value == 0 for of in values.values() for value in of.values())
         return
     names = [ir_measures.parse_measure(name) for name in MEASURES]
     for metric in ir_measures.iter_calc(names, judged, falling):
-        ours = found[str(metric.measure)][metric.query_id]
+        ours = values[str(metric.measure)][metric.query_id]
         assert ours == pytest.approx(metric.value, abs=1e-9)
     for name, mean in ir_measures.calc_aggregate(names, judged, falling).items():
-        ours = found[str(name)].values()
+        ours = values[str(name)].values()
         assert sum(ours) / len(ours) == pytest.approx(mean, abs=1e-9)
 
 
@@ -103,23 +98,23 @@ def test_every_judged_query_has_a_value():
 
 
 def test_the_order_given_counts_and_not_the_scores():
-    found = measure({"q": {"a": 1}}, {"q": (("x", 0.1), ("a", 0.9))})
-    assert found["RR@10"] == {"q": 0.5}
+    values = measure({"q": {"a": 1}}, {"q": (("x", 0.1), ("a", 0.9))})
+    assert values["RR@10"] == {"q": 0.5}
 
 
-@pytest.mark.parametrize(("one", "other"), [("a\0b", "a\0c"), ("\ud800", "\ud801"), ("", " ")])
-def test_odd_ids_stay_apart(one, other):
+@pytest.mark.parametrize(("odd", "other"), [("a\0b", "a\0c"), ("\ud800", "\ud801"), ("", " ")])
+def test_odd_ids_stay_apart(odd, other):
     """Neither a NUL nor half a character, which C would cut or crash at, in any id."""
-    qrels = {one: {one: 1, other: 0}, other: {other: 1}}
-    found = measure(qrels, {one: ranking(other, one), other: ranking(other)})
-    assert found["RR@10"] == {one: 0.5, other: 1.0}
-    assert found["nDCG@10"] == pytest.approx({one: 1 / math.log2(3), other: 1.0})
+    qrels = {odd: {odd: 1, other: 0}, other: {other: 1}}
+    values = measure(qrels, {odd: ranking(other, odd), other: ranking(other)})
+    assert values["RR@10"] == {odd: 0.5, other: 1.0}
+    assert values["nDCG@10"] == pytest.approx({odd: 1 / math.log2(3), other: 1.0})
 
 
 def test_a_document_that_comes_twice_keeps_its_first_place():
     answers = {"q": ranking("a", "b", "a", "c", "b", "d", "e")}
-    found = measure({"q": {"d": 1, "e": 1}}, answers)
-    assert (found["RR@10"]["q"], found["R@5"]["q"], found["Judged@10"]["q"]) == (1 / 4, 1, 2 / 5)
+    values = measure({"q": {"d": 1, "e": 1}}, answers)
+    assert (values["RR@10"]["q"], values["R@5"]["q"], values["Judged@10"]["q"]) == (1 / 4, 1, 2 / 5)
 
 
 def test_all_is_measured_without_any_library(monkeypatch):

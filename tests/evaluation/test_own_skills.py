@@ -135,9 +135,9 @@ def test_a_file_counts_for_the_innermost_skill():
 
 def test_what_cannot_be_read_is_told_with_its_path():
     files = {"coffee": {"evals/a.json": b"{", "evals/b.json": trigger("pull a shot")}}
-    collection, (found,) = collect([make("coffee")], files)
+    collection, (diagnostic,) = collect([make("coffee")], files)
     assert relevant(collection) == {"pull a shot": {"coffee"}}
-    assert (found.code, found.path) == ("eval-unreadable", "/skills/coffee/evals/a.json")
+    assert (diagnostic.code, diagnostic.path) == ("eval-unreadable", "/skills/coffee/evals/a.json")
 
 
 def test_the_notes_say_what_the_queries_are_worth():

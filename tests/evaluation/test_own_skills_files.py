@@ -38,25 +38,26 @@ def write(path, content):
     return path
 
 
-def asked(collection):
+def relevant(collection):
     return {query.text: [*collection.qrels[query.query_id]] for query in collection.queries}
 
 
-def codes(diagnostics):
-    return [found.code for found in diagnostics]
+def problems_of(diagnostics):
+    """Return code and path of each diagnostic."""
+    return [(diagnostic.code, diagnostic.path) for diagnostic in diagnostics]
 
 
 def test_skills_and_their_evals_become_a_collection(root):
     collection, diagnostics = read_own_collection([root])
-    assert asked(collection) == {
+    assert relevant(collection) == {
         "make an espresso": ["mine:brew-coffee"],
         "Dialing espresso grind size": ["mine:brew-coffee"],
     }
     assert [query.text for query in collection.negatives] == ["boil an egg"]
     assert diagnostics == ()
     index = SkillIndex.from_roots(root, index_dir=root.parent / "index", model="hashing")
-    found = {document.doc_id for document in index.documents()}
-    assert {document.doc_id for document in collection.documents} == found
+    indexed = {document.doc_id for document in index.documents()}
+    assert {document.doc_id for document in collection.documents} == indexed
 
 
 def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
@@ -64,9 +65,9 @@ def test_what_no_search_finds_is_not_evaluated(root, tmp_path, make_skill):
     path = make_skill(theirs, "brew-coffee", "Brew it.", body=body)
     collection, diagnostics = read_own_collection([root, theirs])
     assert collection == read_own_collection([root])[0]
-    assert [(one.code, one.path) for one in diagnostics] == [("shadowed", str(path))]
+    assert problems_of(diagnostics) == [("shadowed", str(path))]
     collection, _ = read_own_collection([theirs, root])
-    assert asked(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
+    assert relevant(collection) == {"Turkish coffee pots": ["theirs:brew-coffee"]}
 
 
 def test_evals_in_yaml_are_read(root):
@@ -74,8 +75,8 @@ def test_evals_in_yaml_are_read(root):
     write(root / "steep-tea" / "evals.yaml", cases)
     bomb = write(root / "steep-tea" / "evals" / "bomb.yaml", "a: &a [x]\nb: *a\n")
     collection, diagnostics = read_own_collection([root])
-    assert asked(collection)["steep sencha"] == ["mine:steep-tea"]
-    assert [(found.code, found.path) for found in diagnostics] == [("eval-unreadable", str(bomb))]
+    assert relevant(collection)["steep sencha"] == ["mine:steep-tea"]
+    assert problems_of(diagnostics) == [("eval-unreadable", str(bomb))]
 
 
 def test_no_link_is_followed(root, tmp_path):
@@ -85,15 +86,15 @@ def test_no_link_is_followed(root, tmp_path):
     (root / "steep-tea" / "evals" / "a.json").symlink_to(secret)
     (root / "steep-tea" / "trigger-evals").symlink_to(root / "brew-coffee" / "evals")
     collection, _ = read_own_collection([root])
-    assert "leak" not in asked(collection)
-    assert asked(collection)["make an espresso"] == ["mine:brew-coffee"]
+    assert "leak" not in relevant(collection)
+    assert relevant(collection)["make an espresso"] == ["mine:brew-coffee"]
 
 
 @pytest.mark.parametrize("name", ["100%.json", "%2e%2e%2fa.json", "a%20b.json"])
 def test_a_percent_sign_in_a_file_name_means_itself(root, name):
     cases = [{"query": "pour over", "should_trigger": True}]
     write(root / "steep-tea" / "evals" / name, json.dumps(cases))
-    assert asked(read_own_collection([root])[0])["pour over"] == ["mine:steep-tea"]
+    assert relevant(read_own_collection([root])[0])["pour over"] == ["mine:steep-tea"]
 
 
 def test_what_cannot_be_read_is_reported_and_passed_over(root):
@@ -102,10 +103,13 @@ def test_what_cannot_be_read_is_reported_and_passed_over(root):
     write(root / "steep-tea" / "evals" / "odd\x07.json", "[]")
     collection, diagnostics = read_own_collection([root])
     assert len(collection.documents) == 2
-    assert codes(diagnostics) == ["frontmatter-missing", "eval-not-listed", "eval-unreadable"]
-    assert diagnostics[0].severity == "error"
     tea = root / "steep-tea"
-    assert [found.path for found in diagnostics[1:]] == [str(tea), str(tea / "evals/evals.json")]
+    assert problems_of(diagnostics) == [
+        ("frontmatter-missing", str(root / "broken" / "SKILL.md")),
+        ("eval-not-listed", str(tea)),
+        ("eval-unreadable", str(tea / "evals/evals.json")),
+    ]
+    assert diagnostics[0].severity == "error"
 
 
 def test_what_is_too_large_or_too_deep_is_told(root):
@@ -114,7 +118,7 @@ def test_what_is_too_large_or_too_deep_is_told(root):
     os.truncate(path, 1 << 30)
     _, (unlisted, large) = read_own_collection([root])
     assert unlisted.code == "eval-not-listed"
-    assert (large.code, large.path) == ("eval-unreadable", str(path))
+    assert problems_of([large]) == [("eval-unreadable", str(path))]
     assert "larger than" in large.message
 
 
@@ -123,7 +127,5 @@ def test_a_skill_that_goes_away_meanwhile_is_reported(root):
     skills = read_skills([root], problems)
     shutil.rmtree(root / "steep-tea")
     collection, _ = own_collection(skills, partial(read_evals, problems=problems))
-    assert "make an espresso" in asked(collection)
-    assert [(found.code, found.path) for found in problems] == [
-        ("eval-unreadable", str(root / "steep-tea"))
-    ]
+    assert "make an espresso" in relevant(collection)
+    assert problems_of(problems) == [("eval-unreadable", str(root / "steep-tea"))]

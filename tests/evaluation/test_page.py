@@ -130,8 +130,8 @@ def test_the_head_says_what_was_measured_when_and_by_what(report):
 
 def test_the_verdict_comes_before_the_plots_and_these_before_the_tables(report):
     html = full(report)
-    first, *others = (html.index(one) for one in ('class="verdict"', "<svg", "<table", "<article"))
-    assert [first, *others] == sorted([first, *others])
+    starts = [html.index(mark) for mark in ('class="verdict"', "<svg", "<table", "<article")]
+    assert starts == sorted(starts)
     assert html.rindex("<svg") < html.index("<table")
     levels = [int(level) for level in re.findall(r"<h(\d)", html)]
     assert levels[0] == 1
@@ -180,7 +180,8 @@ def test_examples_show_what_won_and_what_should_have(plain):
 
 def test_a_long_query_opens_on_a_click(plain):
     long, huge = "tea " * 60, "x" * 100_000
-    html = render(plain(worst=tuple(QueryExample(one, one, 0.0, (), ()) for one in (long, huge))))
+    worst = tuple(QueryExample(text, text, 0.0, (), ()) for text in (long, huge))
+    html = render(plain(worst=worst))
     cut = re.findall(r"<summary><bdi>([^<]*)</bdi></summary>\n<p><bdi>([^<]*)</bdi></p>", html)
     assert [len(first) for first, _ in cut] == [160, 160]
     assert cut[0][1] == long.strip()
@@ -270,7 +271,6 @@ def busy(make, make_system):
 
 
 @needs_chromium
-@pytest.mark.slow
 @pytest.mark.browser
 def test_a_browser_complains_of_nothing_but_of_what_the_policy_stops(
     tmp_path, report, system_report
@@ -289,7 +289,6 @@ def test_a_browser_complains_of_nothing_but_of_what_the_policy_stops(
 
 
 @needs_chromium
-@pytest.mark.slow
 @pytest.mark.browser
 @pytest.mark.parametrize("width", [400, 1200])
 def test_the_page_fits_its_window_with_all_plots_laid_out(tmp_path, report, system_report, width):

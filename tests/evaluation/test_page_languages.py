@@ -17,8 +17,8 @@ def cells(html):
     rows = re.findall(r"<tr>(.*?)</tr>", html, re.DOTALL)
     return [
         [
-            unescape(re.sub(r"<[^>]+>", " ", one)).replace("\u2013", "-").split()
-            for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
+            unescape(re.sub(r"<[^>]+>", " ", cell)).replace("\u2013", "-").split()
+            for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)
         ]
         for row in rows
     ]
@@ -32,15 +32,15 @@ def part(report, system_report):
         systems = [
             replace(
                 system_report(name, is_empty=True),
-                means=dict.fromkeys(MEASURES, mean + place / 10),
+                means=dict.fromkeys(MEASURES, mean + number / 10),
                 intervals=dict.fromkeys(MEASURES, (0.25, 0.75)),
             )
-            for place, name in enumerate(names)
+            for number, name in enumerate(names)
         ]
         made = report(*systems, unanswerable={}, queries=queries)
-        given = {"difference": 0.1, "p_holm": 0.01, "interval": (0.02, 0.18), "wins": 9}
-        known = tuple(replace(one, **given) for one in made.comparisons)
-        return replace(made, comparisons=known if queries >= 10 else ())
+        figures = {"difference": 0.1, "p_holm": 0.01, "interval": (0.02, 0.18), "wins": 9}
+        comparisons = tuple(replace(comparison, **figures) for comparison in made.comparisons)
+        return replace(made, comparisons=comparisons if queries >= 10 else ())
 
     return make
 
@@ -74,8 +74,8 @@ def test_languages_of_few_queries_are_folded(part):
 
 
 def test_hostile_names_are_shown_and_nothing_else(part):
-    one = part(20, names=(HOSTILE, f"{HOSTILE}2"))
-    html = language_section(replace(one, languages={HOSTILE: one}))
+    hostile = part(20, names=(HOSTILE, f"{HOSTILE}2"))
+    html = language_section(replace(hostile, languages={HOSTILE: hostile}))
     assert "<script" not in html
     assert not set("\x1b\u202e") & set(html)
     shown = re.sub(r" data-label=\"[^\"]*\"", "", html)

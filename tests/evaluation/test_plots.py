@@ -80,11 +80,11 @@ def compared(system, baseline="bm25", wins=0, ties=0, losses=0):
     return Comparison(system, baseline, "nDCG@10", 0.0, (0.0, 0.0), 1.0, 1.0, wins, ties, losses)
 
 
-def scatter(one, other, **counts):
+def scatter(before, after, **counts):
     """Plot two systems by their values of the queries 0, 1, 2, ..."""
     pair = [
         make_system(name, values={"nDCG@10": {str(at): value for at, value in enumerate(values)}})
-        for name, values in (("bm25", one), ("hybrid", other))
+        for name, values in (("bm25", before), ("hybrid", after))
     ]
     return plot_queries(*pair, compared("hybrid", **counts), prefix="p")
 
@@ -111,8 +111,8 @@ def texts(svg):
 
 
 def style(element, name):
-    found = re.search(rf"(?:^|; ){name}: ([^;]+)", element.get("style", ""))
-    return found[1] if found else None
+    match = re.search(rf"(?:^|; ){name}: ([^;]+)", element.get("style", ""))
+    return match[1] if match else None
 
 
 def dots(svg, colour):
@@ -129,26 +129,26 @@ def dots(svg, colour):
 
 def bars(svg, colour):
     """Return width and height of each bar of a colour that can be seen, from left to right."""
-    found = []
+    shapes = []
     for path in ElementTree.fromstring(svg).iter("path"):
         if style(path, "fill") == colour and "clip-path" in path.attrib:
             points = re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))
             across, up = ([float(point[side]) for point in points] for side in (0, 1))
             if max(up) > min(up):
-                found.append((min(across), max(across) - min(across), max(up) - min(up)))
-    return [bar[1:] for bar in sorted(found)]
+                shapes.append((min(across), max(across) - min(across), max(up) - min(up)))
+    return [bar[1:] for bar in sorted(shapes)]
 
 
 def circles(svg):
     """Return the centre of each half-transparent dot, x and y, and its width."""
-    found = []
+    dots = []
     for path in ElementTree.fromstring(svg).iter("path"):
         if style(path, "fill-opacity") == "0.6":
             points = re.findall(r"(-?[\d.]+) (-?[\d.]+)", path.get("d"))
             across, up = ([float(point[side]) for point in points] for side in (0, 1))
             middle = (max(across) + min(across)) / 2, (max(up) + min(up)) / 2
-            found.append((*middle, max(across) - min(across)))
-    return found
+            dots.append((*middle, max(across) - min(across)))
+    return dots
 
 
 @pytest.mark.slow
@@ -185,13 +185,13 @@ def test_means_lie_on_one_scale_for_all_systems_and_measures(system_report, coun
     systems = [system_report(name, seed) for seed, name in enumerate(SIX[:count])]
     svg = plot_measures(systems, prefix="p")
     colours = ("#0072b2", "#d55e00", "#007d5b", "#9a3d86", "#333333", "#b07d00")
-    places = [place for colour in colours[:count] for place in dots(svg, colour)]
+    markers = [marker for colour in colours[:count] for marker in dots(svg, colour)]
     means = [mean for system in systems for mean in system.means.values()]
-    assert len(places) == len(means) == 7 * count
-    assert len({round(y, 3) for _, y in places}) == 7 * count
-    lowest, highest = min(zip(means, places, strict=True)), max(zip(means, places, strict=True))
+    assert len(markers) == len(means) == 7 * count
+    assert len({round(y, 3) for _, y in markers}) == 7 * count
+    lowest, highest = min(zip(means, markers, strict=True)), max(zip(means, markers, strict=True))
     scale = (highest[1][0] - lowest[1][0]) / (highest[0] - lowest[0])
-    for mean, (x, _) in zip(means, places, strict=True):
+    for mean, (x, _) in zip(means, markers, strict=True):
         assert x == pytest.approx(lowest[1][0] + scale * (mean - lowest[0]), abs=0.01)
 
 
@@ -243,7 +243,7 @@ def test_long_names_stand_below_each_other():
     def columns(name):
         systems = [make_system(f"{name}{at}", {"R@5": 0.5}) for at in range(4)]
         root = ElementTree.fromstring(plot_measures(systems, prefix="p"))
-        return {one.get("x") for one in root.iter("text") if (one.text or "").startswith(name)}
+        return {text.get("x") for text in root.iter("text") if (text.text or "").startswith(name)}
 
     assert len(columns("short")) == 2
     assert len(columns("a-name-of-22-characters")) == 1
@@ -286,7 +286,7 @@ def test_the_default_threshold_is_marked_on_an_axis_that_fits_the_scores():
     def shown(threshold):
         default = threshold and replace(STATES, threshold=threshold)
         system = make_system(top_scores={"answerable": (0.1, 0.9)}, default=default)
-        return [one for one in texts(plot_top_scores(system, prefix="p")) if "default" in one]
+        return [label for label in texts(plot_top_scores(system, prefix="p")) if "default" in label]
 
     assert shown(0.3) == ["default 0.30"]
     assert shown(0.89) == ["default 0.89"]
@@ -294,9 +294,9 @@ def test_the_default_threshold_is_marked_on_an_axis_that_fits_the_scores():
     calibrated = make_system(top_scores={"a": (0.4, 0.6)}, calibration_error={"all": 0.1})
     assert {"0.0", "1.0"} <= set(texts(plot_top_scores(calibrated, prefix="p")))
     raw = make_system(top_scores={"answerable": (12.0, 31.0)})
-    found = set(texts(plot_top_scores(raw, prefix="p")))
-    assert "30.0" in found
-    assert not {"0.0", "1.0", "0"} & found
+    labels = set(texts(plot_top_scores(raw, prefix="p")))
+    assert "30.0" in labels
+    assert not {"0.0", "1.0", "0"} & labels
 
 
 @pytest.mark.slow
@@ -326,29 +326,29 @@ def test_thresholds_show_recall_precision_and_false_answers():
     )
     default = replace(STATES, threshold=0.25)
     svg = plot_thresholds(make_system(curve=curve, default=default), prefix="p")
-    found = texts(svg)
+    labels = texts(svg)
     for name in ("recall", "precision", "false answers: foreign", "false answers: negatives"):
-        assert found.count(name) == 1
-    assert "default 0.25" in found
+        assert labels.count(name) == 1
+    assert "default 0.25" in labels
     lines = {
         style(path, "stroke"): re.findall(r"([\d.]+) ([\d.]+)", path.get("d"))
         for path in ElementTree.fromstring(svg).iter("path")
         if style(path, "stroke-width") == "1.9" and "clip-path" in path.attrib
     }
-    kept = [float(y) for _, y in lines["#0072b2"]]
-    assert all(later > earlier for earlier, later in pairwise(kept))
+    recalls = [float(y) for _, y in lines["#0072b2"]]
+    assert all(later > earlier for earlier, later in pairwise(recalls))
     assert lines["#d55e00"][-1][0] != lines["#0072b2"][-1][0]
 
 
 @pytest.mark.slow
 def test_states_are_bars_that_fill_the_width():
     svg = plot_states(make_system(default=STATES), prefix="p")
-    found = texts(svg)
+    labels = texts(svg)
     for name in ("answerable", "twin", "right skill fits", "only others fit", "none fits"):
-        assert found.count(name) == 1
-    (kept,) = (width for width, _ in bars(svg, "#0072b2") if width)  # nothing is kept of a twin
+        assert labels.count(name) == 1
+    (recall,) = (width for width, _ in bars(svg, "#0072b2") if width)  # nothing is kept of a twin
     none = [width for width, _ in bars(svg, "#c4c4c4")]
-    assert [width / kept for width in none] == pytest.approx([0.5, 0.5], abs=1e-3)
+    assert [width / recall for width in none] == pytest.approx([0.5, 0.5], abs=1e-3)
 
 
 @pytest.mark.slow

@@ -25,7 +25,7 @@ COLLECTION = Collection(
 
 def system(name, **answers):
     """Make answers; each query's are documents, best first."""
-    rankings = {key: tuple((one, 1.0) for one in of) for key, of in answers.items()}
+    rankings = {key: tuple((document, 1.0) for document in of) for key, of in answers.items()}
     return SystemAnswers(name, name, rankings, {"negatives": {"n": (("a", 0.5),)}})
 
 
@@ -55,20 +55,20 @@ def test_the_json_form_is_that_of_the_report_and_more():
     plain = outcome(GOOD, BAD)
     assert plain.to_dict() == report_dict(plain.report)
     pairs = confusables(COLLECTION, BAD.answers, terms=str.split, least=1)
-    found = Diagnostic("eval-empty", "note", "It is empty.", "/a/evals.json")
+    diagnostic = Diagnostic("eval-empty", "note", "It is empty.", "/a/evals.json")
     full = outcome(
         GOOD,
         BAD,
         kinds=assess_kinds(COLLECTION, (GOOD, BAD)),
         confusions=pairs,
-        diagnostics=(found,),
+        diagnostics=(diagnostic,),
     ).to_dict()
     assert full["kinds"]["trigger"]["queries"] == 2
     assert full["kinds"]["trigger"]["systems"]["good"]["RR@10"] == 1.0
     assert full["kinds"]["heading"]["intervals"]["good"]["RR@10"] == [0.5, 0.5]
     actual = [(pair["loser"], pair["winner"], pair["queries"]) for pair in full["confusables"]]
     assert actual == [("a", "b", 1), ("b", "a", 1)]
-    assert full["diagnostics"] == [found.to_dict()]
+    assert full["diagnostics"] == [diagnostic.to_dict()]
     assert json.loads(json.dumps(full))["collection"] == "own skills"
     assert outcome(GOOD, confusions=()).to_dict()["confusables"] == []
 
@@ -78,25 +78,25 @@ def test_languages_have_keys_of_their_own():
     assert not plain.to_dict().keys() & {"languages", "same_language", "cross_language"}
     part = assess(replace(COLLECTION, queries=COLLECTION.queries[:1]), (GOOD, BAD))
     report = replace(plain.report, languages={"zh": part}, crossing={"cross-language": part})
-    found = json.loads(json.dumps(replace(plain, report=report).to_dict()))
-    assert found["languages"].keys() == {"zh"}
-    assert found["languages"]["zh"] == found["cross_language"]
-    assert found["cross_language"].keys() == {"queries", "systems", "intervals", "comparisons"}
-    assert found["cross_language"]["queries"] == 1
-    assert found["cross_language"]["systems"]["bad"]["RR@10"] == 0
-    assert found["cross_language"]["intervals"]["good"]["RR@10"] == [1, 1]
-    assert found["cross_language"]["comparisons"][0]["difference"] == -1
-    assert "same_language" not in found
+    record = json.loads(json.dumps(replace(plain, report=report).to_dict()))
+    assert record["languages"].keys() == {"zh"}
+    assert record["languages"]["zh"] == record["cross_language"]
+    assert record["cross_language"].keys() == {"queries", "systems", "intervals", "comparisons"}
+    assert record["cross_language"]["queries"] == 1
+    assert record["cross_language"]["systems"]["bad"]["RR@10"] == 0
+    assert record["cross_language"]["intervals"]["good"]["RR@10"] == [1, 1]
+    assert record["cross_language"]["comparisons"][0]["difference"] == -1
+    assert "same_language" not in record
 
 
 def test_the_first_system_is_held_against_what_it_must_reach():
     """On average over the collections; a sum that is rounded down is no shortfall."""
-    found = shortfalls(
+    missed = shortfalls(
         [outcome(BAD, GOOD)], [("RR@10", 1 / 6), ("Success@1", 0.5), ("Success@5", 0.3)]
     )
-    assert found == ("bad has a mean Success@1 of 0, less than the 0.5 asked for",)
+    assert missed == ("bad has a mean Success@1 of 0, less than the 0.5 asked for",)
     assert shortfalls([outcome(GOOD)], [("RR@10", 5 / 6 + 1e-12)]) == ()
     outcomes = [outcome(GOOD), outcome(system("good", t1="a", h1="b", t2="a"))]
     assert shortfalls(outcomes, [("RR@10", 11 / 12)]) == ()
-    (one,) = shortfalls(outcomes, [("RR@10", 0.95)])
-    assert one == "good has a mean RR@10 of 0.916667, less than the 0.95 asked for"
+    (shortfall,) = shortfalls(outcomes, [("RR@10", 0.95)])
+    assert shortfall == "good has a mean RR@10 of 0.916667, less than the 0.95 asked for"

@@ -81,45 +81,45 @@ def ranked(report, system_report):
             )
             for name, mean in means.items()
         ]
-        first = systems[0]
-        differences = {one.name: one.means["nDCG@10"] - first.means["nDCG@10"] for one in systems}
-        fixed = {"baseline": first.name, "measure": "nDCG@10"}
+        (baseline, lowest), *others = means.items()
+        fixed = {"baseline": baseline, "measure": "nDCG@10"}
         comparisons = [
-            replace(compared(differences[name], p_holm), system=name, **fixed)
-            for name in list(means)[1:]
+            replace(compared(mean - lowest, p_holm), system=name, **fixed) for name, mean in others
         ]
         return replace(report(*systems), comparisons=tuple(comparisons), **fields)
 
     return make
 
 
-def test_the_headline_names_the_best_and_whether_it_is_more_than_chance(ranked):
-    made = ranked({"bm25": 0.5, "dense": 0.7, "hybrid": 0.3})
-    assert headline(made) == (
-        "dense has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above bm25 "
-        "(95 % interval +10.0 to +30.0): beyond chance."
+@pytest.mark.parametrize(
+    ("means", "best", "other"),
+    [
+        ({"bm25": 0.5, "dense": 0.7, "hybrid": 0.3}, "dense", "bm25"),
+        ({"hybrid": 0.7, "bm25": 0.4, "dense": 0.5}, "hybrid", "dense"),
+    ],
+    ids=["against the baseline", "the baseline, against the next"],
+)
+def test_the_headline_names_the_best_and_its_lead(ranked, means, best, other):
+    assert headline(ranked(means)) == (
+        f"{best} has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above "
+        f"{other} (95 % interval +10.0 to +30.0): beyond chance."
     )
-    told = headline(ranked({"bm25": 0.5, "dense": 0.7}, p_holm=0.2))
+
+
+def test_the_headline_says_whether_it_is_more_than_chance(ranked):
+    sentence = headline(ranked({"bm25": 0.5, "dense": 0.7}, p_holm=0.2))
     undecided = "undecided by its interval and its corrected test"
-    assert told.endswith(f"(95 % interval +10.0 to +30.0): {undecided}.")
+    assert sentence.endswith(f"(95 % interval +10.0 to +30.0): {undecided}.")
 
 
 @pytest.mark.parametrize("p_holm", [0.01, 0.2])
 @pytest.mark.parametrize("interval", [(0.002, 0.026), (-0.026, -0.002), (-0.01, 0.02), (0.0, 0.03)])
 def test_no_verdict_contradicts_its_interval_or_its_test(p_holm, interval):
-    found = verdict(replace(compared(sum(interval) / 2, p_holm), interval=interval))
+    word = verdict(replace(compared(sum(interval) / 2, p_holm), interval=interval))
     is_far = not interval[0] <= 0 <= interval[1]
-    assert (found == "may be chance") == (not is_far and p_holm > 0.05)
-    assert (found in ("better", "worse")) == (is_far and p_holm < 0.05)
-    assert found in VERDICTS
-
-
-def test_if_the_baseline_is_the_best_the_headline_tells_its_lead_over_the_next(ranked):
-    made = ranked({"hybrid": 0.7, "bm25": 0.4, "dense": 0.5})
-    assert headline(made) == (
-        "hybrid has the highest nDCG@10, 70.0 (95 % interval 60.0-75.0), 20.0 points above dense "
-        "(95 % interval +10.0 to +30.0): beyond chance."
-    )
+    assert (word == "may be chance") == (not is_far and p_holm > 0.05)
+    assert (word in ("better", "worse")) == (is_far and p_holm < 0.05)
+    assert word in VERDICTS
 
 
 def test_of_a_single_system_the_headline_says_only_what_it_reached(ranked, report, system_report):
@@ -156,8 +156,11 @@ def test_what_answers_say_is_told_in_a_sentence(report):
 def test_a_system_is_told_against_the_first_in_a_few_words(report):
     made = report()
     names = [system.name for system in made.systems]
-    known = {one.system: one for one in made.comparisons if one.measure == "nDCG@10"}
-    told = {name: f"{points(one.difference)}, {verdict(one)}" for name, one in known.items()}
-    assert [against_baseline(made, name) for name in names] == ["", told["dense"], told["hybrid"]]
+    words = [
+        f"{points(test.difference)}, {verdict(test)}"
+        for test in made.comparisons
+        if test.measure == "nDCG@10"
+    ]
+    assert [against_baseline(made, name) for name in names] == ["", *words]
     few = replace(made, comparisons=())
     assert [against_baseline(few, name) for name in names[:2]] == ["", "too few queries"]

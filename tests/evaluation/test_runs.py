@@ -54,29 +54,29 @@ def trec_eval_order(scores):
     ranks = {}
     for doc_id in scores:
         qrels, run = {"q": {doc_id: 1}}, {"q": scores}
-        found = ir_measures.pytrec_eval.calc_aggregate([ir_measures.RR], qrels, run)
-        ranks[doc_id] = 1 / found[ir_measures.RR]
+        means = ir_measures.pytrec_eval.calc_aggregate([ir_measures.RR], qrels, run)
+        ranks[doc_id] = 1 / means[ir_measures.RR]
     return sorted(ranks, key=ranks.__getitem__)
 
 
 def test_the_order_is_by_score_then_by_later_id_whatever_the_rank_says(read):
-    found = read(
+    run = read(
         "q1 Q0 a 1 0.5 x\nq1\tQ0\tb\t7\t.5\tx\n\n q1  Q0 c nonsense 5e-1 x\r\nq1 0 d 0 0.75 x\n"
         "n1 Q0 a 1 -3 x"
     )
-    assert found == {"q1": (("d", 0.75), ("c", 0.5), ("b", 0.5), ("a", 0.5)), "n1": (("a", -3.0),)}
+    assert run == {"q1": (("d", 0.75), ("c", 0.5), ("b", 0.5), ("a", 0.5)), "n1": (("a", -3.0),)}
 
 
 def test_scores_are_told_apart_as_32_bit_floats(read):
     """Scores that trec_eval cannot tell apart are ties; they stay as written."""
-    found = read("q1 Q0 a 1 0.500000001 x\nq1 Q0 b 2 0.5 x\nq1 Q0 c 3 0.5000001 x\n")
-    assert found["q1"] == (("c", 0.5000001), ("b", 0.5), ("a", 0.500000001))
-    assert trec_eval_order({"a": 0.500000001, "b": 0.5, "c": 0.5000001}) == order(found["q1"])
+    run = read("q1 Q0 a 1 0.500000001 x\nq1 Q0 b 2 0.5 x\nq1 Q0 c 3 0.5000001 x\n")
+    assert run["q1"] == (("c", 0.5000001), ("b", 0.5), ("a", 0.500000001))
+    assert trec_eval_order({"a": 0.500000001, "b": 0.5, "c": 0.5000001}) == order(run["q1"])
 
 
 def test_answers_to_queries_that_were_asked_again_keep_their_mark(read):
-    found = read("dropped:q1 Q0 b 1 0.5 x\nq1 Q0 a 1 0.5 x\n")
-    assert found == {"dropped:q1": (("b", 0.5),), "q1": (("a", 0.5),)}
+    run = read("dropped:q1 Q0 b 1 0.5 x\nq1 Q0 a 1 0.5 x\n")
+    assert run == {"dropped:q1": (("b", 0.5),), "q1": (("a", 0.5),)}
     with pytest.raises(EvaluationError, match="dropped:n1"):
         read("dropped:n1 Q0 b 1 0.5 x\n")
 
@@ -138,13 +138,13 @@ def test_a_run_that_cannot_be_read_is_an_error(tmp_path):
 
 
 @given(st.binary(max_size=40), st.integers(0, 30))
-def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, data, place):
+def test_whatever_the_bytes_they_are_read_or_refused(tmp_path_factory, data, offset):
     path = tmp_path_factory.mktemp("fuzz") / "run"
     line = b"q1 Q0 a 1 0.5 x\nq2 Q0 b 1 0.5 x\n"
-    path.write_bytes(line[:place] + data + line[place:])
+    path.write_bytes(line[:offset] + data + line[offset:])
     try:
-        found = read_run(path, make_collection())
-        message = str(path) if found.keys() <= {"q1", "q2", "n1"} else ""
+        run = read_run(path, make_collection())
+        message = str(path) if run.keys() <= {"q1", "q2", "n1"} else ""
     except EvaluationError as exc:
         message = str(exc)
     assert str(path) in message
@@ -169,9 +169,9 @@ def answered(draw):
     """Draw a collection and rankings of it with scores in no order."""
     doc_ids = draw(st.lists(IDS, min_size=1, max_size=6, unique=True))
     query_ids = draw(st.lists(IDS, min_size=1, max_size=3, unique=True))
-    known = {*doc_ids, *query_ids}
+    drawn_ids = {*doc_ids, *query_ids}
     # Where the encoded form of an id is an id too, that is what is read: by the rule, not by luck.
-    assume(not any(unquote(key) != key and unquote(key) in known for key in known))
+    assume(not any(unquote(key) != key and unquote(key) in drawn_ids for key in drawn_ids))
     rankings = st.lists(st.sampled_from(doc_ids), unique=True).flatmap(
         lambda ids: st.tuples(*(st.tuples(st.just(key), SCORES) for key in ids))
     )
@@ -183,8 +183,8 @@ def test_a_run_comes_back_in_the_same_order(tmp_path_factory, drawn):
     collection, answers = drawn
     path = tmp_path_factory.mktemp("runs") / "run"
     write_run(path, answers, "ours")
-    found = read_run(path, collection)
-    assert {key: order(found.get(key, ())) for key in answers} == {
+    run = read_run(path, collection)
+    assert {key: order(run.get(key, ())) for key in answers} == {
         key: order(ranking) for key, ranking in answers.items()
     }
     written = {}

@@ -23,10 +23,10 @@ def test_without_any_the_hybrid_search_is_compared_with_its_halves():
 
 def test_settings_follow_a_name():
     text = "mine=system:dense,model:st:org/a:v2,fields:metadata,threshold:0.25,calibration:c.json"
-    told = SystemSpec("mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json"))
-    assert parse_system(text) == told
-    told = SystemSpec("mine", model="hashing", threshold=1.0)
-    assert parse_system("mine=threshold:1", model="hashing") == told
+    spec = SystemSpec("mine", "dense", "st:org/a:v2", "metadata", 0.25, Path("c.json"))
+    assert parse_system(text) == spec
+    spec = SystemSpec("mine", model="hashing", threshold=1.0)
+    assert parse_system("mine=threshold:1", model="hashing") == spec
     assert parse_system("bm25=fields:metadata") == SystemSpec("bm25", "bm25", fields="metadata")
 
 

@@ -1,14 +1,11 @@
 """Reports at a terminal, and as rows for other programs."""
 
-import io
 import re
 from dataclasses import replace
 
 import pytest
 from rich.cells import cell_len
-from rich.console import Console
 
-from skillsearch.cli.tables import print_blocks
 from skillsearch.evaluation.reporting.report import Outcome, headline
 from skillsearch.evaluation.reporting.tables import _last_part, figure_rows, report_blocks, summary
 from skillsearch.evaluation.types import QueryExample, RankedDocument
@@ -18,20 +15,8 @@ HOSTILE = "[red]tea[/red] \x1b[31m\u202ex\x00 :coffee:"
 HARMLESS = "[red]tea[/red] [31mx"
 
 
-def printed(show, what, width=80, *, is_styled=False):
-    """Print something and return its lines, without the blanks at their ends."""
-    file = io.StringIO()
-    color = "standard" if is_styled else None
-    console = Console(
-        file=file, width=width, force_terminal=is_styled, color_system=color, highlight=False
-    )
-    print_blocks(show(what), console)
-    return [line.rstrip() for line in file.getvalue().splitlines()]
-
-
 def summary_blocks(reports):
-    """Return the summary of some reports as the only block."""
-    return [summary(reports, mean="mean" if len(reports) > 1 else "")]
+    return summary(reports, mean="mean" if len(reports) > 1 else "")
 
 
 def figures(*reports):
@@ -58,28 +43,28 @@ def measured(report, system_report):
             for name, mean, time in (("bm25", 0.5, None), ("hybrid", 0.7, 3.14))
         ]
         made = report(*systems, unanswerable={})
-        given = {"wins": 9, "ties": 5, "losses": 2, "p_holm": 0.01, **comparison}
-        return replace(made, comparisons=tuple(replace(one, **given) for one in made.comparisons))
+        figures = {"wins": 9, "ties": 5, "losses": 2, "p_holm": 0.01, **comparison}
+        return replace(made, comparisons=tuple(replace(row, **figures) for row in made.comparisons))
 
     return make
 
 
-def test_means_are_percent_with_the_interval_of_the_main_measure(measured):
+def test_means_are_percent_with_the_interval_of_the_main_measure(measured, printed):
     made = replace(measured(), notes=("one thing", "another\nthing"))
-    lines = printed(report_blocks, made, 100)
+    lines = printed(report_blocks(made), 100)
     rows = words(lines)
     assert ["system", "nDCG@10", "95", "%", "Success@1", "R@5", "ms"] in rows
     assert ["bm25", "50.0", "40.0-55.0", "50.0", "25.0", "-"] in rows
     assert ["hybrid", "70.0", "60.0-75.0", "50.0", "25.0", "3.1"] in rows
     assert lines[-2:] == ["note: one thing", "note: another thing"]
-    text = "\n".join(printed(report_blocks, made, 100, is_styled=True))
-    bold = {found.strip() for found in BOLD.findall(text)}
+    text = "\n".join(printed(report_blocks(made), 100, is_styled=True))
+    bold = {cell.strip() for cell in BOLD.findall(text)}
     assert "70.0" in bold
     assert not {"50.0", "25.0"} & bold
 
 
-def test_the_title_says_what_was_measured_and_what_was_found(report):
-    lines = printed(report_blocks, report(), 200)
+def test_the_title_says_what_was_measured_and_what_was_found(report, printed):
+    lines = printed(report_blocks(report()), 200)
     counts = "697 skills, 240 judged queries; unanswerable: 150 foreign, 150 dropped relevant"
     assert lines[:2] == [f"office-skills: {counts}", headline(report())]
 
@@ -92,9 +77,11 @@ def test_the_title_says_what_was_measured_and_what_was_found(report):
         (0.01, (-0.1, 0.1), 0.4, "+1.0 -10.0 to +10.0 0.400 9/5/2 may be chance"),
     ],
 )
-def test_a_terminal_shows_differences_on_two_measures(measured, difference, interval, p_holm, row):
+def test_a_terminal_shows_differences_on_two_measures(
+    measured, difference, interval, p_holm, row, printed
+):
     made = measured(difference=difference, interval=interval, p_holm=p_holm)
-    lines = printed(report_blocks, made, 100)
+    lines = printed(report_blocks(made), 100)
     assert lines.count("Differences in points") == 1
     assert any("from bm25" in line for line in lines)
     rows = [" ".join(cells) for cells in words(lines)]
@@ -102,9 +89,9 @@ def test_a_terminal_shows_differences_on_two_measures(measured, difference, inte
     assert is_shown == [True, True, False]
 
 
-def test_each_threshold_has_a_row_of_false_answers(report):
+def test_each_threshold_has_a_row_of_false_answers(report, printed):
     made = report()
-    lines = printed(report_blocks, made, 120)
+    lines = printed(report_blocks(made), 120)
     rows = [" ".join(row) for row in words(lines)]
     start = rows.index("When nothing fits: shares in percent")
     assert rows[start + 1] == "figure bm25 dense hybrid"
@@ -119,16 +106,16 @@ def test_each_threshold_has_a_row_of_false_answers(report):
     assert "all queries - - 0.043" in rows
 
 
-def test_the_states_at_the_default_threshold_have_a_table(report):
+def test_the_states_at_the_default_threshold_have_a_table(report, printed):
     made = report()
-    lines = printed(report_blocks, made)
+    lines = printed(report_blocks(made))
     start = lines.index("What answers say at the default threshold, in percent of the requests")
     states = made.systems[2].abstention.default
-    kept, foreign = states.answerable.recall, states.unanswerable["foreign"]
+    recall, foreign = states.answerable.recall, states.unanswerable["foreign"]
     said = [f"{100 * share:.1f}" for share in (foreign.false, foreign.perhaps, foreign.none)]
     table = [row for row in words(lines[start + 1 :]) if row and not row[0].startswith("─")][:6]
     assert table[0] == ["system", "requests", "recall", "false", "perhaps", "none", "shown"]
-    assert table[1][:4] == ["hybrid", "answerable", f"{100 * kept:.1f}", "5.0"]
+    assert table[1][:4] == ["hybrid", "answerable", f"{100 * recall:.1f}", "5.0"]
     assert table[2:5] == [
         ["of", "them", "short", "61.0"],
         ["of", "them", "task", "42.0"],
@@ -136,7 +123,7 @@ def test_the_states_at_the_default_threshold_have_a_table(report):
     ]
 
 
-def test_the_worst_queries_of_the_best_system_are_shown(measured):
+def test_the_worst_queries_of_the_best_system_are_shown(measured, printed):
     top = (RankedDocument("a", "brew-tea", 0.91, False), RankedDocument("b", "steep", 0.5, True))
     right = (RankedDocument("b", "steep-tea", 0.5, True),)
     worst = (
@@ -147,7 +134,7 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
     )
     made = measured()
     systems = (made.systems[0], replace(made.systems[1], worst=worst))
-    lines = printed(report_blocks, replace(made, systems=systems))
+    lines = printed(report_blocks(replace(made, systems=systems)))
     start = lines.index("Worst queries of hybrid")
     assert lines[start + 1 :] == [
         "make tea",
@@ -160,13 +147,13 @@ def test_the_worst_queries_of_the_best_system_are_shown(measured):
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
+def test_usual_reports_fit_without_a_broken_word(report, system_report, width, printed):
     sources = ("foreign", "dropped relevant", "negatives")
     systems = [
         system_report(name, seed, sources=sources)
         for seed, name in enumerate(("bm25", "dense", "hybrid-minilm"))
     ]
-    lines = printed(report_blocks, report(*systems), width)
+    lines = printed(report_blocks(report(*systems)), width)
     assert max(map(cell_len, lines)) <= width
     rows = words(lines)
     names = [row[0] for row in rows if row]
@@ -177,21 +164,21 @@ def test_usual_reports_fit_without_a_broken_word(report, system_report, width):
     assert any("negatives" in row for row in rows)
 
 
-def test_summary_has_a_row_for_each_collection_and_their_mean(measured):
+def test_summary_has_a_row_for_each_collection_and_their_mean(measured, printed):
     tea, coffee = (replace(measured(), collection=name) for name in ("tea", "coffee"))
     extra = replace(coffee.systems[0], name="new", means={"nDCG@10": 0.9})
     coffee = replace(coffee, systems=(*coffee.systems, extra))
-    assert words(printed(summary_blocks, [tea, coffee])) == [
+    assert words(printed(summary_blocks([tea, coffee]))) == [
         ["nDCG@10", "in", "percent"],
         ["collection", "bm25", "hybrid", "new"],
         ["tea", "50.0", "70.0", "-"],
         ["coffee", "50.0", "70.0", "90.0"],
         ["mean", "50.0", "70.0", "-"],
     ]
-    assert len(printed(summary_blocks, [tea])) == 3, "one collection has no mean"
+    assert len(printed(summary_blocks([tea]))) == 3, "one collection has no mean"
 
 
-def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
+def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report, printed):
     top = (RankedDocument(HOSTILE, HOSTILE, 0.5, False),)
     example = QueryExample(HOSTILE, HOSTILE, 0.5, (HOSTILE + "2",), top)
     systems = [
@@ -199,8 +186,8 @@ def test_text_of_others_is_neither_markup_nor_obeyed(report, system_report):
         for name in (HOSTILE, HOSTILE + "2")
     ]
     made = report(*systems, collection=HOSTILE, notes=(HOSTILE,), unanswerable={HOSTILE: 1})
-    for show, what in ((report_blocks, made), (summary_blocks, [made, made])):
-        text = "\n".join(printed(show, what, 200))
+    for blocks in (report_blocks(made), summary_blocks([made, made])):
+        text = "\n".join(printed(blocks, 200))
         assert not set("\x1b\x00\u202e") & set(text)
         assert text.count(HARMLESS) >= 3
         assert "☕" not in text
@@ -226,13 +213,13 @@ def test_rows_for_other_programs_say_what_happens_when_nothing_fits(report):
     made = report()
     said = {(system, measure): float(value) for _, system, measure, value, *_ in figures(made)}
     for system in made.systems:
-        known = system.abstention
-        for source, auroc in known.auroc.items():
+        abstention = system.abstention
+        for source, auroc in abstention.auroc.items():
             assert said[system.name, f"AUROC {source}"] == pytest.approx(auroc, abs=1e-6)
-        for source, share in known.recall_at_few_false.items():
+        for source, share in abstention.recall_at_few_false.items():
             label = f"recall at 5 % false {source}"
             assert said[system.name, label] == pytest.approx(share, abs=1e-6)
-        points = {f"keep {100 * share:g} %": point for share, point in known.keeping.items()}
+        points = {f"keep {100 * share:g} %": point for share, point in abstention.keeping.items()}
         for name, point in points.items():
             shares = {f"threshold ({name})": point.threshold, f"recall ({name})": point.recall}
             for source, share in point.false_answers.items():

@@ -1,16 +1,12 @@
 """Tables beside the reports: kinds of queries, and skills that steal each other's queries."""
 
-import io
 from dataclasses import replace
 
 import pytest
-from rich.console import Console
 
-from skillsearch.cli.tables import print_blocks
 from skillsearch.evaluation.confusables import ConfusingWord, Confusion
 from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.reporting.tables import confusion_blocks, figure_rows, kinds, languages
-from skillsearch.rendering.blocks import Table
 
 PAIR = Confusion(
     loser="a:tea",
@@ -28,36 +24,25 @@ PAIR = Confusion(
 )
 
 
-def printed(function, *arguments, width=80):
-    """Return what is printed on a terminal of some width, line by line."""
-    file = io.StringIO()
-    console = Console(file=file, width=width, color_system=None, highlight=False)
-    blocks = function(*arguments)
-    print_blocks([blocks] if isinstance(blocks, Table) else blocks, console)
-    lines = file.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    return [line.rstrip() for line in lines]
-
-
 @pytest.mark.parametrize("width", [60, 120])
-def test_kinds_have_a_row_for_each_system(report, system_report, width):
+def test_kinds_have_a_row_for_each_system(report, system_report, width, printed):
     systems = [system_report(name, queries=40) for name in ("hybrid", "bm25")]
     made = report(*systems)
-    lines = printed(kinds, {"trigger": made, "task\x1b": made}, width=width)
+    lines = printed(kinds({"trigger": made, "task\x1b": made}), width)
     assert lines[0] == "By kind of query, in percent"
-    first = next(place for place, line in enumerate(lines) if line.startswith("trigger"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("trigger"))
     cells = [line.split() for line in lines[first:]]
     assert [row[:3] for row in cells[::2]] == [[of, "40", "hybrid"] for of in ("trigger", "task")]
     assert [row[0] for row in cells[1::2]] == ["bm25", "bm25"]
     assert cells[0][3] == f"{100 * systems[0].means['nDCG@10']:.1f}"
 
 
-def test_languages_have_a_row_for_each_system(report, system_report):
+def test_languages_have_a_row_for_each_system(report, system_report, printed):
     systems = [system_report("hybrid", queries=40), system_report("bm25", 1, 0.7, queries=40)]
     made = report(*systems)
     few = replace(made, queries=3, comparisons=())
     whole = replace(made, languages={"zh": made, "ko": few}, crossing={"cross-language": made})
-    lines = printed(languages, whole, width=100)
+    lines = printed(languages(whole), 100)
     assert lines[0] == "By language of the query, in percent"
     assert lines[1].endswith("from hybrid")
     zh, zh_bm25, ko, ko_bm25, cross, cross_bm25 = lines[2:]
@@ -67,18 +52,18 @@ def test_languages_have_a_row_for_each_system(report, system_report):
     assert (ko_bm25.split()[0], ko_bm25.endswith("too few queries")) == ("bm25", True)
     assert cross.split()[:3] == ["cross-language", "40", "hybrid"]
     assert cross_bm25.split()[0] == "bm25"
-    assert "too few" in "\n".join(printed(languages, whole, width=80))
+    assert "too few" in "\n".join(printed(languages(whole)))
 
 
-def test_languages_of_one_system_differ_from_nothing(report, system_report):
+def test_languages_of_one_system_differ_from_nothing(report, system_report, printed):
     made = report(system_report("hybrid"))
-    lines = printed(languages, replace(made, languages={"zh": made}))
+    lines = printed(languages(replace(made, languages={"zh": made})))
     assert lines[1].split()[-1] == "R@5"
     assert len(lines) == 3
 
 
-def test_a_confusion_says_who_loses_how_much_and_why():
-    assert printed(confusion_blocks, [PAIR], "hybrid", width=200) == [
+def test_a_confusion_says_who_loses_how_much_and_why(printed):
+    assert printed(confusion_blocks([PAIR], "hybrid"), 200) == [
         "Skills that lose queries to others under hybrid",
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, lead 0.25, "
         "not found at all for 1, and the other way round",
@@ -88,12 +73,12 @@ def test_a_confusion_says_who_loses_how_much_and_why():
         "  query: brew a pot of tea",
     ]
     plain = replace(PAIR, lead=None, unranked=3, is_mutual=False, words=(), missing=(), examples=())
-    assert printed(confusion_blocks, [plain], "hybrid", width=200)[1:] == [
+    assert printed(confusion_blocks([plain], "hybrid"), 200)[1:] == [
         "steep-tea loses to brew-coffee: 3 queries, 37.5 % of its own, not found at all for 3"
     ]
-    (line,) = printed(confusion_blocks, [], "hybrid")
+    (line,) = printed(confusion_blocks([], "hybrid"))
     assert line == "Under hybrid no skill steals several queries from another one."
-    lines = printed(confusion_blocks, [PAIR] * 25, "hybrid", width=200)
+    lines = printed(confusion_blocks([PAIR] * 25, "hybrid"), 200)
     assert lines[-1] == "and 5 more pairs (--json lists all)"
     assert sum("loses to" in line for line in lines) == 20
 

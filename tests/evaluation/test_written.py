@@ -48,18 +48,18 @@ def own(written):
 @pytest.fixture(scope="module")
 def pairs(written):
     """Return each request that has a twin, and the twin."""
-    asked = {query.query_id: query for query in written.queries}
-    return [(asked[twin.twin_of], twin) for twin in written.negatives if twin.kind == "twin"]
+    requests = {query.query_id: query for query in written.queries}
+    return [(requests[twin.twin_of], twin) for twin in written.negatives if twin.kind == "twin"]
 
 
 @pytest.fixture(scope="module")
 def matched(written):
     """Return each other negative, below the request that it is matched with."""
-    asked = {query.query_id: query for query in written.queries}
+    requests = {query.query_id: query for query in written.queries}
     lines = (WRITTEN / "negatives.jsonl").read_text(encoding="utf-8").splitlines()
-    matches = {one["_id"]: one.get("matches") for one in map(json.loads, lines)}
-    others = [one for one in written.negatives if one.kind != "twin"]
-    return [(asked[matches[one.query_id]], one) for one in others]
+    matches = {record["_id"]: record.get("matches") for record in map(json.loads, lines)}
+    others = [negative for negative in written.negatives if negative.kind != "twin"]
+    return [(requests[matches[negative.query_id]], negative) for negative in others]
 
 
 def on_the_card(head):
@@ -97,8 +97,8 @@ def test_the_first_edition_is_the_first_lines():
 
 def test_the_card_counts_what_is_there(written):
     languages = {
-        one.doc_id: one.language or language_of(f"{one.description}\n{one.body}")
-        for one in written.documents
+        skill.doc_id: skill.language or language_of(f"{skill.description}\n{skill.body}")
+        for skill in written.documents
     }
     several = crossing = 0
     for query in written.queries:
@@ -113,73 +113,77 @@ def test_the_card_counts_what_is_there(written):
 
 def test_no_two_skills_are_the_same(written, own):
     assert all(len(group) == 1 for group in copies(written.documents).values())
-    for texts in zip(*((one.name, one.description, one.body) for one in own), strict=True):
+    fields = ((skill.name, skill.description, skill.body) for skill in own)
+    for texts in zip(*fields, strict=True):
         assert len({text.casefold() for text in texts}) == len(own)
-    texts = [one.text for one in (*written.queries, *written.negatives)]
+    texts = [request.text for request in (*written.queries, *written.negatives)]
     assert len(set(texts)) == len(texts)
 
 
 def test_every_skill_is_asked_for_and_every_request_has_a_best_one(written):
     graded = [(doc_id, grade) for row in written.qrels.values() for doc_id, grade in row.items()]
-    assert {doc_id for doc_id, _ in graded} == {one.doc_id for one in written.documents}
+    assert {doc_id for doc_id, _ in graded} == {skill.doc_id for skill in written.documents}
     assert {grade for _, grade in graded} == {1, 2}
     assert all(2 in row.values() for row in written.qrels.values())
 
 
 def test_a_twin_is_its_request_but_for_a_detail_that_the_right_skills_lack(written, pairs):
-    texts = {one.doc_id: f"{one.name} {one.description} {one.body}" for one in written.documents}
+    texts = {
+        skill.doc_id: f"{skill.name} {skill.description} {skill.body}"
+        for skill in written.documents
+    }
     assert len({twin.twin_of for _, twin in pairs}) == len(pairs)
-    kept = []
+    shares = []
     for query, twin in pairs:
         assert (twin.kind, twin.language) == ("twin", query.language)
         blocks = SequenceMatcher(None, query.text, twin.text, autojunk=False).get_matching_blocks()
-        kept.append(sum(block.size for block in blocks) / max(len(query.text), len(twin.text)))
+        shares.append(sum(block.size for block in blocks) / max(len(query.text), len(twin.text)))
         right = " ".join(texts[doc_id] for doc_id in written.qrels[query.query_id])
         assert words_of(twin.text) - words_of(query.text) - words_of(right), twin
-    assert min(kept) > 0.4
-    assert median(kept) > 0.8
+    assert min(shares) > 0.4
+    assert median(shares) > 0.8
 
 
 def test_what_nothing_fits_is_matched_in_language_and_length(matched):
-    assert Counter(one.kind for _, one in matched) == dict.fromkeys(NOTHING_FITS, 80)
+    assert Counter(request.kind for _, request in matched) == dict.fromkeys(NOTHING_FITS, 80)
     assert len({query.query_id for query, _ in matched}) == len(matched)
     ratios = []
     for query, negative in matched:
         assert query.language == negative.language
-        lengths = sorted(length_of(one.text, one.language) for one in (query, negative))
+        lengths = sorted(length_of(request.text, request.language) for request in (query, negative))
         ratios.append(lengths[1] / lengths[0])
     assert median(ratios) < 1.1
     assert max(ratios) < 2.5
 
 
 def test_a_contrast_is_a_request_but_for_a_detail_for_which_other_skills_are_best(written):
-    asked = {query.query_id: query for query in written.queries}
+    requests = {query.query_id: query for query in written.queries}
     contrasts = [query for query in written.queries if query.twin_of]
     assert len(contrasts) > 50
     assert all((query.kind == "contrast") == bool(query.twin_of) for query in written.queries)
     for query in contrasts:
-        original = asked[query.twin_of]
+        original = requests[query.twin_of]
         assert original.language == query.language
-        grades = [written.qrels[one.query_id].items() for one in (query, original)]
+        grades = [written.qrels[request.query_id].items() for request in (query, original)]
         best = [{doc_id for doc_id, grade in row if grade == 2} for row in grades]
         assert best[0].isdisjoint(best[1]), query
 
 
 def test_the_detector_reads_the_languages_that_are_claimed(written, own):
     """All skills are told, and requests that are long enough to tell; pasted errors mislead."""
-    for one in own:
-        assert language_of(f"{one.description}\n{one.body}") == one.language, one.doc_id
+    for skill in own:
+        assert language_of(f"{skill.description}\n{skill.body}") == skill.language, skill.doc_id
     requests = [*written.queries, *written.negatives]
-    told = [(language_of(one.text), one.language) for one in requests]
-    assert sum(not found for found, _ in told) < len(told) / 6
-    assert sum(found not in ("", language) for found, language in told) < len(told) / 60
+    pairs = [(language_of(request.text), request.language) for request in requests]
+    assert sum(not detected for detected, _ in pairs) < len(pairs) / 6
+    assert sum(detected not in ("", language) for detected, language in pairs) < len(pairs) / 60
 
 
 def test_texts_are_as_long_as_the_card_says(written, own):
     assert "bodies of 60 to 200 words (200 to 520 characters in Chinese and Japanese)" in PROSE
-    for one in own:
-        least, most = (200, 520) if one.language in NO_BLANKS else (60, 200)
-        assert least <= length_of(one.body, one.language) <= most, one.doc_id
+    for skill in own:
+        least, most = (200, 520) if skill.language in NO_BLANKS else (60, 200)
+        assert least <= length_of(skill.body, skill.language) <= most, skill.doc_id
     assert "tasks of 80 to 200 words" in PROSE
     for query in written.queries:
         length = length_of(query.text, query.language)
@@ -204,6 +208,6 @@ def test_eval_finds_what_the_card_says_of_bm25_in_both_editions(cli, tmp_path, m
         spec = "bm25=system:bm25,model:hashing"
         done = cli("eval", folder, "--system", spec, "--work", tmp_path / "work", "--json")
         means = json.loads(done.stdout)["systems"]["bm25"]
-        found = [100 * means[measure] for measure in ("nDCG@10", "R@5", "Success@1")]
+        percents = [100 * means[measure] for measure in ("nDCG@10", "R@5", "Success@1")]
         row = on_the_card("system")[name]
-        assert [float(row[place]) for place in (0, 2, 3)] == pytest.approx(found, abs=POINTS)
+        assert [float(row[column]) for column in (0, 2, 3)] == pytest.approx(percents, abs=POINTS)

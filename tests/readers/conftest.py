@@ -20,7 +20,7 @@ def foreign(tmp_path, words):
 
     def make(labels=1, names=("input_ids", "token_type_ids"), output="logits", bias=0.0):
         helper, types = onnx.helper, onnx.TensorProto
-        given = [helper.make_tensor_value_info(n, types.INT64, ["b", "t"]) for n in names]
+        inputs = [helper.make_tensor_value_info(n, types.INT64, ["b", "t"]) for n in names]
         nodes = [
             helper.make_node("Sum", ["x0", "x1"], ["all"])
             if len(names) > 1
@@ -29,23 +29,23 @@ def foreign(tmp_path, words):
             helper.make_node("Add", ["sum", "bias"], [output]),
         ]
         casts = [
-            helper.make_node("Cast", [name], [f"x{place}"], to=types.FLOAT)
-            for place, name in enumerate(names)
+            helper.make_node("Cast", [name], [f"x{number}"], to=types.FLOAT)
+            for number, name in enumerate(names)
         ]
         constants = [
             onnx.numpy_helper.from_array(np.array([1]), "axis"),
             onnx.numpy_helper.from_array(np.full(labels, bias, np.float32), "bias"),
         ]
         result = helper.make_tensor_value_info(output, types.FLOAT, ["b", labels])
-        graph = helper.make_graph([*casts, *nodes], "sum", given, [result], constants)
+        graph = helper.make_graph([*casts, *nodes], "sum", inputs, [result], constants)
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
         model.ir_version = 8
         (tmp_path / "onnx").mkdir()
         onnx.save(model, tmp_path / "onnx" / "model.onnx")
-        known = {word: row for row, word in enumerate(words)}
-        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(known, unk_token="[UNK]"))
+        rows = {word: row for row, word in enumerate(words)}
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(rows, unk_token="[UNK]"))
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
-        ends = [("[SEP]", known["[SEP]"]), ("[CLS]", known["[CLS]"])]
+        ends = [("[SEP]", rows["[SEP]"]), ("[CLS]", rows["[CLS]"])]
         tokenizer.post_processor = tokenizers.processors.BertProcessing(*ends)
         tokenizer.save(str(tmp_path / "tokenizer.json"))
         settings = json.dumps({"model_max_length": 8})

@@ -17,28 +17,25 @@ def test_an_unknown_reader_is_refused_with_those_there_are(spec):
 
 
 def test_readers_are_loaded_once(foreign):
-    known, folder = Readers(), str(foreign())
-    assert known.get(folder) is known.get(folder)
-    assert [reader_spec(one) for one in ("auto", "always", folder)] == [
-        "packaged",
-        "packaged",
-        folder,
-    ]
+    readers, folder = Readers(), str(foreign())
+    assert readers.get(folder) is readers.get(folder)
+    specs = [reader_spec(setting) for setting in ("auto", "always", folder)]
+    assert specs == ["packaged", "packaged", folder]
 
 
 def test_a_packaged_reader_that_cannot_be_loaded_is_told_once(monkeypatch, caplog, tmp_path):
     """Skills are then searched without it; a model that was asked for is an error."""
     monkeypatch.setattr(loading, "PACKAGED_SHA256", "0" * 64)
-    known = Readers()
+    readers = Readers()
     with caplog.at_level(logging.WARNING):
-        assert [known.get("packaged"), known.get("packaged")] == [None, None]
+        assert [readers.get("packaged"), readers.get("packaged")] == [None, None]
     assert len(caplog.records) == 1
     with pytest.raises(EmbedderError, match="is not a reader"):
-        known.get(str(tmp_path))
+        readers.get(str(tmp_path))
 
 
 def test_the_setting_counts_if_nothing_is_asked_for(monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_READER", "off")
-    known = Readers()
-    assert [known.choice(asked) for asked in (None, "always", None)] == ["off", "always", "off"]
+    choices = map(Readers().choice, (None, "always", None))
+    assert list(choices) == ["off", "always", "off"]
     assert config.load_settings().reader == "off"

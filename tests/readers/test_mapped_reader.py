@@ -18,8 +18,8 @@ QUERY = "why does my pod keep restarting"
 
 @pytest.fixture(scope="module")
 def examples(tmp_path_factory):
-    place = tmp_path_factory.mktemp("examples")
-    return SkillIndex.from_roots(EXAMPLES, index_dir=place)
+    folder = tmp_path_factory.mktemp("examples")
+    return SkillIndex.from_roots(EXAMPLES, index_dir=folder)
 
 
 def read_by(hit):
@@ -30,16 +30,16 @@ def read_by(hit):
 @pytest.mark.slow
 def test_right_skills_stand_above_wrong_ones_of_any_request():
     collection, reader = load_collection(EXAMPLE), load_reader(PACKAGED_SPEC)
-    shown = {
-        one.doc_id: passage_text(one.name, one.description, one.body[:PASSAGE_CHARS])
-        for one in collection.documents
+    passages = {
+        skill.doc_id: passage_text(skill.name, skill.description, skill.body[:PASSAGE_CHARS])
+        for skill in collection.documents
     }
-    queries = [one for one in collection.queries if one.language == "en"][:40:3]
+    queries = [query for query in collection.queries if query.language == "en"][:40:3]
     right, wrong = [], []
-    for place, query in enumerate(queries):
+    for number, query in enumerate(queries):
         fits = [doc for doc, grade in collection.qrels[query.query_id].items() if grade > 0]
-        others = [doc for doc in shown if doc not in fits][place % 7 :: 7]
-        logits = reader.read(query.text, [shown[doc] for doc in (*fits, *others)])
+        others = [doc for doc in passages if doc not in fits][number % 7 :: 7]
+        logits = reader.read(query.text, [passages[doc] for doc in (*fits, *others)])
         right += logits[: len(fits)].tolist()
         wrong += logits[len(fits) :].tolist()
     assert auroc(right, wrong) > 0.95

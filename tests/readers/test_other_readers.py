@@ -33,10 +33,7 @@ def test_a_model_that_is_no_reader_is_refused(foreign, changes, message):
 
 
 def test_a_folder_without_a_model_says_what_it_needs(tmp_path):
-    with pytest.raises(
-        EmbedderError,
-        match=r"needs words\.bin and reader\.onnx, or token.*st:",
-    ):
+    with pytest.raises(EmbedderError, match=r"needs words\.bin and reader\.onnx, or token.*st:"):
         load_reader(str(tmp_path))
 
 

@@ -20,13 +20,14 @@ GAPS = st.sampled_from(["", " ", "\n", '// a "b" , ] }\n', '/* c\n" , } // */', 
     data=st.dictionaries(st.text(), VALUES), gaps=st.lists(GAPS, min_size=1), indent=st.booleans()
 )
 def test_comments_between_tokens_change_nothing(data, gaps, indent):
-    decoder, text, found = json.JSONDecoder(), json.dumps(data, indent=1 if indent else None), []
+    decoder, pieces = json.JSONDecoder(), []
+    text = json.dumps(data, indent=1 if indent else None)
     while text:
         size = decoder.raw_decode(text)[1] if text[0] == '"' else 1
         is_part = text[0].isalnum() or text[0] in "-."  # of a number or a word
-        found += [text[:size], "" if is_part else gaps[len(found) % len(gaps)]]
+        pieces += [text[:size], "" if is_part else gaps[len(pieces) % len(gaps)]]
         text = text[size:]
-    assert parse_jsonc("".join(found)) == data
+    assert parse_jsonc("".join(pieces)) == data
 
 
 def test_settings_are_read_as_an_editor_writes_them():

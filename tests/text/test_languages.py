@@ -1,4 +1,4 @@
-"""Which language a text is in."""
+"""Which language a text is in, and what it is called."""
 
 import pytest
 from hypothesis import given
@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from skillsearch.text.languages import (
     FUNCTION_WORDS,
     REQUEST_WORDS,
+    SCRIPTS,
     TELLING_ENDINGS,
     TELLING_LETTERS,
+    language_name,
     language_of,
     word_language,
 )
@@ -138,5 +140,17 @@ def test_words_and_letters_are_written_as_they_are_compared():
     for lists in (FUNCTION_WORDS, REQUEST_WORDS, TELLING_LETTERS):
         for items in lists.values():
             assert [item for item in items if item != item.lower()] == []
-    known = set(FUNCTION_WORDS)
-    assert set(REQUEST_WORDS) | set(TELLING_LETTERS) | set(TELLING_ENDINGS) <= known
+    languages = set(FUNCTION_WORDS)
+    assert set(REQUEST_WORDS) | set(TELLING_LETTERS) | set(TELLING_ENDINGS) <= languages
+
+
+@pytest.mark.parametrize(
+    ("code", "name"), [("ko", "Korean"), ("es", "Spanish"), ("", ""), ("x", "x")]
+)
+def test_a_language_is_called_as_in_english(code, name):
+    assert language_name(code) == name
+
+
+def test_every_language_that_can_be_told_has_a_name():
+    codes = {*FUNCTION_WORDS, *(main for _, main, *_ in SCRIPTS.values())}
+    assert {code for code in codes if language_name(code) == code} == set()

@@ -70,9 +70,9 @@ def test_fences_are_those_of_another_parser(written):
 
 @given(st.text("a`~ #\n\r\u2028", max_size=60))
 def test_lines_are_the_text(text):
-    found = list(lines(text))
-    assert "\n".join(line.text for line in found) == text.removesuffix("\n")
-    for line in found:
+    parsed = list(lines(text))
+    assert "\n".join(line.text for line in parsed) == text.removesuffix("\n")
+    for line in parsed:
         assert text.startswith(line.text, line.start)
 
 
@@ -91,11 +91,11 @@ def test_paragraphs_end_at_blank_lines_and_fences(text, expected):
 
 
 def test_a_body_is_split_along_its_headings():
-    found = list(sections(BODY))
-    assert [heading for heading, _ in found] == ["", "Install", "Recover passwords", "Using C#"]
-    assert found[0][1] == "Intro about forms.\n"
-    assert "not a heading" in found[1][1]
-    assert found[3][1] == "Write code."
+    parts = list(sections(BODY))
+    assert [heading for heading, _ in parts] == ["", "Install", "Recover passwords", "Using C#"]
+    assert parts[0][1] == "Intro about forms.\n"
+    assert "not a heading" in parts[1][1]
+    assert parts[3][1] == "Write code."
 
 
 @pytest.mark.parametrize(
@@ -114,14 +114,14 @@ def test_a_body_is_split_along_its_headings():
     ],
 )
 def test_a_heading_is_marks_a_blank_and_a_text(line, heading):
-    found = [title for title, _ in sections(f"text\n{line}\ntext")]
-    assert found == ([""] if heading is None else ["", heading])
+    headings = [title for title, _ in sections(f"text\n{line}\ntext")]
+    assert headings == ([""] if heading is None else ["", heading])
 
 
 @pytest.mark.parametrize("inside", ["```python", "~~~", "``` x", "# one"])
 def test_what_does_not_close_a_fence_begins_no_section(inside):
-    found = [title for title, _ in sections(f"```\n{inside}\n# inside\n```\n# after\n")]
-    assert found == ["", "after"]
+    headings = [title for title, _ in sections(f"```\n{inside}\n# inside\n```\n# after\n")]
+    assert headings == ["", "after"]
 
 
 @pytest.mark.parametrize(

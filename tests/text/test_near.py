@@ -6,15 +6,7 @@ from hypothesis import strategies as st
 
 from skillsearch.text.near import near
 
-NAMES = [
-    "brew-coffee",
-    "find",
-    "index",
-    "pdf",
-    "steep-tea",
-    "write-changelog",
-    "accessibility-audit",
-]
+NAMES = "brew-coffee find index pdf steep-tea write-changelog accessibility-audit".split()
 
 
 @pytest.mark.parametrize(

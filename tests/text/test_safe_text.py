@@ -156,5 +156,5 @@ def counts_by_hand(path):
 
 def test_no_message_writes_a_plural_behind_a_count_by_hand():
     """`counted` does, so that nothing says "1 skills"; a limit is no count."""
-    found = {path for path in PACKAGE.rglob("*.py") if list(counts_by_hand(path))}
-    assert {path.relative_to(PACKAGE).as_posix() for path in found} == TWO_OR_MORE.keys()
+    modules = {path for path in PACKAGE.rglob("*.py") if list(counts_by_hand(path))}
+    assert {path.relative_to(PACKAGE).as_posix() for path in modules} == TWO_OR_MORE.keys()

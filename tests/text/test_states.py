@@ -22,8 +22,8 @@ def test_what_fits_is_never_hidden_and_nothing_is_shown_below_the_bound(scores, 
 
 
 @given(SCORES, SHARES, SHARES, SHARES)
-def test_a_lower_bound_hides_no_hit(scores, threshold, one, other):
-    low, high = sorted((one, other))
+def test_a_lower_bound_hides_no_hit(scores, threshold, first, second):
+    low, high = sorted((first, second))
     more, less = (count_shown(scores, threshold, bound) for bound in (low, high))
     assert (more[0], more[1]) == (less[0], max(more[1], less[1]))
 

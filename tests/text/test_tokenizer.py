@@ -85,9 +85,9 @@ def test_bigrams_overlap():
 @given(st.text())
 @example("İ" * 70)
 def test_any_text_gives_terms_that_are_never_empty_or_long(text):
-    found = terms(text)
-    assert all(found)
-    assert max(map(len, found), default=0) <= 192
+    tokens = terms(text)
+    assert all(tokens)
+    assert max(map(len, tokens), default=0) <= 192
 
 
 @given(st.lists(st.text(alphabet="abcXYZéß数据한c+#.-_ 19"), max_size=6))

@@ -87,9 +87,9 @@ def test_ukrainian_words_are_not_stemmed_as_russian():
 
 def test_a_document_gives_english_stems_too():
     """English technical terms in it, and words of a query in no known language, are found."""
-    found = document_terms("Ejecuta testing automático de servicios", "es")
-    assert set(terms("testing automatico servicios")) <= set(found)
-    assert set(terms("testing automático de servicios", "es")) <= set(found)
+    stems = document_terms("Ejecuta testing automático de servicios", "es")
+    assert set(terms("testing automatico servicios")) <= set(stems)
+    assert set(terms("testing automático de servicios", "es")) <= set(stems)
 
 
 @given(st.text(alphabet="abcdefghi ABC.-_éñ数ка0"))
@@ -112,7 +112,7 @@ def test_function_words_go_with_their_accents_or_without(text, language, expecte
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("spelling", "other"),
     [
         ("Straße", "STRASSE"),
         ("résumé", "resume"),
@@ -139,8 +139,8 @@ def test_function_words_go_with_their_accents_or_without(text, language, expecte
         ("ＡＰＩ", "api"),
     ],
 )
-def test_ways_to_write_a_word_make_no_difference(one, other):
-    assert terms(one) == terms(other) != []
+def test_ways_to_write_a_word_make_no_difference(spelling, other):
+    assert terms(spelling) == terms(other) != []
 
 
 @pytest.mark.parametrize("pair", [("мой", "мои"), ("їх", "іх"), ("ў", "у"), ("हिन्दी", "हन्द")])
@@ -178,10 +178,10 @@ def test_a_text_in_any_script_gives_these_terms(text, expected):
 
 @given(st.text(), st.sampled_from(["", *SENTENCES]))
 def test_terms_depend_on_nothing_but_text_and_language(text, language):
-    found = terms(text, language)
-    assert terms(text, language) == found
-    assert terms(unicodedata.normalize("NFC", text), language) == found
-    assert terms(unicodedata.normalize("NFKC", text), language) == found
+    expected = terms(text, language)
+    assert terms(text, language) == expected
+    assert terms(unicodedata.normalize("NFC", text), language) == expected
+    assert terms(unicodedata.normalize("NFKC", text), language) == expected
 
 
 @given(st.text(alphabet="abcßéñçøłœæšžабвёйΣσςάαώ ěțğ-"))

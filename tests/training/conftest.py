@@ -1,6 +1,7 @@
 """A small model in our own form, with random weights and a few words."""
 
 import dataclasses
+import json
 import math
 import runpy
 from pathlib import Path
@@ -37,6 +38,35 @@ def make_tensors(random):
         tensors[f"{name}.weight"] = random.normal(size=shape).astype(np.float32)
         tensors[f"{name}.bias"] = random.normal(size=shape[:1]).astype(np.float32)
     return tensors
+
+
+@pytest.fixture
+def one_thread():
+    """Use one thread of torch: those that wait for each other cost more than so small a model."""
+    torch = pytest.importorskip("torch")
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.fixture(scope="session")
+def silent():
+    """Take no notice of progress."""
+    return lambda *_event: None
+
+
+@pytest.fixture
+def log(tmp_path):
+    """Write a log of judged requests, each a record or a line as it is, and return its path."""
+
+    def write(*lines):
+        path = tmp_path / "log.jsonl"
+        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
+        path.write_text("\n".join(texts), encoding="utf-8")
+        return path
+
+    return write
 
 
 @pytest.fixture(scope="session")
@@ -89,16 +119,16 @@ def make_texts():
         times = (("bring", "noon"), ("fetch", "dawn"), ("carry", "dusk"))
         return [
             SkillText(
-                f"sorter-{one}",
-                f"Puts crate{one} of depot{one} onto belt{one}, shelf{one} and ramp{one} of "
-                f"yard{one}.",
+                f"sorter-{number}",
+                f"Puts crate{number} of depot{number} onto belt{number}, shelf{number} and "
+                f"ramp{number} of yard{number}.",
                 "# Requests\n\n"
                 + "\n\n".join(
-                    f'The user says "{verb} letters from town{one} before {hour}"'
+                    f'The user says "{verb} letters from town{number} before {hour}"'
                     for verb, hour in times
                 ),
             )
-            for one in range(count)
+            for number in range(count)
         ]
 
     return make
@@ -154,7 +184,7 @@ def read_by_hand(hidden_by_hand):
         hidden, head = hidden_by_hand(weights, pair.ids), weights.tensors
         request, skill = (hidden[np.array(pair.parts) == part] for part in (1, 2))
         means = [part.mean(0) if len(part) else 0 * hidden[0] for part in (request, skill)]
-        product = np.prod([unit(one) if one.any() else one for one in means], axis=0)
+        product = np.prod([unit(part) if part.any() else part for part in means], axis=0)
         nearest = np.full(len(request), -1.0)
         if len(skill):
             nearest = (unit(request) @ unit(skill).T).max(1)

@@ -19,7 +19,7 @@ contrastive = pytest.importorskip("skillsearch.training.contrastive")
 batch_loss, train = contrastive.batch_loss, contrastive.train
 TorchEmbedder = contrastive.TorchEmbedder
 
-pytestmark = [pytest.mark.torch, pytest.mark.slow]
+pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.usefixtures("one_thread")]
 
 SETTINGS = TrainingSettings(
     learning_rate=3e-3, frozen_layers=0, precision="float32", save_every=2, seed=3
@@ -30,28 +30,20 @@ DOCUMENTS = ("boils water", "the a", "for with", "water cup", "green the", "a bo
 
 def make_plan(steps, size=4):
     """Return batches in which each query has always the same document."""
-    rows = [[(step + place) % len(QUERIES) for place in range(size)] for step in range(steps)]
+    rows = [[(step + column) % len(QUERIES) for column in range(size)] for step in range(steps)]
     return [
-        tuple((row, QueryPair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in one) for one in rows
+        tuple((row, QueryPair(QUERIES[row], DOCUMENTS[row], JUDGED)) for row in batch)
+        for batch in rows
     ]
 
 
 def softmax_loss(scores):
     """Return the mean cross entropy of the diagonal, both ways, as the formula has it."""
     both = []
-    for one in (scores, scores.T):
-        shares = np.exp(one) / np.exp(one).sum(axis=1, keepdims=True)
+    for rows in (scores, scores.T):
+        shares = np.exp(rows) / np.exp(rows).sum(axis=1, keepdims=True)
         both.append(-np.log(np.diag(shares)).mean())
     return sum(both) / 2
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    """Threads that wait for each other cost more than so small a model."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -66,8 +58,8 @@ def cosines():
 
 def test_the_loss_is_the_cross_entropy_both_ways(cosines):
     same = torch.zeros(4, 4, dtype=torch.bool)
-    found = batch_loss(torch.tensor(cosines), same, SETTINGS)
-    assert float(found) == pytest.approx(softmax_loss(SETTINGS.scale * cosines), rel=1e-9)
+    loss = batch_loss(torch.tensor(cosines), same, SETTINGS)
+    assert float(loss) == pytest.approx(softmax_loss(SETTINGS.scale * cosines), rel=1e-9)
 
 
 def test_what_is_the_same_is_no_negative(cosines):
@@ -76,8 +68,8 @@ def test_what_is_the_same_is_no_negative(cosines):
     same[0, 1] = same[1, 0] = True
     scores = SETTINGS.scale * cosines
     scores[0, 1] = scores[1, 0] = -np.inf
-    found = batch_loss(torch.tensor(cosines), same, SETTINGS)
-    assert float(found) == pytest.approx(softmax_loss(scores), rel=1e-6)
+    loss = batch_loss(torch.tensor(cosines), same, SETTINGS)
+    assert float(loss) == pytest.approx(softmax_loss(scores), rel=1e-6)
 
 
 def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosines):
@@ -89,11 +81,11 @@ def test_a_teacher_that_agrees_adds_nothing_and_another_one_its_divergence(cosin
     other = np.random.default_rng(9).uniform(-1, 1, size=(4, 4))
     apart = 0.0
     for mine, theirs in ((cosines, other), (cosines.T, other.T)):
-        p, q = (np.exp(settings.scale * one) for one in (theirs, mine))
+        p, q = (np.exp(settings.scale * rows) for rows in (theirs, mine))
         p, q = p / p.sum(axis=1, keepdims=True), q / q.sum(axis=1, keepdims=True)
         apart += (p * np.log(p / q)).sum(axis=1).mean() / 2
-    found = batch_loss(ours, same, settings, torch.tensor(other))
-    assert float(found) == pytest.approx(0.75 * alone + 0.25 * apart)
+    loss = batch_loss(ours, same, settings, torch.tensor(other))
+    assert float(loss) == pytest.approx(0.75 * alone + 0.25 * apart)
 
 
 def test_queries_come_near_to_their_documents(make_bert, vectors):
@@ -109,26 +101,26 @@ def test_queries_come_near_to_their_documents(make_bert, vectors):
 def test_an_embedder_gives_the_vectors_of_the_formula(make_bert, embed_by_hand):
     """The mean over the tokens of a text, made neutral, whatever stands beside it."""
     weights = make_bert()
-    turned = {name: np.asfortranarray(one) for name, one in weights.tensors.items()}
-    embedder = TorchEmbedder(replace(weights, tensors=turned), SETTINGS)
+    transposed = {name: np.asfortranarray(tensor) for name, tensor in weights.tensors.items()}
+    embedder = TorchEmbedder(replace(weights, tensors=transposed), SETTINGS)
     texts = ["tea", "the kettle boils water for tea", "green"]
     together = embedder.embed(texts)
     alone = [embedder.embed([text])[0] for text in texts]
     np.testing.assert_allclose(together, alone, atol=1e-6)
     ids = [[0, *weights.words.tokenizer.encode(text, 99)[0], 2] for text in texts]
-    expected = [embed_by_hand(weights, one) for one in ids]
+    expected = [embed_by_hand(weights, tokens) for tokens in ids]
     np.testing.assert_allclose(together, expected, atol=5e-6)
     np.testing.assert_allclose(embedder.forward(texts, 99).detach(), expected, atol=5e-6)
-    for name, one in embedder.trained().items():
-        np.testing.assert_array_equal(one.detach(), weights.tensors[name])
+    for name, tensor in embedder.trained().items():
+        np.testing.assert_array_equal(tensor.detach(), weights.tensors[name])
 
 
 def test_the_same_call_gives_the_same_weights(make_bert, vectors):
     begin = make_bert()
-    before = {name: one.copy() for name, one in begin.tensors.items()}
+    before = {name: tensor.copy() for name, tensor in begin.tensors.items()}
     first, second = (train(begin, make_plan(4), SETTINGS, vectors=vectors) for _ in range(2))
-    for name, one in first.weights.tensors.items():
-        np.testing.assert_array_equal(one, second.weights.tensors[name])
+    for name, tensor in first.weights.tensors.items():
+        np.testing.assert_array_equal(tensor, second.weights.tensors[name])
         np.testing.assert_array_equal(begin.tensors[name], before[name])
 
 
@@ -169,8 +161,8 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(make_bert, vect
         progress=lambda _stage, done, _total: rest.append(done),
     )
     assert rest == list(range(seen[-1] + 1, 10))
-    for name, one in whole.weights.tensors.items():
-        np.testing.assert_allclose(again.weights.tensors[name], one, atol=1e-5)
+    for name, tensor in whole.weights.tensors.items():
+        np.testing.assert_allclose(again.weights.tensors[name], tensor, atol=1e-5)
 
 
 def test_a_checkpoint_of_another_run_is_passed_over(make_bert, vectors, tmp_path):
@@ -227,7 +219,7 @@ def test_a_run_that_gives_no_numbers_is_refused(make_bert, vectors):
 def test_a_teacher_is_followed(make_bert, vectors):
     """With nothing but a teacher to learn from, its order of the documents is learned."""
     wanted = np.roll(np.eye(len(QUERIES), dtype=np.float32), 1, axis=1)
-    known = {
+    vector_of = {
         **dict(zip(QUERIES, np.eye(len(QUERIES), dtype=np.float32), strict=True)),
         **dict(zip(DOCUMENTS, wanted, strict=True)),
     }
@@ -236,7 +228,7 @@ def test_a_teacher_is_followed(make_bert, vectors):
         make_plan(60, size=6),
         replace(SETTINGS, teacher_share=1.0),
         vectors=vectors,
-        teacher=lambda texts: np.stack([known[text] for text in texts]),
+        teacher=lambda texts: np.stack([vector_of[text] for text in texts]),
     )
     embedder = TorchEmbedder(trained.weights, SETTINGS)
     cosines = embedder.embed(QUERIES) @ embedder.embed(DOCUMENTS).T

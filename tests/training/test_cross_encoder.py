@@ -28,26 +28,28 @@ def toy(count=24):
     words = "tea timer kettle boils water brew".split()
     groups = []
     for number in range(count):
-        texts = [f"{words[number % 6]} {one}" for one in ("cup", "green", "the")]
+        texts = [f"{words[number % 6]} {word}" for word in ("cup", "green", "the")]
         order = np.random.default_rng(number).permutation(3)
         groups.append(
             Group(
                 words[number % 5],
-                tuple(texts[place] for place in order),
-                tuple(2 if place == 1 else 0 for place in order),
+                tuple(texts[column] for column in order),
+                tuple(2 if column == 1 else 0 for column in order),
             )
         )
     return groups
 
 
 def told_apart(read, groups):
-    logits = read([(one.request, text) for one in groups for text in one.texts])
-    grades = np.array([grade for one in groups for grade in one.grades])
+    logits = read([(group.request, text) for group in groups for text in group.texts])
+    grades = np.array([grade for group in groups for grade in group.grades])
     return auroc(logits[grades == 2], logits[grades == 0])
 
 
-def equal(one, other):
-    return all(np.array_equal(one.tensors[name], other.tensors[name]) for name in one.tensors)
+def equal(weights, other):
+    return all(
+        np.array_equal(weights.tensors[name], other.tensors[name]) for name in weights.tensors
+    )
 
 
 def loss_of(logits, groups, **settings):
@@ -58,9 +60,9 @@ def loss_of(logits, groups, **settings):
         assert pairs == cross_encoder.pairs_of(groups)
         return np.array(logits)
 
-    found = float(cross_encoder.group_loss(torch.tensor(logits), groups, settings))
-    assert cross_encoder.reading_loss(read, groups, settings) == pytest.approx(found)
-    return found
+    loss = float(cross_encoder.group_loss(torch.tensor(logits), groups, settings))
+    assert cross_encoder.reading_loss(read, groups, settings) == pytest.approx(loss)
+    return loss
 
 
 @pytest.mark.parametrize(
@@ -77,7 +79,7 @@ def loss_of(logits, groups, **settings):
 )
 def test_the_loss_is_what_it_is_by_hand(logits, grades, expected):
     """Lists with one text, or without any that fits, have no second part but count."""
-    groups = [Group("tea", ("",) * len(one), one) for one in grades]
+    groups = [Group("tea", ("",) * len(of_group), of_group) for of_group in grades]
     assert loss_of(logits, groups) == pytest.approx(expected)
 
 
@@ -135,9 +137,9 @@ def test_each_epoch_has_each_group_once(epochs, taken):
     settings = ReaderSettings(groups=8, epochs=epochs)
     batches = list(cross_encoder._batches(groups, settings))
     assert batches == list(cross_encoder._batches(groups, settings))
-    counts = Counter(one.request for batch in batches for one in batch)
+    counts = Counter(group.request for batch in batches for group in batch)
     assert counts.total() == taken
-    assert max(counts.values()) - min(counts.get(one.request, 0) for one in groups) <= 1
+    assert max(counts.values()) - min(counts.get(group.request, 0) for group in groups) <= 1
     assert max(map(len, batches)) == 8
 
 
@@ -163,7 +165,7 @@ def test_frozen_layers_keep_their_weights_and_a_seed_all(make_reader):
         for seed in (1, 1, 2)
     )
     frozen = cross_encoder.train_reader(begin, groups, replace(SETTINGS, frozen_layers=1)).weights
-    same = {name for name, one in begin.tensors.items() if frozen.tensors[name] is one}
+    same = {name for name, tensor in begin.tensors.items() if frozen.tensors[name] is tensor}
     norm = {f"embeddings.LayerNorm.{part}" for part in ("weight", "bias")}
     assert same == norm | {name for name in begin.tensors if ".layer.0." in name}
     assert not np.array_equal(
@@ -216,13 +218,13 @@ def test_an_interrupted_run_ends_where_an_uninterrupted_one_does(make_reader, tm
     again, steps = run("halves", count(3))
     assert steps == list(range(7, 13))
     assert again.values == whole.values
-    for name, one in whole.weights.tensors.items():
-        np.testing.assert_allclose(again.weights.tensors[name], one, atol=1e-5)
+    for name, tensor in whole.weights.tensors.items():
+        np.testing.assert_allclose(again.weights.tensors[name], tensor, atol=1e-5)
     assert run("halves", count(), seed=1)[1][0] == 1
 
 
 def test_training_ends_when_it_gains_no_more(make_reader):
-    falling, told = iter([0.9, 0.8, 0.7, 0.6]), []
+    falling, steps = iter([0.9, 0.8, 0.7, 0.6]), []
     settings = replace(SETTINGS, check_every=1, patience=2)
     begin = make_reader()
     trained = cross_encoder.train_reader(
@@ -230,10 +232,10 @@ def test_training_ends_when_it_gains_no_more(make_reader):
         toy(),
         settings,
         check=lambda _read: next(falling),
-        progress=lambda *one: told.append(one),
+        progress=lambda *step: steps.append(step),
     )
     assert trained.values == {1: 0.9, 2: 0.8, 3: 0.7}
-    assert told == [("train", 1, 12), ("train", 2, 12), ("train", 3, 12)]
+    assert steps == [("train", 1, 12), ("train", 2, 12), ("train", 3, 12)]
     first = cross_encoder.train_reader(begin, toy(), settings, deadline=0.0)
     assert equal(trained.weights, first.weights)
 

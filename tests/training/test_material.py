@@ -28,7 +28,7 @@ Each parcel goes over the scale twice, the second time with its label up, bin {}
 
 @pytest.fixture
 def skills():
-    texts = [(ABOUT.format(one), BODY.format(one, one, one)) for one in range(30)]
+    texts = [(ABOUT.format(number), BODY.format(number, number, number)) for number in range(30)]
     return [SkillText(f"sorter-{number}", *both) for number, both in enumerate(texts)]
 
 
@@ -48,14 +48,15 @@ def test_what_is_held_out_stands_in_no_text_any_more(skills):
 def test_requests_come_first_and_pieces_only_where_they_are_too_few(skills):
     mined = [MinedSkill.mine(skill).sources for skill in skills]
     stated = [
-        {without_name(text, skill.name) for kind in REQUESTS for text in one.get(kind, ())}
-        for skill, one in zip(skills, mined, strict=True)
+        {without_name(text, skill.name) for kind in REQUESTS for text in sources.get(kind, ())}
+        for skill, sources in zip(skills, mined, strict=True)
     ]
     assert all(text in stated[row] for text, (row,) in hold_out(skills, 30, seed=1)[1])
     about = "Keeps the belt of the sorting machine clean and running all night."
     body = "Loosen both screws before the belt is lifted, and never while the lamp is red."
     silent = [
-        SkillText(f"belt-{one}", f"{about} Lamp {one}.", f"{body} Lamp {one}.") for one in range(3)
+        SkillText(f"belt-{sources}", f"{about} Lamp {sources}.", f"{body} Lamp {sources}.")
+        for sources in range(3)
     ]
     queries = hold_out([*skills[:2], *silent], 4, seed=1)[1]
     assert sum(query.startswith("Loosen both screws") for query, _ in queries) == 2
@@ -98,18 +99,7 @@ def test_the_gain_is_that_of_the_ranks():
 
 NAMES = ("brew-coffee", "steep-tea", "squeeze-lemons", "steep-tea")
 IDS = ("a:brew-coffee", "a:steep-tea", "a:squeeze-lemons", "b:steep-tea")
-LIBRARY = {one: SkillText(name, "", "") for one, name in zip(IDS, NAMES, strict=True)}
-
-
-@pytest.fixture
-def log(tmp_path):
-    def write(*lines):
-        path = tmp_path / "log.jsonl"
-        texts = [line if isinstance(line, str) else json.dumps(line) for line in lines]
-        path.write_text("\n".join(texts), encoding="utf-8")
-        return path
-
-    return write
+LIBRARY = {doc_id: SkillText(name, "", "") for doc_id, name in zip(IDS, NAMES, strict=True)}
 
 
 def test_a_log_names_skills_as_people_write_them(log):
@@ -124,8 +114,8 @@ def test_a_log_names_skills_as_people_write_them(log):
         {"query": "other tea", "skill": "b:steep-tea"},
         {"query": "both", "skills": ["squeeze-lemons", "brew coffee"]},
     )
-    found, lost = read_judged(path, LIBRARY)
-    assert [(one.query, one.rows) for one in found] == [
+    queries, lost = read_judged(path, LIBRARY)
+    assert [(query.query, query.rows) for query in queries] == [
         ("make espresso", (0,)),
         ("green tea", (1, 3)),
         ("other tea", (3,)),
@@ -163,12 +153,12 @@ def test_a_collection_is_matched_by_id_and_else_by_name(tmp_path):
         {"1": {"a:brew-coffee": 2, "x": 0}, "2": {"x": 1}},
     )
     save_collection(collection, tmp_path / "c")
-    found, _ = read_judged(tmp_path / "c", LIBRARY)
-    assert [(one.query, one.rows) for one in found] == [("espresso", (0,)), ("tea", (1, 3))]
+    queries, _ = read_judged(tmp_path / "c", LIBRARY)
+    assert [(query.query, query.rows) for query in queries] == [("espresso", (0,)), ("tea", (1, 3))]
 
 
 def test_about_a_third_is_kept_to_measure_by_and_copies_stay_together():
-    kept = [is_measured(f"query {number}") for number in range(600)]
-    assert 160 < sum(kept) < 240
+    measured = [is_measured(f"query {number}") for number in range(600)]
+    assert 160 < sum(measured) < 240
     for number in range(20):
         assert is_measured(f"Query  {number}") == is_measured(f"query {number}")

@@ -39,7 +39,7 @@ def test_an_exported_embedder_points_where_its_weights_point(make_bert, embed_by
     embedder = MappedEmbedder.load(tmp_path / "model", manifest_sha256=digest)
     assert (embedder.name, embedder.dimensions) == ("tiny", 32)
     ids = [[0, *weights.words.tokenizer.encode(text, 99)[0], 2] for text in WORDS_OF]
-    expected = [embed_by_hand(weights, one) for one in ids]
+    expected = [embed_by_hand(weights, tokens) for tokens in ids]
     assert np.sum(embed(embedder, WORDS_OF) * expected, axis=1).min() > 0.95
     assert not embed(embedder, [" "]).any()
     specs = str(tmp_path / "model"), f"onnx:{tmp_path / 'model'}"
@@ -62,7 +62,7 @@ def test_an_exported_reader_reads_like_numpy(make_reader, read_by_hand, tmp_path
     logits = reader.read(REQUEST, TEXTS)
     pairs = [encode_pair(weights.words.tokenizer, REQUEST, text) for text in TEXTS]
     assert len(pairs[3].ids) == MAX_TOKENS
-    np.testing.assert_allclose(logits, [read_by_hand(weights, one) for one in pairs], atol=0.3)
+    np.testing.assert_allclose(logits, [read_by_hand(weights, pair) for pair in pairs], atol=0.3)
     assert [reader.read(REQUEST, [text])[0] for text in TEXTS] == logits.tolist()
     assert reader.read(REQUEST, []).shape == (0,)
     assert reader.name == "tiny"
@@ -106,16 +106,16 @@ def test_a_folder_with_files_is_left_as_it_is(make_bert, tmp_path):
 
 def test_mixed_weights_lie_between_both(make_bert):
     begin, other = make_bert(1), make_bert(2)
-    tensors = {n: one for n, one in other.tensors.items() if "layer.0" not in n}
+    tensors = {n: tensor for n, tensor in other.tensors.items() if "layer.0" not in n}
     tuned = dataclasses.replace(begin, tensors={**begin.tensors, **tensors})
     mixed = average(begin, tuned, 0.25)
-    for name, one in begin.tensors.items():
+    for name, tensor in begin.tensors.items():
         np.testing.assert_allclose(
-            mixed.tensors[name], 0.75 * one + 0.25 * tuned.tensors[name], rtol=1e-5, atol=1e-6
+            mixed.tensors[name], 0.75 * tensor + 0.25 * tuned.tensors[name], rtol=1e-5, atol=1e-6
         )
         np.testing.assert_array_equal(average(begin, tuned, 1.0).tensors[name], tuned.tensors[name])
-        np.testing.assert_array_equal(average(begin, tuned, 0.0).tensors[name], one)
-        assert (mixed.tensors[name] is one) == ("layer.0" in name)
+        np.testing.assert_array_equal(average(begin, tuned, 0.0).tensors[name], tensor)
+        assert (mixed.tensors[name] is tensor) == ("layer.0" in name)
 
 
 def test_weights_that_are_not_finite_are_refused(make_bert):

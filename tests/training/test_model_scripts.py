@@ -27,9 +27,9 @@ def base(import_script, monkeypatch):
 
 
 def blocks(rows, columns, random):
-    found = random.integers(0, 255, (rows, columns // 32, BLOCK_BYTES)).astype(np.uint8)
-    found[..., :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
-    return found.tobytes()
+    matrix = random.integers(0, 255, (rows, columns // 32, BLOCK_BYTES)).astype(np.uint8)
+    matrix[..., :2] = np.frombuffer(np.float16(0.01).tobytes(), np.uint8)
+    return matrix.tobytes()
 
 
 def weight_file(tensors, pieces=PIECES):
@@ -100,8 +100,8 @@ def test_pieces_stay_that_are_used_likely_or_single(base, monkeypatch):
     monkeypatch.setattr(base, "WHOLE", ("CYRILLIC",))
     pieces = ["<s>", "<pad>", "</s>", "<unk>", "?", "▁ab", "▁ac", "d", "▁12", "▁34", "▁да", "▁ae"]
     scores = -np.arange(len(pieces), dtype=np.float32)
-    kept = base.choose_pieces(pieces, scores, {9})
-    assert [pieces[number] for number in kept] == [*pieces[:5], "▁ab", "d", "▁12", "▁34", "▁да"]
+    chosen = base.choose_pieces(pieces, scores, {9})
+    assert [pieces[number] for number in chosen] == [*pieces[:5], "▁ab", "d", "▁12", "▁34", "▁да"]
 
 
 def write_lines(path, records):
@@ -173,9 +173,12 @@ def test_an_embedder_is_trained_and_built(base, material, import_script, monkeyp
     words = [material[0], "--embedder", str(trained), "--out", str(tmp_path / "model")]
     assert build.main(words) == 0
     assert build.main([*words, "--check"]) == 0
-    place = tmp_path / "base"
-    begin, weights = (base.read_weights(place, one, 128) for one in (place, trained))
-    changed = {name for name, one in begin.tensors.items() if (one != weights.tensors[name]).any()}
+    base_folder = tmp_path / "base"
+    begin, weights = (
+        base.read_weights(base_folder, folder, 128) for folder in (base_folder, trained)
+    )
+    tensors = weights.tensors
+    changed = {name for name, before in begin.tensors.items() if (before != tensors[name]).any()}
     assert {name.split(".")[2] for name in changed} == {"1"}
     torch_embedder = contrastive.TorchEmbedder(weights, settings)
     vectors = torch_embedder.embed(["a b c", "d e f g"])
@@ -206,13 +209,13 @@ def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatc
     cross_encoder = pytest.importorskip("skillsearch.training.cross_encoder")
     training = import_script("train_reader")
     monkeypatch.setattr(training, "SETTINGS", replace(training.SETTINGS, groups=20))
-    trained, (place, *texts) = tmp_path / "trained", material
-    run(training, monkeypatch, place, place, *texts, "--out", trained)
+    trained, (base_folder, *texts) = tmp_path / "trained", material
+    run(training, monkeypatch, base_folder, base_folder, *texts, "--out", trained)
     record = json.loads((trained / "training.json").read_bytes())
     assert (record["steps"], record["left_out"]) == (2, "7")
     assert 28 <= record["requests"] < 35  # not all of agents
     build, logits = import_script("build_model"), []
-    words = [place, "--reader", str(trained), "--out", str(tmp_path / "model")]
+    words = [base_folder, "--reader", str(trained), "--out", str(tmp_path / "model")]
     for scale in ("1", "2.5"):
         assert build.main([*words, "--scale", scale]) == 0
         logits.append(MappedReader.load(tmp_path / "model").read("a b", ["c d", "a"]))
@@ -230,5 +233,5 @@ def test_a_reader_is_trained_and_built(base, material, import_script, monkeypatc
     assert record["begin_sha256"] == sha256_of(tmp_path / "model" / "reader.onnx_data")
     assert (record["steps"], record["settings"]["seed"]) == (3, 3)
     out = ["--reader", str(further), "--out", str(tmp_path / "built")]
-    assert build.main([place, *out]) == 0
+    assert build.main([base_folder, *out]) == 0
     assert build.main([str(tmp_path / "model"), *out, "--check"]) == 0

@@ -23,27 +23,27 @@ def twins(near):
     return near.NearTwins(SKILLS, names, random.Random(1))
 
 
-def asked(text, grades, rows=(0, 1, 2, 3)):
+def make_request(text, grades, rows=(0, 1, 2, 3)):
     return {"text": text, "kind": "p", "rows": list(rows), "grades": grades, "cluster": 5}
 
 
 def test_a_skill_for_one_name_of_a_kind_helps_with_no_other(twins):
     """MySQL is no choice, since another of the judged skills is for it too."""
-    request = asked("POSTGRES is slow, why does Postgres scan", {"0": 2})
-    found = list(twins.of(request))
-    assert sorted(one["text"] for one in found) == [
+    request = make_request("POSTGRES is slow, why does Postgres scan", {"0": 2})
+    near_twins = list(twins.of(request))
+    assert sorted(twin["text"] for twin in near_twins) == [
         "Duckdb is slow, why does Duckdb scan",
         "Oracle is slow, why does Oracle scan",
     ]
-    for one in found:
-        assert (one["kind"], one["twin_of"], one["grades"]) == ("x", request["text"], {})
-        assert one["rows"][0] == 0
-        assert len(set(one["rows"])) == 3
+    for twin in near_twins:
+        assert (twin["kind"], twin["twin_of"], twin["grades"]) == ("x", request["text"], {})
+        assert twin["rows"][0] == 0
+        assert len(set(twin["rows"])) == 3
 
 
 @pytest.mark.parametrize("grades", [{"1": 2}, {"0": 2, "1": 1}])
 def test_a_skill_for_several_names_of_a_kind_may_help_with_more(twins, grades):
-    assert list(twins.of(asked("postgres is slow", grades))) == []
+    assert list(twins.of(make_request("postgres is slow", grades))) == []
 
 
 def test_skills_nearby_lend_their_names(near, import_script):
@@ -55,10 +55,10 @@ def test_skills_nearby_lend_their_names(near, import_script):
     skills = import_script("graded_requests").Skills(texts, ["en"] * 6, {n: n for n in range(6)})
     swaps = near.OwnNames(skills, random.Random(3)).swaps
     requests = [
-        asked("buy on Binance at noon", {"0": 2}, rows=[0, 1, 5]),
-        asked("buy on binance or kraken", {"0": 2, "1": 1}, rows=[0, 1]),
-        asked("bake bread", {"5": 2}, rows=[5]),
-        asked("of a copy on Binance", {"9": 2}, rows=[9]),
+        make_request("buy on Binance at noon", {"0": 2}, rows=[0, 1, 5]),
+        make_request("buy on binance or kraken", {"0": 2, "1": 1}, rows=[0, 1]),
+        make_request("bake bread", {"5": 2}, rows=[5]),
+        make_request("of a copy on Binance", {"9": 2}, rows=[9]),
     ]
     (swap,) = swaps(requests)
     assert swap.request == requests[0]
@@ -69,7 +69,7 @@ def test_skills_nearby_lend_their_names(near, import_script):
 
 def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, monkeypatch):
     monkeypatch.setattr(near, "CONTROLS", 1.0)
-    request = asked("a letter about our mysql outage", {"2": 2}, rows=[2, 3])
+    request = make_request("a letter about our mysql outage", {"2": 2}, rows=[2, 3])
     (control,) = twins.of(request)
     assert control == {**request, "text": control["text"]}
     assert control["text"].removeprefix("a letter about our ").removesuffix(" outage") in (
@@ -77,4 +77,4 @@ def test_a_name_without_a_meaning_for_the_skill_changes_no_grade(near, twins, mo
         "oracle",
         "duckdb",
     )
-    assert list(twins.of(asked("a letter to the redis team", {"2": 2}))) == []
+    assert list(twins.of(make_request("a letter to the redis team", {"2": 2}))) == []

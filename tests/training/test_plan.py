@@ -1,14 +1,19 @@
-"""Which pairs are trained in which order."""
+"""Which pairs are trained in which order, and which skills side by side."""
 
+import random
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
 
 from skillsearch.training.plan import (
+    CLUSTER,
     JUDGED,
+    SAME,
     QueryRows,
     TrainingSettings,
+    batches,
     distinct_skills,
     has_texts,
     make_plan,
@@ -28,6 +33,11 @@ def make_text(number, **changes):
     return SkillText(**fields | changes)
 
 
+def unit_rows(count, seed=0, dimensions=8):
+    rows = np.random.default_rng(seed).standard_normal((count, dimensions)).astype(np.float32)
+    return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
 @pytest.fixture(scope="module")
 def skills():
     return [make_text(number) for number in range(40)]
@@ -35,8 +45,7 @@ def skills():
 
 @pytest.fixture(scope="module")
 def near():
-    rows = np.random.default_rng(1).normal(size=(40, 12)).astype(np.float32)
-    return neighbours(rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    return neighbours(unit_rows(40, seed=1, dimensions=12))
 
 
 @pytest.mark.parametrize("field", ["about", "body"])
@@ -46,15 +55,15 @@ def test_a_copy_has_the_row_of_the_first(field):
     first = make_text(1, body=long)
     same = " ".join(getattr(first, field).upper().split(" ")).replace(" ", "\n ")
     copy = make_text(2, **{field: same})
-    kept, rows = distinct_skills([first, make_text(3), copy])
-    assert [skill.name for skill in kept] == ["skill-1", "skill-3"]
+    distinct, rows = distinct_skills([first, make_text(3), copy])
+    assert [skill.name for skill in distinct] == ["skill-1", "skill-3"]
     assert rows == {0: 0, 1: 1, 2: 0}
 
 
 def test_short_bodies_are_equal_by_chance():
     """A stub makes no two skills copies."""
-    kept, _ = distinct_skills([make_text(one, body="See the docs.") for one in (1, 2)])
-    assert len(kept) == 2
+    distinct, _ = distinct_skills([make_text(number, body="See the docs.") for number in (1, 2)])
+    assert len(distinct) == 2
 
 
 def test_texts_to_make_queries_of_are_counted(skills):
@@ -93,13 +102,13 @@ def test_judged_queries_have_their_share_and_a_near_skill_beside_each(skills, ne
     judged = [QueryRows(f"where does parcel {row} go", (row,)) for row in range(20)]
     settings = replace(SETTINGS, judged_share=0.25)
     for batch in make_plan(skills, near, settings, judged):
-        found = [place for place, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
-        assert len(found) == 4
-        for place in found:
-            row, pair = batch[place]
+        judged_at = [index for index, (_, pair) in enumerate(batch) if pair.kind == JUDGED]
+        assert len(judged_at) == 4
+        for index in judged_at:
+            row, pair = batch[index]
             assert pair.query == f"where does parcel {row} go"
             assert f"kind {row} " in pair.document
-            assert batch[place + 1][0] in near[row][:8]
+            assert batch[index + 1][0] in near[row][:8]
 
 
 def test_few_judged_queries_are_not_learned_by_heart(skills, near):
@@ -118,11 +127,48 @@ def test_few_judged_queries_are_not_learned_by_heart(skills, near):
 )
 def test_the_learning_rate_rises_and_falls(steps, rates):
     settings = TrainingSettings(steps=steps, learning_rate=2.0, warm_up=0.05)
-    found = {step: settings.rate_at(step) / 2.0 for step in rates}
-    assert found == pytest.approx(rates)
+    shares = {step: settings.rate_at(step) / 2.0 for step in rates}
+    assert shares == pytest.approx(rates)
 
 
 def test_without_judged_queries_the_share_means_nothing(skills, near):
     assert make_plan(skills, near, replace(SETTINGS, judged_share=0.5)) == make_plan(
         skills, near, SETTINGS
     )
+
+
+def test_neighbours_are_those_of_a_full_sort():
+    vectors = unit_rows(300)
+    nearest = neighbours(vectors)
+    cosines = vectors @ vectors.T
+    for row, near in enumerate(nearest):
+        allowed = [other for other in range(300) if cosines[row, other] < SAME]
+        expected = sorted(allowed, key=lambda other: -cosines[row, other])[: len(near)]
+        assert [other for other in near if other >= 0] == expected
+
+
+def test_a_skill_is_no_neighbour_of_itself_or_its_copies():
+    vectors = unit_rows(20)
+    vectors[7] = vectors[3]
+    nearest = neighbours(vectors)
+    assert 3 not in nearest[7]
+    assert 7 not in nearest[3]
+    assert all(row not in near for row, near in enumerate(nearest))
+
+
+@pytest.mark.parametrize("count", [2, 3, 9])
+def test_few_skills_have_few_neighbours(count):
+    assert neighbours(unit_rows(count)).shape == (count, count - 1)
+
+
+def test_every_skill_is_dealt_once_a_round():
+    near = neighbours(unit_rows(100))
+    first = [row for batch in islice(batches(near, 10, random.Random(3)), 10) for row in batch]
+    assert sorted(first) == list(range(100))
+
+
+def test_a_batch_is_made_of_neighbours():
+    vectors = unit_rows(400, dimensions=4)
+    batch = next(batches(neighbours(vectors), 4 * CLUSTER, random.Random(3)))
+    together = vectors[batch[:CLUSTER]] @ vectors[batch[:CLUSTER]].T
+    assert together[np.triu_indices(CLUSTER, 1)].mean() > 0.3

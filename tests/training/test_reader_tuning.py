@@ -45,10 +45,6 @@ LEARNS = replace(
 """Lets a reader of so few weights learn something in so few steps."""
 
 
-def silent(*_told):
-    """Take no notice of progress."""
-
-
 @pytest.fixture
 def root(tmp_path, make_skill):
     for name, description in ALL:
@@ -70,25 +66,24 @@ def model(tmp_path, make_reader):
 
 
 @pytest.fixture
-def options(root, model, tmp_path):
+def options(root, model, log, tmp_path):
     """The options of the runs, with a log of judged requests."""
-    path = tmp_path / "log.jsonl"
     lines = [
-        {"query": f"{verb} crate{one} of depot{one}", "skill": f"sorter-{one}"}
-        for one in range(COUNT)
+        {"query": f"{verb} crate{number} of depot{number}", "skill": f"sorter-{number}"}
+        for number in range(COUNT)
         for verb in ("see to", "handle", "mind", "sort out")
     ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    return TuneOptions(
-        (root,), tmp_path / "out" / "tuned", "hashing", queries=path, reader=str(model)
-    )
+    out, queries = tmp_path / "out" / "tuned", log(*lines)
+    return TuneOptions((root,), out, "hashing", queries=queries, reader=str(model))
 
 
 @pytest.mark.slow
-def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
+def test_a_reader_that_got_better_is_written_and_can_be_used(options, model, silent):
     """It tells apart what the search cannot."""
-    told = []
-    tuned = reader_tuning.tune_reader(options, progress=silent, tell=told.append, settings=LEARNS)
+    messages = []
+    tuned = reader_tuning.tune_reader(
+        options, progress=silent, tell=messages.append, settings=LEARNS
+    )
     assert tuned.is_better
     assert tuned.folder == options.out
     measured = tuned.measured["judged"]
@@ -103,32 +98,32 @@ def test_a_reader_that_got_better_is_written_and_can_be_used(options, model):
     }
     assert (options.out / "NOTICE").read_text().startswith("A tiny reader.\n")
     assert [path.name for path in options.out.parent.iterdir()] == ["tuned"]
-    assert told[0].startswith("Tuning on ")
+    assert messages[0].startswith("Tuning on ")
     loaded, old = load_reader(str(options.out)), load_reader(str(model))
     assert loaded.name == "tiny (tuned)"
-    asked, texts = "handle crate7", [text for _, text in ALL[42:48]]
-    assert loaded.read(asked, texts).argmax() == 5
-    assert loaded.read(asked, texts).tolist() != old.read(asked, texts).tolist()
+    request, texts = "handle crate7", [text for _, text in ALL[42:48]]
+    assert loaded.read(request, texts).argmax() == 5
+    assert loaded.read(request, texts).tolist() != old.read(request, texts).tolist()
     assert json.loads(json.dumps(tuned.to_dict()))["measured"]["judged"]["reader"]["before"]
 
 
 @pytest.mark.slow
-def test_a_reader_that_did_not_is_not_written(options):
+def test_a_reader_that_did_not_is_not_written(options, silent):
     settings = replace(LEARNS, learning_rate=1e-12, epochs=1.0)
     tuned = reader_tuning.tune_reader(options, progress=silent, tell=silent, settings=settings)
     assert not tuned.is_better
     assert tuned.folder is None
     assert list(options.out.parent.iterdir()) == []
-    kept = reader_tuning.tune_reader(
+    written = reader_tuning.tune_reader(
         replace(options, keep=True), progress=silent, tell=silent, settings=settings
     )
-    assert not kept.is_better
-    assert kept.folder == options.out
+    assert not written.is_better
+    assert written.folder == options.out
     assert begin_weights(str(options.out), "reader").is_reader
 
 
 @pytest.mark.slow
-def test_an_interrupted_tuning_writes_no_reader(options):
+def test_an_interrupted_tuning_writes_no_reader(options, silent):
     """What it leaves is an index, which the next one uses."""
 
     def interrupt(stage, done, _total):
@@ -144,73 +139,73 @@ def test_an_interrupted_tuning_writes_no_reader(options):
     assert not left.exists()
 
 
-def test_too_little_time_is_told_with_what_is_needed(options):
+def test_too_little_time_is_told_with_what_is_needed(options, silent):
     with pytest.raises(TrainingError, match=r"0\.0001 minutes are too few .* --minutes \d+"):
         reader_tuning.tune_reader(replace(options, minutes=0.0001), progress=silent, tell=silent)
     assert list(options.out.parent.iterdir()) == []
 
 
-def test_too_few_judged_requests_are_refused(options, tmp_path):
-    lines = [{"query": f"see to {one}", "skill": f"sorter-{one}"} for one in range(COUNT + 20)]
-    options.queries.write_text("\n".join(map(json.dumps, lines[5:])))
+def test_too_few_judged_requests_are_refused(options, log, silent):
+    lines = [
+        {"query": f"see to {number}", "skill": f"sorter-{number}"} for number in range(COUNT + 20)
+    ]
+    log(*lines[5:])
     with pytest.raises(TrainingError, match=r"^25 judged requests .* at least 30 are needed"):
         reader_tuning.tune_reader(options, progress=silent, tell=silent)
     assert list(options.out.parent.iterdir()) == []
 
 
-def collection(negatives=20):
+def collection():
     """Return a judged collection of the skills, with requests that nothing answers."""
-    queries = [JudgedQuery(f"q{one}", f"see to crate{one}") for one in range(COUNT)]
+    queries = [JudgedQuery(f"q{number}", f"see to crate{number}") for number in range(COUNT)]
     return Collection(
         "crates",
         tuple(JudgedDocument(name, name, description) for name, description in ALL),
         tuple(queries),
-        {one.query_id: {f"sorter-{number}": 1} for number, one in enumerate(queries)},
+        {query.query_id: {f"sorter-{number}": 1} for number, query in enumerate(queries)},
         negatives=tuple(
-            JudgedQuery(f"n{one}", f"burn crate{one} of depot{one}") for one in range(negatives)
+            JudgedQuery(f"n{number}", f"burn crate{number} of depot{number}")
+            for number in range(20)
         ),
     )
 
 
-def test_what_is_measured_is_learned_by_no_one(tmp_path):
+def test_what_is_measured_is_learned_by_no_one(log, tmp_path):
     """Requests are divided by their texts, as `tune` divides them; those of one text are one."""
     save_collection(collection(), tmp_path / "crates")
     library = {f"root:{name}": SkillText(name, text, "") for name, text in ALL}
     parts = reader_tuning.Requests.gather(tmp_path / "crates", library, 0)
-    texts = [[one.text for one in part] for part in parts[:3]]
-    assert sorted(itertools.chain(*texts)) == sorted(
-        {one.text for one in (*collection().queries, *collection().negatives)}
-    )
+    texts = [[request.text for request in part] for part in parts[:3]]
+    queries = (*collection().queries, *collection().negatives)
+    assert sorted(itertools.chain(*texts)) == sorted({query.text for query in queries})
     assert all(map(is_measured, texts[2]))
     assert not any(map(is_measured, texts[0] + texts[1]))
-    right = {one.text: one.right for part in parts[:3] for one in part}
+    right = {request.text: request.right for part in parts[:3] for request in part}
     assert right["see to crate3"] == {"root:sorter-3"}
     assert right["burn crate3 of depot3"] == frozenset()
-    log = tmp_path / "log.jsonl"
     lines = [
-        {"query": query, "skill": f"{kind}-{one}"}
-        for one in range(COUNT)
-        for query, kind in ((f"see to {one}", "sorter"), (f"See  to {one}", "packer"))
+        {"query": query, "skill": f"{kind}-{number}"}
+        for number in range(COUNT)
+        for query, kind in ((f"see to {number}", "sorter"), (f"See  to {number}", "packer"))
     ]
-    log.write_text("\n".join(map(json.dumps, lines)))
-    parts = reader_tuning.Requests.gather(log, library, 0)
-    right = {one.text: one.right for part in parts[:3] for one in part}
+    parts = reader_tuning.Requests.gather(log(*lines), library, 0)
+    right = {request.text: request.right for part in parts[:3] for request in part}
     assert len(right) == COUNT
     assert right["see to 3"] == {"root:sorter-3", "root:packer-3"}
 
 
-def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path):
+def test_groups_have_the_right_skills_and_hard_wrong_ones(options, tmp_path, silent):
     searched = reader_tuning._Searched(options, tmp_path / "index", silent)
     requests = [
         reader_tuning.Request("see to crate3 of depot3", frozenset({"root:sorter-3"})),
         reader_tuning.Request("nothing but zebras", frozenset({"root:sorter-4"})),
         reader_tuning.Request("burn crate5 of depot5", frozenset()),
     ]
-    found, *others = searched.groups(requests, random.Random(1))
-    assert (found.grades[0], found.texts[0][:8]) == (2, "sorter 3")
-    assert all("crate3 " in text for text in found.texts[:READ_MOST])
-    assert set(found.grades[1:]) == {0}
-    assert len(found.texts) in (READ_MOST, READ_MOST + 1)
+    hard, *others = searched.groups(requests, random.Random(1))
+    assert (hard.grades[0], hard.texts[0][:8]) == (2, "sorter 3")
+    assert all("crate3 " in text for text in hard.texts[:READ_MOST])
+    assert set(hard.grades[1:]) == {0}
+    assert len(hard.texts) in (READ_MOST, READ_MOST + 1)
     assert [group.request for group in others] == [request.text for request in requests[1:]]
     assert others[0].grades[0] == 2
     assert set(others[1].grades) == {0}

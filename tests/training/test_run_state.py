@@ -24,10 +24,10 @@ ARRAYS = {
 def test_a_state_comes_back_as_it_was(tmp_path):
     save_checkpoint(tmp_path / "run", "k", {"other": np.zeros(9)})
     save_checkpoint(tmp_path / "run", "k", ARRAYS)
-    found = load_checkpoint(tmp_path / "run", "k")
-    assert found.keys() == {"key", *ARRAYS}
-    for name, one in ARRAYS.items():
-        np.testing.assert_array_equal(found[name], one, strict=True)
+    state = load_checkpoint(tmp_path / "run", "k")
+    assert state.keys() == {"key", *ARRAYS}
+    for name, array in ARRAYS.items():
+        np.testing.assert_array_equal(state[name], array, strict=True)
     assert [path.name for path in (tmp_path / "run").iterdir()] == ["state.npz"]
 
 

@@ -49,13 +49,18 @@ def request_of(graded):
     return make
 
 
+def grades_of(group):
+    """Return the grade of each skill that a request is read with."""
+    return dict(zip(group.skills, group.grades, strict=True))
+
+
 def test_a_request_is_read_with_skills_that_fit_and_that_do_not(drawer, request_of):
     elsewhere = request_of("a barrel", {8: 2}, rows=(8, 9), cluster=2)
     strangers = 0
     for seed in range(40):
         drawer._chance = random.Random(seed)
         group, _ = drawer.groups([request_of("mend it", {0: 2, 1: 2, 2: 2, 3: 1}), elsewhere])
-        grades = dict(zip(group.skills, group.grades, strict=True))
+        grades = grades_of(group)
         assert list(grades.values()).count(2) == 2
         strangers += (is_strange := not set(group.skills) <= set(range(8)))
         assert len(grades) - is_strange in (4, 5)
@@ -78,8 +83,8 @@ def test_a_twin_is_read_with_what_fitted_and_with_what_fits_now(drawer, request_
     for twin in group.twins:
         assert twin.skills[0] == 0
         assert twin.grades[0] == 0
-    assert dict(zip(group.twins[0].skills, group.twins[0].grades, strict=True))[4] == 2
-    assert dict(zip(group.skills, group.grades, strict=True))[4] == 0
+    assert grades_of(group.twins[0])[4] == 2
+    assert grades_of(group)[4] == 0
     assert (alone.request, alone.grades, len(alone.skills)) == ("mend a lost one", (0, 0, 0), 3)
 
 
@@ -93,10 +98,8 @@ def test_a_skill_with_the_other_name_fits_the_near_twin_alone(drawer, request_of
     assert skill[:2] == (0, "mend-tagine")
     assert changed.texts[-1] == "mend tagine. Helps to mend a tagine. | # tagine See the tagine."
     assert group.texts[-1] == changed.texts[-1]
-    assert dict(zip(changed.skills, changed.grades, strict=True)) | {0: 0, skill: 2} == dict(
-        zip(changed.skills, changed.grades, strict=True)
-    )
-    assert dict(zip(group.skills, group.grades, strict=True))[skill] == 0
+    assert grades_of(changed) | {0: 0, skill: 2} == grades_of(changed)
+    assert grades_of(group)[skill] == 0
     assert not any(isinstance(skill, tuple) for skill in alone.skills)
 
 
@@ -114,10 +117,7 @@ def test_everyday_requests_are_all_read_and_a_share_of_the_others(make_drawer, r
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("AWS and aws-cli, not LAWS", "GCP and gcp-cli, not LAWS"),
-        ("Aws", "Gcp"),
-    ],
+    [("AWS and aws-cli, not LAWS", "GCP and gcp-cli, not LAWS"), ("Aws", "Gcp")],
 )
 def test_a_name_is_written_as_the_one_before(graded, text, expected):
     assert graded.renamed(text, "aws", "gcp", in_words=True) == expected
@@ -141,9 +141,9 @@ def test_of_short_requests_without_a_written_twin_a_share_is_read(make_drawer, r
         request_of("x", {}, twin_of=f"near {number}", rename=("near", "far"))
         for number in range(100)
     ]
-    kept = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
+    always_read = [request_of("long", {0: 2}, kind="t"), request_of("twin", {0: 2})]
     twin = request_of("a twin", {}, kind="x", writer="twin", twin_of="twin")
-    groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *kept, twin]))
+    groups = list(make_drawer(alone_share=0.3).groups([*requests, *near, *always_read, twin]))
     counts = Counter(group.request.partition(" ")[0] for group in groups)
     assert (counts["long"], counts["twin"]) == (1, 1)
     assert 15 < counts["short"] < 45
@@ -158,7 +158,7 @@ def test_requests_are_read_with_rows_of_distinct_skills(graded, tmp_path):
         record | {"rows": [0], "grades": {"0": 2}, "cluster": 2},
     ]
     with gzip.open(tmp_path / "r.gz", "wt", encoding="utf-8") as file:
-        file.writelines(json.dumps(one) + "\n" for one in records)
+        file.writelines(json.dumps(line) + "\n" for line in records)
     (request,) = graded.read_requests(tmp_path / "r.gz", {2}, {0: 5, 1: 5})
     assert (request.rows, request.grades) == ((5,), {5: 2})
     assert (request.source, request.twin_of) == ("translated", None)

@@ -13,10 +13,6 @@ from skillsearch.training.queries import SkillText
 from skillsearch.training.tuning import TuneOptions, learn_from, make_work_dir, tune
 
 
-def silent(*_told):
-    """Take no notice of progress."""
-
-
 @pytest.mark.parametrize("count", [0, 1, 49])
 def test_too_few_skills_are_refused(count, make_texts):
     with pytest.raises(TrainingError, match=rf"^{count} skills .* at least 50 are"):
@@ -24,7 +20,10 @@ def test_too_few_skills_are_refused(count, make_texts):
 
 
 def test_skills_that_say_nothing_of_their_uses_are_refused():
-    texts = [SkillText(f"s{one}", f"Depot {one}, shelves and belts of it", "") for one in range(80)]
+    texts = [
+        SkillText(f"s{number}", f"Depot {number}, shelves and belts of it", "")
+        for number in range(80)
+    ]
     with pytest.raises(TrainingError, match="say too little"):
         TrainingMaterial.gather(texts, [], 0)
 
@@ -36,7 +35,7 @@ def test_nothing_that_is_measured_is_trained(make_texts):
     trained = {pair.query for pair in material.judged}
     kept_back = {query for query, _ in material.judged_test}
     assert trained.isdisjoint(kept_back)
-    assert trained | kept_back == {one.query for one in chosen}
+    assert trained | kept_back == {query.query for query in chosen}
     assert len(material.validation) == len(material.test) == 12
     corpus = "\n".join(f"{skill.about}\n{skill.body}" for skill in material.skills)
     for query in (*material.validation, *material.test):
@@ -49,23 +48,25 @@ def test_what_is_measured_is_a_collection_of_the_skills_left(make_texts):
     material = TrainingMaterial.gather(texts, chosen, 0)
     held, judged = material.collections().values()
     assert len(held.documents) == len(judged.documents) == 60
-    for query, asked in zip(held.queries, material.test, strict=True):
-        (place,) = held.qrels[query.query_id]
-        assert held.documents[int(place)].name == texts[asked.rows[0]].name
+    for query, held_out in zip(held.queries, material.test, strict=True):
+        (document,) = held.qrels[query.query_id]
+        assert held.documents[int(document)].name == texts[held_out.rows[0]].name
     assert {tuple(grades) for grades in judged.qrels.values()} == {("0",)}
 
 
-def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill):
+def test_a_library_is_read_with_the_texts_and_ids_of_its_index(drinks, make_skill, silent):
     make_skill(drinks, "no-description", description="")
     make_skill(drinks, "brew: mocha", "Brew mocha.", body="Boil.\n", tags=["cacao"])
-    found = read_library([drinks], silent)
+    library = read_library([drinks], silent)
     names = ("brew-coffee", "brew: mocha", "squeeze-lemons", "steep-tea")
-    assert sorted(found) == [f"drinks:{name}" for name in names]
-    assert sorted(text.name for text in found.values()) == list(names)
-    assert found["drinks:brew: mocha"] == SkillText("brew: mocha", "Brew mocha.\ncacao", "Boil.")
+    assert sorted(library) == [f"drinks:{name}" for name in names]
+    assert sorted(text.name for text in library.values()) == list(names)
+    assert library["drinks:brew: mocha"] == SkillText("brew: mocha", "Brew mocha.\ncacao", "Boil.")
 
 
-def test_a_library_is_read_with_what_its_scripts_say_of_themselves(drinks, make_skill, tmp_path):
+def test_a_library_is_read_with_what_its_scripts_say_of_themselves(
+    drinks, make_skill, tmp_path, silent
+):
     folder = make_skill(drinks, "roast", "Roast beans.").parent
     secret = tmp_path / "secret.py"
     secret.write_text('"""Never to be read by anyone."""\n')
@@ -118,7 +119,7 @@ def test_a_teacher_embeds_each_text_once(embedded_texts):
         learn_from("nothing-of-that-name")
 
 
-def test_without_its_extra_it_says_what_to_install(tmp_path, monkeypatch):
+def test_without_its_extra_it_says_what_to_install(tmp_path, monkeypatch, silent):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     options = TuneOptions((tmp_path,), tmp_path / "out")
     with pytest.raises(MissingDependencyError, match=r"install .*\[train\]"):

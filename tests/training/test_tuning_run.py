@@ -1,7 +1,6 @@
 """Whole tunings of a small BERT: better, not better, interrupted, refused."""
 
 import hashlib
-import json
 import re
 from dataclasses import replace
 
@@ -17,20 +16,11 @@ from skillsearch.training.tuning import TuneOptions, tune
 pytestmark = [pytest.mark.torch, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
-def silent(*_told):
-    """Take no notice of progress."""
-
-
 @pytest.fixture
-def libraries():
-    """Skip without the extra, and use one thread: so small a model is slower with two."""
+def libraries(one_thread):
+    """Skip without the extra."""
     for name in ("sentence_transformers", "onnx"):
         pytest.importorskip(name)
-    torch = pytest.importorskip("torch")
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
 
 
 @pytest.fixture
@@ -65,7 +55,7 @@ def model(tmp_path, make_bert, make_words, libraries, make_texts):
     texts = " ".join(f"{text.name} {text.about} {text.body}" for text in make_texts(60))
     words = tuple(dict.fromkeys(re.findall(r"\w{1,15}|[^\w\s]", texts)))
     weights = make_bert(words=words, tokens=64, is_neutral=False)
-    tensors = {name: tame(name, one) for name, one in weights.tensors.items()}
+    tensors = {name: tame(name, tensor) for name, tensor in weights.tensors.items()}
     table = make_words(words, 64, row_of=row_of)
     weights = replace(weights, tensors=tensors, words=table, positions=0 * table.positions)
     folder = tmp_path / "tiny"
@@ -95,10 +85,10 @@ def test_tuning_asks_nobody_and_writes_only_to_our_folders(root, model, watched)
     watched(f"skillsearch tune {root} --model {model} {options}").check()
 
 
-def test_a_model_that_got_better_is_written_and_can_be_used(options, model):
+def test_a_model_that_got_better_is_written_and_can_be_used(options, model, silent):
     """The new words of requests were learned from those that were not held out."""
-    told = []
-    tuned = tune(options, progress=silent, tell=told.append, settings=LEARNS)
+    messages = []
+    tuned = tune(options, progress=silent, tell=messages.append, settings=LEARNS)
     assert tuned.is_better
     assert tuned.folder == options.out
     dense = tuned.measured["held_out"].changes["dense"]
@@ -108,37 +98,37 @@ def test_a_model_that_got_better_is_written_and_can_be_used(options, model):
     assert embedder.name == "tiny (tuned)"
     assert (options.out / "NOTICE").read_text().startswith("A tiny model.")
     assert [path.name for path in options.out.parent.iterdir()] == ["tuned"]
-    assert "steps of" in told[0]
+    assert "steps of" in messages[0]
 
 
-def test_a_model_that_did_not_is_not_written(options):
+def test_a_model_that_did_not_is_not_written(options, silent):
     settings = replace(LEARNS, learning_rate=1e-9)
     tuned = tune(options, progress=silent, tell=silent, settings=settings)
     assert not tuned.is_better
     assert tuned.folder is None
     assert list(options.out.parent.iterdir()) == []
-    kept = tune(replace(options, keep=True), progress=silent, tell=silent, settings=settings)
-    assert not kept.is_better
-    assert kept.folder == options.out
+    written = tune(replace(options, keep=True), progress=silent, tell=silent, settings=settings)
+    assert not written.is_better
+    assert written.folder == options.out
     assert begin_weights(str(options.out)).tensors.keys()
 
 
-def test_judged_queries_are_learned_and_measured_apart(options, tmp_path):
+def test_judged_queries_are_learned_and_measured_apart(options, log, silent):
     """The words of the queries stand in no skill."""
-    path = tmp_path / "log.jsonl"
     lines = [
-        {"query": f"{verb} letters from town{one}", "skill": f"sorter-{one}"}
-        for one in range(60)
+        {"query": f"{verb} letters from town{number}", "skill": f"sorter-{number}"}
+        for number in range(60)
         for verb in ("need", "want", "send")
     ]
-    path.write_text("\n".join(map(json.dumps, lines)))
-    tuned = tune(replace(options, queries=path), progress=silent, tell=silent, settings=LEARNS)
+    tuned = tune(
+        replace(options, queries=log(*lines)), progress=silent, tell=silent, settings=LEARNS
+    )
     assert tuned.measured.keys() == {"held_out", "judged"}
     assert tuned.judged + tuned.measured["judged"].queries == 180
     assert 30 < tuned.measured["judged"].queries < 90
 
 
-def test_an_interrupted_tuning_goes_on(options):
+def test_an_interrupted_tuning_goes_on(options, silent):
     steps = []
 
     def interrupt(stage, done, _total):
@@ -150,18 +140,18 @@ def test_an_interrupted_tuning_goes_on(options):
     settings = replace(LEARNS, save_every=4)
     with pytest.raises(KeyboardInterrupt):
         tune(options, progress=interrupt, tell=silent, settings=settings)
-    told, again = [], []
+    messages, again = [], []
     tuned = tune(
         options,
         progress=lambda stage, done, _: again.append(done) if stage == "train" else None,
-        tell=told.append,
+        tell=messages.append,
         settings=settings,
     )
-    assert told[0].startswith("Continuing")
+    assert messages[0].startswith("Continuing")
     assert again[0] == 9
     assert tuned.steps == again[-1]
 
 
-def test_too_little_time_is_told_with_what_is_needed(options):
+def test_too_little_time_is_told_with_what_is_needed(options, silent):
     with pytest.raises(TrainingError, match=r"0\.001 minutes are too few .* --minutes \d+"):
         tune(replace(options, minutes=0.001), progress=silent, tell=silent)

@@ -60,12 +60,11 @@ def test_one_mistake_does_not_win_against_loads_that_agree(confidence):
 
 def test_a_load_of_a_copy_speaks_for_its_family(cli, drinks, make_skill, index_dir):
     tea = (drinks / "steep-tea" / "SKILL.md").read_text("utf-8")
-    copy = make_skill(drinks / "copies", "steep-tea")
-    copy.write_text(tea, "utf-8")
+    make_skill(drinks / "copies", "steep-tea").write_text(tea, "utf-8")
     assert cli("index", drinks, "--index-dir", index_dir, "--model", "hashing").exit_code == 0
     index = SkillIndex.open(index_dir)
     vector = packed(index.analyse(REQUEST).vector)
-    for document in (each for each in index.documents() if each.name == "steep-tea"):
+    for document in (copy for copy in index.documents() if copy.name == "steep-tea"):
         load = Event("loaded", 0, "", vector=vector, skill=document.doc_id)
         index.usage = Usage.of([load], len(vector), 0)
         hits = {hit.name: hit for hit in index.search(REQUEST, 5, 0.0, explain=True)}

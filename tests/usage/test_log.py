@@ -80,8 +80,8 @@ def test_words_are_kept_only_if_they_are_asked_for(log, origin, answer, vector):
 
 def test_a_request_is_known_again_by_a_key_that_is_the_users(log, origin, answer, vector, tmp_path):
     other = UsageLog(tmp_path / "other")
-    for each, request in ((log, "Steep  TEA"), (log, "steep tea"), (other, "steep tea")):
-        each.note_request(origin, answer(request), vector())
+    for users, request in ((log, "Steep  TEA"), (log, "steep tea"), (other, "steep tea")):
+        users.note_request(origin, answer(request), vector())
     (first, second), (third,) = log.events(), other.events()
     assert first.request_id == second.request_id != third.request_id
     assert first.project_id != third.project_id
@@ -229,8 +229,8 @@ def test_a_log_that_is_open_goes_on_after_another_process_forgot_all(log, origin
     other = UsageLog(log.folder)
     log.note_request(origin, answer(steep=0.9), vector())
     other.forget(None)
-    for each in (other, log):
-        each.note_request(origin, answer(steep=0.9), vector())
+    for opened in (other, log):
+        opened.note_request(origin, answer(steep=0.9), vector())
     assert len({event.request_id for event in log.events()}) == 1
     assert len(log.of_index(origin)) == len(other.of_index(origin)) == 2
 
@@ -270,7 +270,7 @@ def test_reading_makes_nothing(log, origin):
 
 
 def test_a_log_is_described_for_another_process(log):
-    for each in (log, UsageLog(log.folder, has_text=True)):
-        again = UsageLog.read(str(each))
-        assert (str(again), again.folder) == (str(each), log.folder)
+    for described in (log, UsageLog(log.folder, has_text=True)):
+        again = UsageLog.read(str(described))
+        assert (str(again), again.folder) == (str(described), log.folder)
     assert UsageLog.read("") is None

@@ -4,7 +4,7 @@ import json
 import os
 import shutil
 import threading
-from contextlib import nullcontext
+from contextlib import contextmanager, nullcontext
 
 import pytest
 
@@ -27,7 +27,8 @@ from skillsearch.ui.pages import Pages
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import log_of
 
-pytest.importorskip("prompt_toolkit")
+prompt_toolkit = pytest.importorskip("prompt_toolkit")
+picker = pytest.importorskip("skillsearch.cli.interactive.picker")
 REQUEST = "steep green tea"
 STATES = ["fits", "perhaps", "none"]
 
@@ -50,8 +51,8 @@ def question(tmp_path):
     """Make what the hook asks the daemon."""
 
     def make(prompt, states):
-        asked = {"prompt": prompt, "n": 3, "folder": str(tmp_path / "work"), "states": states}
-        return asked | {"variables": variables(), "index_dir": None, "include_unvetted": False}
+        arguments = {"prompt": prompt, "n": 3, "folder": str(tmp_path / "work"), "states": states}
+        return arguments | {"variables": variables(), "index_dir": None, "include_unvetted": False}
 
     return make
 
@@ -60,6 +61,20 @@ def question(tmp_path):
 def overview(question):
     """Answer the hook as the daemon does."""
     return lambda prompt=REQUEST, states=STATES: Answers().overview(question(prompt, states))
+
+
+@contextmanager
+def keyboard():
+    """Have the picker read the keys that are sent to it, instead of a terminal."""
+    screen = prompt_toolkit.output.DummyOutput()
+    with prompt_toolkit.input.create_pipe_input() as keys, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(picker, "terminal", lambda: nullcontext((keys, screen)))
+        yield keys
+
+
+def served(style):
+    """Return the tools of a style that a server offers over the configured index."""
+    return SessionTools(style, ServedLibrary((), load_settings())).of("").toolset
 
 
 def by_query(cli, overview, serve):
@@ -98,20 +113,14 @@ def by_agent(cli, overview, serve):
 
 def by_mcp(cli, overview, serve):
     """Ask the tools that a server offers over a library."""
-    tools = SessionTools("default", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("default")
     assert tools.call("search_skills", {"query": REQUEST})["result"]["skills"] is not None
     assert "result" in tools.call("load_skill", {"name": "steep-tea"})
 
 
 def by_find(cli, overview, serve):
     """Type a request on the terminal, and take the skill that is chosen."""
-    from prompt_toolkit.input import create_pipe_input
-    from prompt_toolkit.output import DummyOutput
-
-    from skillsearch.cli.interactive import picker
-
-    with create_pipe_input() as keys, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(picker, "terminal", lambda: nullcontext((keys, DummyOutput())))
+    with keyboard() as keys:
         keys.send_text(f"{REQUEST}\r")
         assert cli("find").stdout.endswith("steep-tea\n")
 
@@ -125,14 +134,14 @@ def by_page(cli, overview, serve):
 
 def by_manager(cli, overview, serve):
     """Ask the tools of a manager that a server offers."""
-    tools = SessionTools("manager", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("manager")
     assert tools.call("search_skills", {"query": REQUEST})["result"]
     assert "Use 80 C" in tools.call("load_skill", {"skill_name": "steep-tea"})["result"]
 
 
 def by_context(cli, overview, serve):
     """Ask the tools of a context that a server offers."""
-    tools = SessionTools("context", ServedLibrary((), load_settings())).of("").toolset
+    tools = served("context")
     assert tools.call("search_skills", {"query": REQUEST})["result"]["success"]
     assert tools.call("get_skill", {"name": "steep-tea"})["result"]["success"]
 
@@ -250,8 +259,8 @@ def test_the_hook_keeps_a_prompt_with_the_turn_that_it_leans_on(
         def last_turns(self):
             return "who won the world cup"
 
-    asked = question("and who lost it", ["fits"])
-    offering.offered_texts(asked, Talk(), offering.Clock(120), print)
+    arguments = question("and who lost it", ["fits"])
+    offering.offered_texts(arguments, Talk(), offering.Clock(120), print)
     assert [event.text for event in events()] == ["and who lost it\nwho won the world cup"]
 
 
@@ -270,6 +279,14 @@ def environment(tmp_path, shared_drinks, monkeypatch):
     return tmp_path / "all"
 
 
+def check_learned(events, interface):
+    """Check that a load of a skill raised its score for the same request by an interface."""
+    first, load, second = events
+    assert [event.interface for event in events] == [interface] * 3
+    assert first.offered[0].skill == load.skill == "skills:steep-tea"
+    assert second.offered[0].score > first.offered[0].score
+
+
 @pytest.mark.parametrize("usage", ["hashes", "off"])
 def test_the_environment_of_the_settings_keeps_and_learns(environment, events, monkeypatch, usage):
     monkeypatch.setenv("SKILLSEARCH_USAGE", usage)
@@ -279,11 +296,8 @@ def test_the_environment_of_the_settings_keeps_and_learns(environment, events, m
         assert "Use 80 C" in tools.call("skill", {"skill": "steep-tea"})["result"]["output"]
     if usage == "off":
         assert not data_dir().exists()
-        return
-    first, load, second = events()
-    assert [event.interface for event in (first, load, second)] == ["agent"] * 3
-    assert first.offered[0].skill == load.skill == "skills:steep-tea"
-    assert second.offered[0].score > first.offered[0].score
+    else:
+        check_learned(events(), "agent")
 
 
 @pytest.mark.parametrize("is_named", [True, False])
@@ -300,10 +314,7 @@ def test_the_environment_of_a_server_keeps_and_learns(
     for _ in range(2):
         tools.call("search_skills", {"query": "a cup of tea"})
         assert tools.call("skill", {"skill": "steep-tea"})["result"]["success"]
-    first, load, second = events()
-    assert [event.interface for event in (first, load, second)] == ["mcp"] * 3
-    assert first.offered[0].skill == load.skill == "skills:steep-tea"
-    assert second.offered[0].score > first.offered[0].score
+    check_learned(events(), "mcp")
 
 
 def test_an_environment_of_a_developer_keeps_nothing(on, environment):
@@ -341,11 +352,6 @@ def test_a_load_makes_no_index_and_waits_for_none(on, environment):
 def test_leaving_the_picker_keeps_a_request_whose_answer_has_stood(
     on, cli, events, monkeypatch, wait_for
 ):
-    from prompt_toolkit.input import create_pipe_input
-    from prompt_toolkit.output import DummyOutput
-
-    from skillsearch.cli.interactive import picker
-
     def press(chooser, keys):
         keys.send_text(REQUEST)
         wait_for(lambda: chooser.standing)
@@ -358,8 +364,7 @@ def test_leaving_the_picker_keeps_a_request_whose_answer_has_stood(
 
     monkeypatch.setattr(picker, "Picker", Pressed)
     monkeypatch.setattr(picker, "STANDING_SECONDS", 0)
-    with create_pipe_input() as keys:
-        monkeypatch.setattr(picker, "terminal", lambda: nullcontext((keys, DummyOutput())))
+    with keyboard():
         assert cli("find").exit_code == 130
     (request,) = events()
     assert (request.kind, request.interface) == ("asked", "find")
