@@ -19,6 +19,7 @@ from skillsearch.embedders.sentence_transformer_embedder import SentenceTransfor
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import ConfigError, ModelNotFoundError
 from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.files.openat import is_file, is_folder
 from skillsearch.settings import config
 from skillsearch.settings.environ import install_extra
 
@@ -73,10 +74,10 @@ def load_embedder(
         device = device or config.load_only("device").device
         return SentenceTransformerEmbedder.load(spec.removeprefix("st:"), device)
     folder = spec.removeprefix("onnx:")
-    if folder and Path(folder).is_dir():
-        embedder_class = MappedEmbedder if (Path(folder) / WORDS_NAME).is_file() else OnnxEmbedder
+    if folder and is_folder(folder):
+        embedder_class = MappedEmbedder if is_file(Path(folder, WORDS_NAME)) else OnnxEmbedder
         return embedder_class.load(Path(folder))
-    raise ModelNotFoundError(f"No embedder is called {spec!r}; use one of: {SPECS}")
+    raise ModelNotFoundError(f"No embedder is called {spec[:200]!r}; use one of: {SPECS}")
 
 
 def require_device(spec: str, device: str | None) -> None:

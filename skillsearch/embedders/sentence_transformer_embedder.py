@@ -19,6 +19,7 @@ from skillsearch.embedders.model_files import (
 from skillsearch.embedders.torch_runtime import import_torch, require_torch_device
 from skillsearch.errors import EmbedderError, importing
 from skillsearch.fast_start.dataclasses import dataclass
+from skillsearch.files.openat import is_folder
 from skillsearch.settings.environ import forbid_telemetry
 
 # Tokens in one batch, padding included: 16 texts of 256 tokens on a CPU (one of twice the size took
@@ -92,7 +93,7 @@ def load_cross_encoder(
 
 def _load(class_name: str, name_or_path: str, device: str, role: str) -> tuple[Path, Any]:
     """Return the folder and the model of a class of sentence-transformers."""
-    if (folder := Path(name_or_path)).is_dir():
+    if is_folder(folder := Path(name_or_path)):
         require_safetensors(folder)
     purpose = f"The {role} 'st:{name_or_path}'"
     forbid_telemetry()
@@ -101,7 +102,7 @@ def _load(class_name: str, name_or_path: str, device: str, role: str) -> tuple[P
         import sentence_transformers
     if device != "auto":
         require_torch_device(device)
-    if not folder.is_dir():
+    if not is_folder(folder):
         folder = _download(name_or_path)
         require_safetensors(folder)
     with embedding.errors_of("sentence-transformers", name_or_path):

@@ -30,6 +30,7 @@ from skillsearch.evaluation.types import (
     JudgedDocument,
     JudgedQuery,
 )
+from skillsearch.files.openat import is_folder
 from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.text.languages import language_of
 from skillsearch.text.requests import fold_blanks
@@ -109,7 +110,7 @@ def load_collection(folder: Path, split: str = DEFAULT_SPLIT) -> Collection:
 
 
 def _load(folder: Path, split: str) -> Collection:
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise EvaluationError(f"{folder} is not a folder. {_FORM}")
     places: dict[str, str] = {}
     documents = _read(folder / "corpus.jsonl", _document, {})

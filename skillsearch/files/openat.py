@@ -35,6 +35,16 @@ def using(fd: int) -> Iterator[int]:
         os.close(fd)
 
 
+def is_folder(path: str | Path) -> bool:
+    """Return whether a path is a folder; a name that is too long for a file system is none."""
+    return os.path.isdir(path)  # noqa: PTH112  # Path.is_dir raises an OSError for such a name
+
+
+def is_file(path: str | Path) -> bool:
+    """Return whether a path is a regular file, or a link to one, as `is_folder` does."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
 def open_folder(folder: Path | int, parts: Sequence[str] = (), *, make: bool = False) -> int:
     """Open a folder below a trusted one, which stays open; the caller closes the descriptor.
 

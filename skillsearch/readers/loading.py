@@ -9,6 +9,7 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.embedders.sentence_transformer_embedder import load_cross_encoder
 from skillsearch.embedders.word_table import WORDS_NAME
 from skillsearch.errors import EmbedderError, MissingDependencyError, ModelNotFoundError
+from skillsearch.files.openat import is_file, is_folder
 from skillsearch.readers.mapped_reader import MappedReader
 from skillsearch.readers.other_readers import CrossEncoderReader, OnnxReader
 from skillsearch.readers.reader import Reader
@@ -68,7 +69,7 @@ def load_reader(spec: str, device: str | None = None) -> Reader:
         name = spec.removeprefix("st:")
         device = device or config.load_only("device").device
         return CrossEncoderReader(name, load_cross_encoder(name, device))
-    if spec and (folder := Path(spec)).is_dir():
-        reader_class = MappedReader if (folder / WORDS_NAME).is_file() else OnnxReader
-        return reader_class.load(folder)
+    if spec and is_folder(spec):
+        reader_class = MappedReader if is_file(Path(spec, WORDS_NAME)) else OnnxReader
+        return reader_class.load(Path(spec))
     raise ModelNotFoundError(f"No reader is called {spec[:200]!r}; use one of: {SPECS}")

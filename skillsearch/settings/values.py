@@ -10,6 +10,7 @@ from pathlib import Path
 
 from skillsearch.errors import UnusableError
 from skillsearch.fast_start.patterns import lazy_pattern
+from skillsearch.files.openat import is_folder
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.skills import STRICT, TRUSTS
 
@@ -128,7 +129,7 @@ def parse_reader(value: object, base: Path) -> str:
             return value
         if value.strip() and "\0" not in value:
             folder = parse_path(value, base)
-            if folder.is_dir():
+            if is_folder(folder):
                 return str(folder)
     modes = ", ".join(map(repr, READING))
     raise UnusableError(f"must be {modes}, 'st:NAME' or the folder of an ONNX model")

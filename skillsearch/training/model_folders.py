@@ -14,6 +14,7 @@ from skillsearch.embedders.embedder import DEFAULT_SPEC, PACKAGED, PACKAGED_MODE
 from skillsearch.embedders.model_files import ModelConfig, sha256_of, weight_files
 from skillsearch.embedders.word_table import WORDS_NAME, WordTable
 from skillsearch.errors import EmbedderError, TrainingError, explained
+from skillsearch.files.openat import is_file
 from skillsearch.readers.loading import PACKAGED_SPEC
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.types.json_values import Json
@@ -28,7 +29,7 @@ def folder_of(spec: str, stem: Stem = "model") -> Path:
     if spec in _PACKAGED[stem]:
         return PACKAGED_MODEL
     folder = Path(spec.removeprefix("onnx:"))
-    if spec and (folder / WORDS_NAME).is_file() and (folder / f"{stem}.onnx").is_file():
+    if spec and is_file(folder / WORDS_NAME) and is_file(folder / f"{stem}.onnx"):
         return folder
     raise TrainingError(
         f"The {stem} {spec[:200]!r} cannot be tuned; begin with {_PACKAGED[stem][0]}, the packaged "

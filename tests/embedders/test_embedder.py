@@ -165,6 +165,11 @@ def test_an_unknown_embedder_gets_the_list_of_known_ones(spec):
     assert repr(spec) in str(info.value)
 
 
+def test_a_name_too_long_for_a_folder_is_cut_in_the_message():
+    with pytest.raises(EmbedderError, match=r"^No embedder is called 'a{200}';"):
+        load_embedder("a" * 300)
+
+
 @pytest.mark.parametrize("spec", ["st:some/model", "sentence-transformers/all-mpnet-base-v2"])
 @pytest.mark.parametrize("device", [None, "cuda"])
 def test_a_missing_library_is_named_with_its_extra(monkeypatch, spec, device):

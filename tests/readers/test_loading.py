@@ -10,7 +10,7 @@ from skillsearch.readers.loading import Readers, load_reader, reader_spec
 from skillsearch.settings import config
 
 
-@pytest.mark.parametrize("spec", ["", "st:", "auto", "word2vec", "no/such/folder", "\0"])
+@pytest.mark.parametrize("spec", ["", "st:", "auto", "word2vec", "no/such/folder", "\0", "a" * 300])
 def test_an_unknown_reader_is_refused_with_those_there_are(spec):
     with pytest.raises(EmbedderError, match="use one of: packaged, st:NAME_OR_FOLDER, FOLDER"):
         load_reader(spec)

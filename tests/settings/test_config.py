@@ -401,7 +401,7 @@ def test_a_reader_is_a_word_or_a_model(project, monkeypatch, value):
     assert load_settings(reader="off").reader == "off"
 
 
-@pytest.mark.parametrize("value", ["of", "", "st:", "no/such/folder", "\0", 1])
+@pytest.mark.parametrize("value", ["of", "", "st:", "no/such/folder", "a" * 300, "\0", 1])
 def test_a_wrong_reader_is_told_what_there_is(tmp_path, value):
     known = "must be 'auto', 'off', 'always', 'st:NAME' or the folder of an ONNX model"
     with pytest.raises(ValueError, match=known):

@@ -133,7 +133,9 @@ def test_the_packaged_models_can_be_tuned():
         assert weights.positions.shape == (tokens, 384)
 
 
-@pytest.mark.parametrize("spec", ["hashing", "packaged", "st:sentence-transformers/x", "", "tiny"])
+@pytest.mark.parametrize(
+    "spec", ["hashing", "packaged", "st:sentence-transformers/x", "", "tiny", "a" * 300]
+)
 def test_models_that_cannot_be_tuned_are_refused(spec, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("tiny").mkdir()
@@ -142,7 +144,7 @@ def test_models_that_cannot_be_tuned_are_refused(spec, tmp_path, monkeypatch):
         folder_of(spec)
 
 
-@pytest.mark.parametrize("spec", ["onnx", "", "st:nowhere"])
+@pytest.mark.parametrize("spec", ["onnx", "", "st:nowhere", "a" * 300])
 def test_other_readers_are_refused(spec):
     with pytest.raises(TrainingError, match="cannot be tuned; begin with packaged, the packaged"):
         begin_weights(spec, "reader")
