@@ -568,7 +568,7 @@ OF_ARGUMENTS = {
     "agents.toolsets.environments": "a description shorter than its own head",
     "agents.toolsets.workspace": "an overview of no or too many skills, or an unknown executor",
     "execution.isolation.capture": "an argument or a variable that no program can get",
-    "index.indexing.reading": "rows that are not as many as their paths",
+    "index.indexing.snapshot": "rows that are not as many as their paths",
     "types.json_values": "a value that is none of its choices; `errors` builds on this module",
 }
 """The modules that raise a plain ValueError, and the wrong argument of a caller that it is about.

@@ -23,7 +23,7 @@ from skillsearch.evaluation.collection import copies
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import find_shadowed
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore

@@ -20,7 +20,7 @@ from skillsearch.errors import SelectionError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import shadowed_without
+from skillsearch.index.documents.shadowing import shadowed_without
 from skillsearch.index.roots.request import key_of
 from skillsearch.index.roots.scope import (
     Viewpoint,
