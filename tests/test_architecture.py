@@ -83,7 +83,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "pydantic": {"cli.models", "evaluation.reporting.history", "mcp_server", "agents.toolsets"}
     | {"roots.skill_servers"}
     | {
-        f"agents.{name}" for name in ("arguments", "default_tools", "failures", "run_tools", "tool")
+        f"agents.{name}"
+        for name in ("arguments", "default_tools", "failures", "run_tools", "schemas", "tool")
     },
     "prompt_toolkit": {"cli.interactive.picker"},
     "pymilvus": {"remote.client"},
@@ -127,6 +128,7 @@ PURE = {  # no clock, no files, no logging
     "evaluation.measures",
     "evaluation.states",
     "skills.eval_files",
+    "evaluation.reporting.figures",
     "evaluation.reporting.report",
     "evaluation.reporting.tables",
     "evaluation.types",

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
 from skillsearch.errors import EvaluationError, SkillError
-from skillsearch.evaluation.collection import copies
+from skillsearch.evaluation.pools import copies
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document

@@ -9,8 +9,9 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from skillsearch.cli.tables import print_blocks
+from skillsearch.evaluation.reporting.figures import figure_rows
 from skillsearch.evaluation.reporting.report import Outcome, headline
-from skillsearch.evaluation.reporting.tables import _last_part, figure_rows, report_blocks, summary
+from skillsearch.evaluation.reporting.tables import _last_part, report_blocks, summary
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 BOLD = re.compile(r"\x1b\[1m([^\x1b]+)\x1b\[0m")

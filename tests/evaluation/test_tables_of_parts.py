@@ -8,8 +8,9 @@ from rich.console import Console
 
 from skillsearch.cli.tables import print_blocks
 from skillsearch.evaluation.confusables import ConfusingWord, Confusion
+from skillsearch.evaluation.reporting.figures import figure_rows
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.reporting.tables import confusion_blocks, figure_rows, kinds, languages
+from skillsearch.evaluation.reporting.tables import confusion_blocks, kinds, languages
 from skillsearch.rendering.blocks import Table
 
 PAIR = Confusion(
