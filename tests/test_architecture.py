@@ -14,7 +14,15 @@ from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "errors", "fast_start", "hosts.scan", "settings.environ", "types"},
+    {
+        "_version",
+        "errors",
+        "fast_start",
+        "hosts.scan",
+        "settings.environ",
+        "system_errors",
+        "types",
+    },
     {"text"},
     {
         "files",
