@@ -482,7 +482,7 @@ STATEFUL = {
         Answers Calls ClientFolders Daemon HttpConnection MilvusServer Publisher ServedLibrary
         SessionTools SkillServer Teller _Bound _Client _Deadline _Owed _Sessions""",
     "a cache, whose answers are those that it would compute": """
-        Embedders EmbeddingCache RememberingEmbedder RememberingReader RememberingReaders
+        Embedders EmbeddingCache Memo RememberingEmbedder RememberingReader RememberingReaders
         TokenCounter UnigramTokenizer _Pattern""",
     "a writer, which ends with a file": """
         ArrayWriter Builder ChunkWriter DenseWriter DocumentWriter Indexing Journal

@@ -27,8 +27,6 @@ _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
 MOST_COMPARED = 32
 """Namesakes of one root that another is compared with."""
-# Names whose meaning is remembered.
-_MOST_MEANINGS = 10_000
 # What stands around a name that is quoted, and before one that is mentioned or a command.
 _QUOTES, _MARKS = " \t\r\n\"'`", "@$#/\\"
 _SKILL_MD = lazy_pattern(r"(?:^|/)SKILL\.md$", re.IGNORECASE)
@@ -216,18 +214,17 @@ def handle_of(
 
 
 def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
-    """Return the id of the skill that a name means alone, else nothing; remembered, up to a point.
+    """Return the id of the skill that a name means alone, else nothing.
 
-    It takes time if many skills have the name, and each of them in an answer needs it.
+    It is remembered: it takes time if many skills have the name, and each in an answer needs it.
     """
-    key = (name, *roots)
-    if key not in documents.meanings:
-        if len(documents.meanings) >= _MOST_MEANINGS:
-            documents.meanings.clear()
-        documents.meanings[key] = ""
+
+    def find() -> str:
         with suppress(LookupError, ValueError):
-            documents.meanings[key] = find_by_name(name, documents, roots, suggest=False).doc_id
-    return documents.meanings[key]
+            return find_by_name(name, documents, roots, suggest=False).doc_id
+        return ""
+
+    return documents.meanings.of((name, *roots), find)
 
 
 def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequence[str]) -> str:
