@@ -45,8 +45,9 @@ from bench_measures import save_report
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import EvaluationError, SkillSearchError
-from skillsearch.evaluation.collection import load_collection, pool_collections
+from skillsearch.evaluation.collection import load_collection
 from skillsearch.evaluation.comparison import interval
+from skillsearch.evaluation.pools import pool_collections
 from skillsearch.evaluation.types import Collection, JudgedQuery
 
 NONE, ORDINARY, ADAPTIVE, CLONES = "none", "ordinary", "adaptive", "clones"

@@ -24,9 +24,10 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import NotRequired, TypedDict
 
 from bench_measures import machine, save_report
+from bench_rows import Machine
 
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.skill_index import SkillIndex
@@ -36,7 +37,43 @@ from skillsearch.types.answers import SearchResult
 SHOWN = 5
 WAIT_SECONDS = 120
 WORKERS = (1, 2)
-Record = dict[str, Any]
+
+
+class MilvusRow(TypedDict):
+    """How an index in Milvus answers: shares of the requests, gaps of scores, and times.
+
+    The shares are of requests whose answer equals that of a local index in some respect.
+    """
+
+    machine: Machine
+    skills: int
+    requests: int
+    index_s: float
+    unchanged_s: float
+    same_hits: float
+    same_state: float
+    same_first: float
+    same_shown: float
+    score_gap_p99: float
+    search_s: float
+    search_s_p95: float
+    client_cpu_ms: float
+
+
+class RayRow(TypedDict):
+    """How many skills are embedded in a second, by the number of workers."""
+
+    machine: Machine
+    skills: int
+    skills_per_s: dict[str, float]
+
+
+class Report(TypedDict):
+    """All that was measured."""
+
+    machine: Machine
+    milvus: NotRequired[MilvusRow]
+    ray: NotRequired[RayRow]
 
 
 @contextmanager
@@ -80,7 +117,7 @@ def named(result: SearchResult) -> list[str]:
     return [hit.doc_id for hit in result.hits]
 
 
-def bench_milvus(skills: Path, queries: Sequence[str], work: Path) -> Record:
+def bench_milvus(skills: Path, queries: Sequence[str], work: Path) -> MilvusRow:
     """Compare answers of both kinds of index, with the default threshold and without any."""
     roots = sorted(path for path in skills.iterdir() if path.is_dir())
     local = SkillIndex.from_roots(roots, index_dir=work / "index")
@@ -127,7 +164,7 @@ def bench_milvus(skills: Path, queries: Sequence[str], work: Path) -> Record:
             }
 
 
-def bench_ray(skills: Path, count: int, work: Path) -> Record:
+def bench_ray(skills: Path, count: int, work: Path) -> RayRow:
     """Embed the same skills with each number of workers, without saved vectors."""
     listing = work / "roots"
     folders = sorted(path.parent for path in skills.rglob("SKILL.md"))[:count]
@@ -147,18 +184,26 @@ def bench_ray(skills: Path, count: int, work: Path) -> Record:
     return {"machine": machine(), "skills": len(folders), "skills_per_s": speeds}
 
 
-def milvus_text(report: Record) -> str:
+def milvus_text(report: MilvusRow) -> str:
     """Return what was measured of Milvus, as the page of it says it."""
     run = report["machine"]
-    same = {key: f"{100 * report[key]:.1f} %" for key in report if key.startswith("same_")}
+    hits, states, first, shown = (
+        f"{100 * share:.1f} %"
+        for share in (
+            report["same_hits"],
+            report["same_state"],
+            report["same_first"],
+            report["same_shown"],
+        )
+    )
     gap, cpu_ms = report["score_gap_p99"], report["client_cpu_ms"]
     adding_ms = 1000 * report["index_s"] / report["skills"]
     lines = (
         f"Of {report['requests']:,} requests over {report['skills']:,} real skills "
         f"(milvus-lite over gRPC against a local index, {run['date']} at `{run['commit']}`)",
-        f"{same['same_hits']} had the same skills above the threshold, {same['same_state']} the",
-        f"same state, and {same['same_first']} the same best skill with the threshold at 0; there",
-        f"99 % of scores differed by at most {gap:.3f}, and {same['same_shown']} of the five best",
+        f"{hits} had the same skills above the threshold, {states} the",
+        f"same state, and {first} the same best skill with the threshold at 0; there",
+        f"99 % of scores differed by at most {gap:.3f}, and {shown} of the five best",
         f"skills were the same. A search takes {report['search_s']:.2f} s (p95",
         f"{report['search_s_p95']:.2f} s) and {cpu_ms:.0f} ms of the client's CPU, with the",
         f"embedding of the request and the reader; adding a skill takes {adding_ms:.0f} ms, and",
@@ -167,7 +212,7 @@ def milvus_text(report: Record) -> str:
     return " ".join(lines)
 
 
-def ray_text(report: Record) -> str:
+def ray_text(report: RayRow) -> str:
     """Return what was measured of Ray, as the page of it says it."""
     run, speeds = report["machine"], report["skills_per_s"]
     by_workers = ", ".join(f"{workers}: {speed:.0f} skills/s" for workers, speed in speeds.items())
@@ -187,9 +232,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", choices=("milvus", "ray"), help="measure one part alone")
     parser.add_argument("--results", type=Path, help="file that takes the figures, or joins them")
     args = parser.parse_args(arguments)
-    report: Record = {"machine": machine()}
+    report: Report = {"machine": machine()}
     if args.results and args.results.exists():
-        report = json.loads(args.results.read_bytes()) | report
+        before: Report = json.loads(args.results.read_bytes())
+        report = {**before, **report}
     with tempfile.TemporaryDirectory() as folder:
         work = Path(folder)
         if args.only != "ray":

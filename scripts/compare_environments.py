@@ -5,11 +5,11 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from steps import last_line
 
@@ -70,13 +70,20 @@ class Environment(NamedTuple):
     packages: list[str]
 
 
-def call(command: Sequence[object], timeout: float = TIMEOUT_S, **how: Any) -> str:
+def call(
+    command: Sequence[object],
+    *,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> str:
     """Run a command and return its output; a PeerError has the last line that it wrote."""
     words = [str(word) for word in command]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=timeout, **how)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=TIMEOUT_S, env=env, cwd=cwd
+        )
     except subprocess.TimeoutExpired:
-        raise PeerError(f"no answer within {timeout:.0f} s") from None
+        raise PeerError(f"no answer within {TIMEOUT_S:.0f} s") from None
     except OSError as exc:
         raise PeerError(f"{words[0]}: {exc.strerror}") from exc
     if done.returncode:

@@ -17,11 +17,12 @@ from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Literal, NamedTuple, NotRequired, Self, TypedDict, overload
 
 from compare_rows import HookTokens, ServerStart, ServerTokens
 
-Record = dict[str, Any]
+from skillsearch.types.json_values import Json
+
 Counter = Callable[[str], int]
 PROTOCOL = "2025-06-18"
 ANSWER_S = 300
@@ -36,6 +37,31 @@ class InterfaceError(Exception):
     """A server or hook does not answer; in one line."""
 
 
+class Greeting(TypedDict):
+    """What a server says of itself when hands are shaken."""
+
+    instructions: NotRequired[str | None]
+
+
+class ToolList(TypedDict):
+    """The tools of a server, each as it defines it."""
+
+    tools: list[dict[str, Json]]
+
+
+class Part(TypedDict):
+    """A part of what a tool answers."""
+
+    text: NotRequired[str]
+
+
+class CallResult(TypedDict):
+    """What a tool answers."""
+
+    content: NotRequired[list[Part]]
+    isError: NotRequired[bool]
+
+
 class Server(NamedTuple):
     """How an MCP server is started over stdio and searched.
 
@@ -47,7 +73,7 @@ class Server(NamedTuple):
     tool: str
     argument: str = "query"
     more: Mapping[str, Sequence[str]] = {}
-    before: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    before: tuple[tuple[str, Mapping[str, Json]], ...] = ()
 
 
 class Hook(NamedTuple):
@@ -142,10 +168,14 @@ class Session:
         if self._process.stdout:
             self._process.stdout.close()
 
-    def greet(self) -> Record:
+    def greet(self) -> Greeting:
         """Shake hands and return what the server says of itself."""
-        client = {"name": "compare", "version": "1"}
-        greeting = {"protocolVersion": PROTOCOL, "capabilities": {}, "clientInfo": client}
+        client: Json = {"name": "compare", "version": "1"}
+        greeting: dict[str, Json] = {
+            "protocolVersion": PROTOCOL,
+            "capabilities": {},
+            "clientInfo": client,
+        }
         about = self.ask("initialize", greeting)
         self._write({"method": "notifications/initialized"})
         return about
@@ -158,7 +188,7 @@ class Session:
         }
         return self.call(self._server.tool, {self._server.argument: text, **more})
 
-    def call(self, tool: str, arguments: Mapping[str, Any]) -> str:
+    def call(self, tool: str, arguments: Mapping[str, Json]) -> str:
         """Call a tool and return the text of its answer."""
         result = self.ask("tools/call", {"name": tool, "arguments": dict(arguments)})
         text = "\n".join(part.get("text", "") for part in result.get("content", ()))
@@ -166,7 +196,16 @@ class Session:
             raise InterfaceError(f"{tool}: {text[:160]}")
         return text
 
-    def ask(self, method: str, params: Mapping[str, Any]) -> Record:
+    @overload
+    def ask(self, method: Literal["initialize"], params: Mapping[str, Json]) -> Greeting: ...
+
+    @overload
+    def ask(self, method: Literal["tools/list"], params: Mapping[str, Json]) -> ToolList: ...
+
+    @overload
+    def ask(self, method: Literal["tools/call"], params: Mapping[str, Json]) -> CallResult: ...
+
+    def ask(self, method: str, params: Mapping[str, Json]) -> object:
         """Send a request and return the result; what else the server says is passed over."""
         self._id += 1
         self._write({"id": self._id, "method": method, "params": dict(params)})
@@ -177,14 +216,13 @@ class Session:
                 break
         if "error" in message:
             raise InterfaceError(f"{method}: {message['error'].get('message', '')[:160]}")
-        result: Record = message["result"]
-        return result
+        return message["result"]
 
     def cpu_s(self) -> float:
         """Return the CPU seconds of the server until now, of its children too."""
         return cpu_of(self._process.pid)
 
-    def _write(self, message: Record) -> None:
+    def _write(self, message: Mapping[str, Json]) -> None:
         assert self._process.stdin
         line = json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n"
         try:

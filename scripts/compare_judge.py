@@ -12,8 +12,8 @@ from compare_tables import OURS
 from numpy.typing import NDArray
 
 from skillsearch.evaluation.assess import assess, recall_at_false
-from skillsearch.evaluation.collection import query_languages
 from skillsearch.evaluation.comparison import RESAMPLES, interval
+from skillsearch.evaluation.languages import query_languages
 from skillsearch.evaluation.states import DEPTH
 from skillsearch.evaluation.types import Collection, PerQuery, Ranking, SystemAnswers
 

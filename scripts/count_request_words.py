@@ -12,10 +12,16 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from graded_requests import clusters, read_records
+from graded_requests import (
+    RequestRecord,
+    SkillRecord,
+    clusters,
+    read_request_records,
+    read_skill_records,
+)
 
 from skillsearch.index.documents.hubness import TABLE
 from skillsearch.index.lexical.postings import idf
@@ -36,7 +42,7 @@ HEAD = """\
 
 
 def count(
-    requests: list[dict[str, Any]], skills: list[dict[str, Any]], most: int
+    requests: Sequence[RequestRecord], skills: Sequence[SkillRecord], most: int
 ) -> dict[str, int]:
     """Return the weights of the terms that weigh most, the heaviest first."""
     frequencies = Counter(term for request in requests for term in terms(request["text"], "en"))
@@ -69,12 +75,12 @@ def main() -> None:
     left_out = clusters(",".join(args.leave_out))
     requests = [
         request
-        for request in read_records(args.requests)
+        for request in read_request_records(args.requests)
         if request["lang"] == "en"
         and request["kind"] in KINDS
         and request["cluster"] not in left_out
     ]
-    skills = [skill for skill in read_records(args.skills) if skill["lang"] == "en"]
+    skills = [skill for skill in read_skill_records(args.skills) if skill["lang"] == "en"]
     weights = count(requests, skills, args.terms)
     head = HEAD.format(requests=len(requests), skills=len(skills))
     lines = "".join(f"{term} {weight}\n" for term, weight in weights.items())

@@ -33,7 +33,7 @@ from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
 from skillsearch.cli import options
-from skillsearch.cli.index import planned
+from skillsearch.cli.indexing import planned
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.errors import EmbedderError, SkillSearchError

@@ -1,10 +1,7 @@
 """Read the texts and graded requests that models are trained with.
 
-Both are gzipped JSON lines, which are not part of this repository. A skill has ``name``,
-``description``, ``body`` and ``lang``. A request has ``text``, ``writer``, ``cluster``, ``kind``,
-``rows`` (line numbers, from 0, of the skills that were judged) and ``grades`` (row → 2 if the skill
-does what is asked, 1 if it helps); a twin, changed so that other skills fit, or none, names its
-original in ``twin_of``. If a name is all that was changed, ``rename`` has the old and the new one.
+Both are gzipped JSON lines, which are not part of this repository: `SkillRecord` and
+`RequestRecord` say what a line has.
 """
 
 from __future__ import annotations
@@ -14,7 +11,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,8 +31,47 @@ _SHORT = 5
 _BEFORE, _BEHIND = r"(?<![\w.+/@-])", r"(?![\w+/@-]|\.\w)"  # "go" is neither in "go-to" nor "a.go"
 
 
-def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a gzipped file, a line each."""
+class SkillRecord(TypedDict):
+    """A line of a file of skills."""
+
+    name: str
+    description: str | None
+    body: str | None
+    lang: str
+
+
+class RequestRecord(TypedDict):
+    """A line of a file of requests.
+
+    Attributes:
+        rows: Line numbers, from 0, of the skills that were judged.
+        grades: 2 by the row of a skill that does what is asked, 1 if it helps.
+        twin_of: The original, of which a twin was changed so that other skills fit, or none.
+        rename: The old and the new name, if a name is all that was changed.
+    """
+
+    text: str
+    writer: str
+    cluster: int
+    kind: str
+    rows: list[int]
+    grades: dict[str, int]
+    lang: NotRequired[str]
+    twin_of: NotRequired[str]
+    rename: NotRequired[list[str]]
+
+
+def read_skill_records(path: Path) -> list[SkillRecord]:
+    """Return the lines of a file of skills."""
+    return _records(path)
+
+
+def read_request_records(path: Path) -> list[RequestRecord]:
+    """Return the lines of a file of requests."""
+    return _records(path)
+
+
+def _records(path: Path) -> list[Any]:
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return [json.loads(line) for line in file]
 
@@ -80,7 +116,7 @@ class Skills(NamedTuple):
     @classmethod
     def read(cls, path: Path) -> Skills:
         """Read a file of skills; copies share a row."""
-        records = read_records(path)
+        records = read_skill_records(path)
         skills = [
             SkillText(record["name"], record["description"] or "", record["body"] or "")
             for record in records
@@ -127,7 +163,7 @@ def read_requests(
     path: Path, left_out: Collection[int], rows: Mapping[int, int]
 ) -> Iterator[Request]:
     """Yield graded requests but for those of some clusters, with the rows of skills by lines."""
-    for record in read_records(path):
+    for record in read_request_records(path):
         judged = tuple(dict.fromkeys(rows[line] for line in record["rows"] if line in rows))
         if record["cluster"] in left_out or not judged:
             continue
@@ -141,11 +177,11 @@ def read_requests(
             WRITERS.get(record["writer"][:2], "written"),
             record["writer"],
             record.get("twin_of"),
-            tuple(record["rename"]) if "rename" in record else None,
+            (record["rename"][0], record["rename"][1]) if "rename" in record else None,
         )
 
 
-def material_record(skills: Path, requests: Path, without: str) -> dict[str, Any]:
+def material_record(skills: Path, requests: Path, without: str) -> dict[str, str]:
     """Return what a record of a training says of its material."""
     return {
         "texts_sha256": sha256_of(skills),

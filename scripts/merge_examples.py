@@ -20,7 +20,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.example_review import Review, WrittenExamples
@@ -35,10 +35,18 @@ from skillsearch.skills.example_requests import (
 EXAMPLES = 4
 """Examples of each skill: as many as were measured."""
 _DIGEST_CHARS = 64
-Record = dict[str, Any]
 
 
-def problems(record: Mapping[str, Any]) -> Iterator[str]:
+class Record(TypedDict):
+    """The examples of a skill, as the package's file has them."""
+
+    digest: str
+    name: str
+    repository: str
+    examples: list[str]
+
+
+def problems(record: Mapping[str, object]) -> Iterator[str]:
     """Yield what is wrong with a record, whatever skill it is for."""
     digest, examples = record.get("digest"), record.get("examples")
     if (
@@ -52,7 +60,8 @@ def problems(record: Mapping[str, Any]) -> Iterator[str]:
     elif len(examples) != EXAMPLES:
         yield f"it has {len(examples)} examples, not {EXAMPLES}"
     for key in ("name", "repository"):
-        if not isinstance(record.get(key), str) or not record[key].strip():
+        text = record.get(key)
+        if not isinstance(text, str) or not text.strip():
             yield f"it has no {key}"
 
 
@@ -64,11 +73,16 @@ def accepted(files: list[Path], index: SkillIndex, refused: list[str]) -> Iterat
     }
     for file in files:
         for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
-            record = json.loads(line)
-            record = {"digest": by_name.get(record.get("name", ""), ""), **record}
+            record: Record = json.loads(line)
+            record.setdefault("digest", by_name.get(record.get("name", ""), ""))
             reasons = list(problems(record)) or reviewed(record, review)
             if not reasons:
-                yield {key: record[key] for key in ("digest", "name", "repository", "examples")}
+                yield {
+                    "digest": record["digest"],
+                    "name": record["name"],
+                    "repository": record["repository"],
+                    "examples": record["examples"],
+                }
             refused += (f"{file}:{number}: {reason}" for reason in reasons)
 
 
@@ -81,7 +95,7 @@ def reviewed(record: Record, review: Review) -> list[str]:
     ]
 
 
-def packed(records: Mapping[str, Record]) -> bytes:
+def packed(records: Mapping[str, Mapping[str, object]]) -> bytes:
     """Return records as a packed file, the same bytes for the same records."""
     lines = (json.dumps(records[key], ensure_ascii=False) for key in sorted(records))
     return gzip.compress("".join(f"{line}\n" for line in lines).encode(), mtime=0)
@@ -96,7 +110,9 @@ def main() -> int:
     args = parser.parse_args()
     if args.files and not args.skills:
         parser.error("name the folders of the skills: --skills ROOT")
-    records = {str(record["digest"]): dict(record) for record in read_examples(PACKAGED)}
+    records: dict[str, Mapping[str, object]] = {
+        str(record["digest"]): record for record in read_examples(PACKAGED)
+    }
     refused = [
         f"{digest}: {problem}" for digest, record in records.items() for problem in problems(record)
     ]

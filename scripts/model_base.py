@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from graded_requests import clusters, read_records
+from graded_requests import clusters, read_request_records, read_skill_records
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
@@ -301,11 +301,11 @@ def read_begin(
 
 def read_texts(skills: Path, requests: Path, left_out: set[int]) -> Iterable[str]:
     """Yield the metadata of skills, heads of bodies not in English, and most requests."""
-    for skill in read_records(skills):
+    for skill in read_skill_records(skills):
         yield f"{skill['name']}: {skill['description']}"
         if skill["lang"] != "en":
-            yield skill["body"][:_BODY_CHARS]
-    for request in read_records(requests):
+            yield (skill["body"] or "")[:_BODY_CHARS]
+    for request in read_request_records(requests):
         if request["cluster"] not in left_out:
             yield request["text"]
 

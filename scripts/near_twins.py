@@ -29,11 +29,20 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from count_request_words import KINDS as ANSWERABLE
-from graded_requests import FREE_NEAR_MISS, Skills, names_pattern, read_records, renamed
+from graded_requests import (
+    FREE_NEAR_MISS,
+    RequestRecord,
+    SkillRecord,
+    Skills,
+    names_pattern,
+    read_request_records,
+    read_skill_records,
+    renamed,
+)
 
 from skillsearch.training.queries import SkillText
 
@@ -51,8 +60,6 @@ NEAREST, MOST_NAMES = 59, 12
 _WORD = re.compile(r"(?<![\w/.@-])[A-Za-z][\w+#]*(?:\.\w+)?(?![\w/@-])")
 _NAME_PARTS = re.compile(r"[^a-z0-9.+#]+")
 _BEGINS_SENTENCE = (*'.!?:\n-*"(', "")
-
-Request = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -100,13 +107,11 @@ class SkillNames(NamedTuple):
 class NearTwins:
     """Makes near twins and controls of requests, by the kinds of names."""
 
-    def __init__(
-        self, skills: Sequence[Mapping[str, str]], names: Names, chance: random.Random
-    ) -> None:
+    def __init__(self, skills: Sequence[SkillRecord], names: Names, chance: random.Random) -> None:
         self._skills, self._names, self._chance = skills, names, chance
         self._names_by_row: dict[int, SkillNames] = {}
 
-    def of(self, request: Request) -> Iterator[Request]:
+    def of(self, request: RequestRecord) -> Iterator[RequestRecord]:
         """Yield the near twins of a graded request, and its controls."""
         named = self._names.of(request["text"])
         judged = {row: self._names_of(row) for row in request["rows"]}
@@ -125,7 +130,9 @@ class NearTwins:
                 text = renamed(request["text"], name, self._chance.choice(others))
                 yield {**request, "text": text}
 
-    def _twins(self, request: Request, name: str, others: Sequence[str]) -> Iterator[Request]:
+    def _twins(
+        self, request: RequestRecord, name: str, others: Sequence[str]
+    ) -> Iterator[RequestRecord]:
         """Yield a request with other names in place of the one that its skills are for."""
         for other in self._chance.sample(others, min(TWINS, len(others))):
             text = renamed(request["text"], name, other)
@@ -136,24 +143,33 @@ class NearTwins:
         if row not in self._names_by_row:
             skill = self._skills[row]
             metadata = self._names.of(f"{skill['name'].replace('-', ' ')} {skill['description']}")
-            everywhere = metadata | self._names.of(skill["body"])
+            everywhere = metadata | self._names.of(skill["body"] or "")
             self._names_by_row[row] = SkillNames(metadata, everywhere)
         return self._names_by_row[row]
 
 
-def twin_of(request: Request, text: str, rename: tuple[str, str], chance: random.Random) -> Request:
+def twin_of(
+    request: RequestRecord, text: str, rename: tuple[str, str], chance: random.Random
+) -> RequestRecord:
     """Return a request in other words, which no skill fits that fitted the one before."""
     helpful = [int(row) for row in request["grades"]]
     rest = [row for row in request["rows"] if row not in helpful]
     rows = helpful + chance.sample(rest, min(OTHERS, len(rest)))
-    twin = {"kind": "x", "twin_of": request["text"], "grades": {}, "rename": list(rename)}
-    return {**request, **twin, "text": text, "rows": rows}
+    return {
+        **request,
+        "kind": "x",
+        "twin_of": request["text"],
+        "grades": {},
+        "rename": [*rename],
+        "text": text,
+        "rows": rows,
+    }
 
 
 class Swap(NamedTuple):
     """A request, the same with another name, and both names."""
 
-    request: Request
+    request: RequestRecord
     text: str
     rename: tuple[str, str]
 
@@ -181,7 +197,7 @@ class OwnNames:
         self._rows = np.array([row for row, names in enumerate(self._own) if names], np.int64)
         self._vectors = skills.vectors(self._rows.tolist())
 
-    def swaps(self, requests: Iterable[Request]) -> Iterator[Swap]:
+    def swaps(self, requests: Iterable[RequestRecord]) -> Iterator[Swap]:
         """Yield requests with the name of a skill nearby, one for each name that they can lose."""
         for request in requests:
             lines = [int(line) for line in request["grades"]]
@@ -202,7 +218,7 @@ class OwnNames:
         skill = self._skills.texts[row]
         return (_words_of(skill.about) | _parts_of(skill.name)) & self._names
 
-    def _others(self, request: Request, name: str, bearer: int) -> list[str]:
+    def _others(self, request: RequestRecord, name: str, bearer: int) -> list[str]:
         """Return names of skills near the bearer, which no judged skill has, nearest first."""
         rows = [self._skills.rows[line] for line in request["rows"] if line in self._skills.rows]
         texts = [_all_of(self._skills.texts[row]) for row in rows] + [request["text"].lower()]
@@ -246,13 +262,13 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args()
-    requests, chance = read_records(options.requests), random.Random(options.seed)
+    requests, chance = read_request_records(options.requests), random.Random(options.seed)
     graded = [
         request
         for request in requests
         if request["grades"] and "twin_of" not in request and request["kind"] != FREE_NEAR_MISS
     ]
-    kinds = NearTwins(read_records(options.skills), Names.load(), chance)
+    kinds = NearTwins(read_skill_records(options.skills), Names.load(), chance)
     more = [new for request in graded if request["kind"] in ANSWERABLE for new in kinds.of(request)]
     twins = sum("twin_of" in request for request in more)
     swaps = list(OwnNames(Skills.read(options.skills), chance).swaps(graded))

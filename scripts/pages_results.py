@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Literal, TypedDict, overload
 
 import answers
 import attack_tables
 import bench_rows
+import bench_scale
 import compare_rows
 import end_to_end_counts
 import measure_improve
@@ -17,6 +18,17 @@ import replay_usage
 RESULTS = Path(__file__).resolve().parent / "results"
 NIGHTLY = RESULTS / "nightly"
 """Of nights, a file for each."""
+
+
+class Quality(TypedDict):
+    """What `fit_fusion.py` measured: figures by their names, of each collection or part."""
+
+    machine: bench_rows.Machine
+    threshold: float
+    collections: dict[str, dict[str, float]]
+    kinds: dict[str, dict[str, float]]
+    margins: dict[str, dict[str, float]]
+    ablation: dict[str, dict[str, float]]
 
 
 @overload
@@ -48,7 +60,11 @@ def measured(name: Literal["usage"]) -> replay_usage.Report: ...
 
 
 @overload
-def measured(name: Literal["quality", "scale"]) -> dict[str, Any]: ...
+def measured(name: Literal["quality"]) -> Quality: ...
+
+
+@overload
+def measured(name: Literal["scale"]) -> bench_scale.Report: ...
 
 
 def measured(name: str) -> object:

@@ -24,7 +24,7 @@ import random
 import sys
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -160,34 +160,39 @@ class Drawer:
         No skill in it helps with the query of another.
         """
         drawn: list[tuple[int, QueryPair]] = []
-        right: set[int] = set()
         graded: set[int] = set()
         sources = self._mix.sources
         while len(drawn) < self._request_count:
             (source,) = self._chance.choices(list(sources), list(sources.values()))
-            requests, count = self._cluster(source), 0
-            for request in self._chance.sample(requests, len(requests)):
-                row = self._chance.choice(request.graded(max(request.grades.values())))
-                if row in graded or right & request.grades.keys():
-                    continue
-                drawn.append((row, self._pair_of(request, row)))
-                right.add(row)
-                graded |= request.grades.keys()
-                count += 1
-                if count == TOGETHER:
-                    break
+            requests = self._cluster(source)
+            self._take_requests(requests, drawn, graded)
             others = [row for row in requests[0].rows if row not in graded]
             for row in self._chance.sample(others, min(BESIDE, len(others))):
                 if pair := self._pair(row):
                     drawn.append(
                         (row, QueryPair(pair.query, self._skills[row].metadata(), pair.kind))
                     )
-                    right.add(row)
                     graded.add(row)
         for row in (row for texts in self._texts for row in next(texts)):
             if row not in graded and (pair := self._pair(row)):
                 drawn.append((row, pair))
         return tuple(drawn)
+
+    def _take_requests(
+        self, requests: Sequence[Request], drawn: list[tuple[int, QueryPair]], graded: set[int]
+    ) -> None:
+        """Add requests of a cluster to what is drawn, each with a skill that fits best."""
+        right, count = {row for row, _ in drawn}, 0
+        for request in self._chance.sample(requests, len(requests)):
+            row = self._chance.choice(request.graded(max(request.grades.values())))
+            if row in graded or right & request.grades.keys():
+                continue
+            drawn.append((row, self._pair_of(request, row)))
+            right.add(row)
+            graded.update(request.grades)
+            count += 1
+            if count == TOGETHER:
+                break
 
     def _pair_of(self, request: Request, row: int) -> QueryPair:
         head = self._skills[row].head()

@@ -38,7 +38,7 @@ import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -166,10 +166,8 @@ class Drawer:
         groups: list[RequestGroup] = []
         renamed_skills: list[tuple[SkillText, int]] = []
         for twin in [*(twin for twin in twins if twin not in near), *self._some(near, 1)]:
-            better = [row for row in twin.graded(2) if row not in fit][:1]
             both = [row for row in fit if row in twin.rows]
-            neither = [row for row in wrong if row in twin.rows and row not in twin.grades]
-            group = self._group(twin, [*both, *better, *self._some(neither, 1)])
+            group = self._twin_group(twin, fit, wrong)
             if both and (skill := self._renamed(both[0], twin)):
                 # The skill with the other name fits the twin, and no longer the original.
                 group = self._with(group, skill, both[0], request.grades[both[0]])
@@ -182,6 +180,13 @@ class Drawer:
         for skill, row in renamed_skills:
             whole = self._with(whole, skill, row, 0)
         return whole._replace(twins=tuple(groups))
+
+    def _twin_group(self, twin: Request, fit: Sequence[int], wrong: Sequence[int]) -> RequestGroup:
+        """Return a twin with skills that fit its original, one that fits it, and one that never."""
+        better = [row for row in twin.graded(2) if row not in fit][:1]
+        both = [row for row in fit if row in twin.rows]
+        neither = [row for row in wrong if row in twin.rows and row not in twin.grades]
+        return self._group(twin, [*both, *better, *self._some(neither, 1)])
 
     def _renamed(self, row: int, twin: Request) -> SkillText | None:
         """Return a skill with the name of a near twin in place of the original's, if it has it."""
@@ -224,8 +229,40 @@ class Drawer:
         return self._chance.sample(items, min(most, len(items)))
 
 
-def main() -> None:
-    """Train, and write the weights."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line."""
+
+    base: Path
+    begin: Path
+    skills: Path
+    requests: Path
+    without: str
+    seed: int
+    alone_share: float
+    again_share: float
+    level_share: float
+    learning_rate: float
+    epochs: float
+    last_step: int
+    device: str
+    out: Path
+
+    def settings(self) -> ReaderSettings:
+        """Return how to train."""
+        return replace(
+            SETTINGS,
+            seed=self.seed,
+            level_share=self.level_share,
+            learning_rate=self.learning_rate,
+            epochs=self.epochs,
+            last_step=self.last_step,
+            device=self.device,
+        )
+
+
+def parsed_arguments() -> Options:
+    """Return the options of the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("base", type=Path)
     parser.add_argument(
@@ -253,7 +290,12 @@ def main() -> None:
     parser.add_argument("--last-step", type=int, default=SETTINGS.last_step)
     parser.add_argument("--device", default=SETTINGS.device)
     parser.add_argument("--out", type=Path, required=True, help="folder for the trained weights")
-    options = parser.parse_args()
+    return Options(**vars(parser.parse_args()))
+
+
+def main() -> None:
+    """Train, and write the weights."""
+    options = parsed_arguments()
     options.out.mkdir(parents=True, exist_ok=True)
     skills = Skills.read(options.skills)
     requests = list(read_requests(options.requests, clusters(options.without), skills.rows))
@@ -268,15 +310,7 @@ def main() -> None:
             spent = time.monotonic() - began
             print(f"step {done} of {total}, {spent:.0f} s", file=sys.stderr, flush=True)
 
-    settings = replace(
-        SETTINGS,
-        seed=options.seed,
-        level_share=options.level_share,
-        learning_rate=options.learning_rate,
-        epochs=options.epochs,
-        last_step=options.last_step,
-        device=options.device,
-    )
+    settings = options.settings()
     begin, begin_record = read_begin(options.base, options.begin, "reader", MAX_TOKENS)
     run = options.out / "run"
     trained = train_reader(begin, groups, settings, checkpoints=run, progress=tell)

@@ -23,10 +23,10 @@ the errors above where it is known which file it is about.
 
 from __future__ import annotations
 
-import errno
 from contextlib import contextmanager
 
 from skillsearch.settings.environ import install_extra
+from skillsearch.system_errors import machine_problem, reason_of, remedy
 
 TYPE_CHECKING = False  # `typing` would cost the hook of a host some milliseconds
 if TYPE_CHECKING:
@@ -40,22 +40,6 @@ if TYPE_CHECKING:
     Answer = TypeVar("Answer")
     Explanation = TypeVar("Explanation")
 
-BUG = "This is a bug in skillsearch"
-DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""Numbers of system errors for which only more space helps."""
-_NO_LIBRARY = "cannot open shared object file"
-"""What the loader of shared libraries says of one that is missing, not of short memory."""
-_CURES = {
-    **dict.fromkeys(DISK_FULL, "free some space"),
-    **dict.fromkeys((errno.EMFILE, errno.ENFILE), "let it open more files (ulimit -n)"),
-    errno.ENOMEM: "let it have more memory (ulimit -v), or close other programs",
-    errno.EAGAIN: "let it start more processes (ulimit -u)",
-    **dict.fromkeys((errno.EACCES, errno.EPERM), "check the permissions of that folder"),
-    errno.EROFS: "choose a place that can be written",
-    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS), "choose a disk of this machine"),
-}
-"""What helps against errors of the system, by their numbers; else the disk is in doubt."""
-_THREAD = "can't start new thread"
 _MOST_NAMED = 10
 
 
@@ -174,7 +158,7 @@ class UnreadableError(StorageError):
 
     def __init__(self, path: object, error: OSError | MemoryError) -> None:
         super().__init__(
-            f"{path} cannot be read: {reason_of(error)}. The index is unchanged; {_cure(error)}."
+            f"{path} cannot be read: {reason_of(error)}. The index is unchanged; {remedy(error)}."
         )
 
 
@@ -292,47 +276,6 @@ class MissingDependencyError(SkillSearchError, ImportError):
         self.module, self.extra = module, extra
 
 
-def machine_problem(error: BaseException | None) -> str:
-    """Return the system error behind an exception and its remedy; empty if there is none.
-
-    A refusal of the system is not a bug, whichever library reports it.
-    """
-    while error is not None:
-        if isinstance(error, OSError | MemoryError) or str(error).startswith(_THREAD):
-            file = getattr(error, "filename", None)
-            return f"{reason_of(error)}{f': {file}' if file else ''}; {_cure(error)}"
-        if isinstance(error, ImportError) and not (error.path or ".py").endswith(".py"):
-            is_missing = _NO_LIBRARY in str(error)
-            cure = "install what it names, or the library" if is_missing else _cure(MemoryError())
-            return f"A library cannot be loaded: {error}; {cure}"
-        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return ""
-
-
-def unexpected(error: Exception, hint: str = "") -> str:
-    """Return the message for an unforeseen error: that of the system, or that of a bug."""
-    bug = f"{BUG}, please report it: {type(error).__name__}: {error}{hint}"
-    return machine_problem(error) or bug
-
-
-def is_missing(error: OSError) -> bool:
-    """Return whether a file is not there, unlike one that the machine does not let us read."""
-    return isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
-
-
-def reason_of(error: object) -> str:
-    """Return why something failed, in the words of the system if it is a refusal of it."""
-    if isinstance(error, MemoryError):
-        return "Cannot allocate memory"
-    return str(getattr(error, "strerror", None) or error)
-
-
-def _cure(error: BaseException) -> str:
-    number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
-    number = errno.EAGAIN if str(error).startswith(_THREAD) else number
-    return _CURES.get(number or 0, "check the disk and the path")
-
-
 @contextmanager
 def explained(
     error_class: type[SkillSearchError],
@@ -352,7 +295,7 @@ def writing_index(folder: object) -> AbstractContextManager[None]:
     return explained(
         StorageError,
         f"The index cannot be written to {folder}: %s, or choose another --index-dir.",
-        lambda exc: f"{exc.strerror or exc}. The index before is unchanged; {_cure(exc)}",
+        lambda exc: f"{exc.strerror or exc}. The index before is unchanged; {remedy(exc)}",
     )
 
 

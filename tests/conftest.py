@@ -34,7 +34,7 @@ from skillsearch.embedders.embedding import HashingEmbedder
 from skillsearch.errors import DaemonError
 from skillsearch.files.openat import is_racy
 from skillsearch.index import skill_index
-from skillsearch.index.indexing import reading
+from skillsearch.index.indexing import snapshot
 from skillsearch.index.search import options as search_options
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.settings.environ import forbid_telemetry
@@ -161,14 +161,14 @@ def fine_clock():
     The clock of a disk ticks every few milliseconds; to index takes longer.
     """
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(reading, "is_racy", partial(is_racy, within_ns=0))
+        patch.setattr(snapshot, "is_racy", partial(is_racy, within_ns=0))
         yield
 
 
 @pytest.fixture
 def young_files(monkeypatch):
     """Take files for as old as they are: what was written just now is read again."""
-    monkeypatch.setattr(reading, "is_racy", is_racy)
+    monkeypatch.setattr(snapshot, "is_racy", is_racy)
 
 
 @pytest.fixture(scope="session")

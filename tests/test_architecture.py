@@ -14,7 +14,15 @@ from skillsearch import errors
 
 PACKAGE = Path(skillsearch.__file__).parent
 FLOORS = (  # low to high: a module imports from its own floor, unless APART, and from lower ones
-    {"_version", "errors", "fast_start", "hosts.scan", "settings.environ", "types"},
+    {
+        "_version",
+        "errors",
+        "fast_start",
+        "hosts.scan",
+        "settings.environ",
+        "system_errors",
+        "types",
+    },
     {"text"},
     {
         "files",
@@ -83,7 +91,8 @@ IMPORTERS = {  # the only modules that may import each of these, at any depth of
     "pydantic": {"cli.models", "evaluation.reporting.history", "mcp_server", "agents.toolsets"}
     | {"roots.skill_servers"}
     | {
-        f"agents.{name}" for name in ("arguments", "default_tools", "failures", "run_tools", "tool")
+        f"agents.{name}"
+        for name in ("arguments", "default_tools", "failures", "run_tools", "schemas", "tool")
     },
     "prompt_toolkit": {"cli.interactive.picker"},
     "pymilvus": {"remote.client"},
@@ -127,6 +136,7 @@ PURE = {  # no clock, no files, no logging
     "evaluation.measures",
     "evaluation.states",
     "skills.eval_files",
+    "evaluation.reporting.figures",
     "evaluation.reporting.report",
     "evaluation.reporting.tables",
     "evaluation.types",
@@ -472,7 +482,7 @@ STATEFUL = {
         Answers Calls ClientFolders Daemon HttpConnection MilvusServer Publisher ServedLibrary
         SessionTools SkillServer Teller _Bound _Client _Deadline _Owed _Sessions""",
     "a cache, whose answers are those that it would compute": """
-        Embedders EmbeddingCache RememberingEmbedder RememberingReader RememberingReaders
+        Embedders EmbeddingCache Memo RememberingEmbedder RememberingReader RememberingReaders
         TokenCounter UnigramTokenizer _Pattern""",
     "a writer, which ends with a file": """
         ArrayWriter Builder ChunkWriter DenseWriter DocumentWriter Indexing Journal
@@ -568,7 +578,7 @@ OF_ARGUMENTS = {
     "agents.toolsets.environments": "a description shorter than its own head",
     "agents.toolsets.workspace": "an overview of no or too many skills, or an unknown executor",
     "execution.isolation.capture": "an argument or a variable that no program can get",
-    "index.indexing.reading": "rows that are not as many as their paths",
+    "index.indexing.snapshot": "rows that are not as many as their paths",
     "types.json_values": "a value that is none of its choices; `errors` builds on this module",
 }
 """The modules that raise a plain ValueError, and the wrong argument of a caller that it is about.

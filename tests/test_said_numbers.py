@@ -30,7 +30,7 @@ from skillsearch.execution.types import DEFAULT_TIMEOUT
 from skillsearch.hosts import conversation
 from skillsearch.hosts.table import with_key
 from skillsearch.index import freshness
-from skillsearch.index.dense.likeness import LIKE_BODY, copies_from
+from skillsearch.index.dense.likeness import LIKE_BODY, confusable_from, copies_from, near_from
 from skillsearch.index.dense.vectors import FLAT_LIMIT
 from skillsearch.index.documents.families import _NEARLY_ALL, _OF_BODY_ELSEWHERE
 from skillsearch.index.documents.relatives import MOST_LISTED
@@ -39,6 +39,7 @@ from skillsearch.index.indexing.options import SegmentLimits
 from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.search.calibration import UNVETTED_IN_RANKING
 from skillsearch.index.search.calibration_file import default_calibration
+from skillsearch.index.search.candidates import count_candidates
 from skillsearch.index.search.evidence import MOST_USAGE, of_usage
 from skillsearch.index.search.features import LEAST_OF_EXAMPLES
 from skillsearch.index.storage.generation_parts import REREAD_BYTES
@@ -59,7 +60,8 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGE
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
-from skillsearch.ui.projection import PAIRS
+from skillsearch.ui.projection import _SHARE as FEW_SHARE
+from skillsearch.ui.projection import NEIGHBOURS, PAIRS
 from skillsearch.usage.events import MAX_TEXT_CHARS
 from skillsearch.usage.log import MAX_BYTES, MOST_BACK, WINDOW_SECONDS
 from skillsearch.usage.support import (
@@ -145,8 +147,12 @@ SAID = {
     "skillsearch/remote/README.md": [
         f"the batch of {BATCH_SKILLS} skills in progress",
         f"at most {_MAX_CANDIDATES:,} candidates",
+        f"above {next(n for n in range(9_999) if count_candidates(n + 1) > _MAX_CANDIDATES)} asks",
     ],
-    "skillsearch/ui/README.md": [f"the closest {PAIRS:,} pairs"],
+    "skillsearch/ui/README.md": [
+        f"the closest {PAIRS:,} pairs with a cosine above {score(confusable_from(DEFAULT_SPEC))}",
+        f"fewer than {NEIGHBOURS * FEW_SHARE} skills",
+    ],
     "scripts/README.md": [
         f"{100 * FEW_FALSE:.0f} % false answers",
         f"Intervals are of {LEVEL}",
@@ -216,6 +222,7 @@ SAID = {
         f"under {100 * SHARED_WORDS:.0f} % of the words in common, and a cosine under "
         f"{score(LIKE_BODY)} of the metadata",
         f"at most {MOST_PROBES:,} requests",
+        f"(a cosine of {score(near_from(DEFAULT_SPEC))}0)",
         f"up to {WORDS[proposals._MOST_REQUESTS]} requests as they are",
         f"up to {WORDS[proposals._MOST_PHRASES]} phrases of the requests",
         f"up to {WORDS[proposals._MOST_OF_BODY]} phrases that the body repeats",

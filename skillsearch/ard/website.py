@@ -14,16 +14,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from skillsearch.errors import (
-    CacheError,
-    ConfigError,
-    StorageError,
-    UnusableError,
-    explained,
-    is_missing,
-)
+from skillsearch.errors import CacheError, ConfigError, StorageError, UnusableError, explained
 from skillsearch.files.atomic_files import read_record, write_record, written_beside
 from skillsearch.files.openat import open_file, open_folder, read_opened, using
+from skillsearch.system_errors import is_missing
 from skillsearch.text.safe_text import listed, visible
 from skillsearch.types.json_values import list_of, object_of, text_of
 

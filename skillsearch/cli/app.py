@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn
 
 import click
 
-from skillsearch import errors
+from skillsearch import errors, system_errors
 from skillsearch._version import __version__
 from skillsearch.cli.commands import COMMANDS
 from skillsearch.cli.interrupts import leave_on_interrupt, raise_on_interrupt
@@ -143,9 +143,9 @@ class Commands(click.Group):
         except OSError as exc:
             # Python must not retry the failed write at exit: that would change the exit code.
             sys.stdout = io.StringIO()
-            is_output = exc.errno in errors.DISK_FULL | _OUTPUT and not exc.filename
+            is_output = exc.errno in system_errors.DISK_FULL | _OUTPUT and not exc.filename
             stopped = f"Output stopped: {exc.strerror or exc}"
-            Failure(stopped if is_output else errors.machine_problem(exc)).show()
+            Failure(stopped if is_output else system_errors.machine_problem(exc)).show()
             sys.exit(1)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -170,7 +170,7 @@ def _fail(ctx: click.Context, error: Exception) -> NoReturn:
         raise _interrupted(ctx) from error
     if LOGGER.isEnabledFor(logging.DEBUG):
         traceback.print_exception(error)
-    raise Failure(errors.unexpected(error, " (-v shows where it happened)")) from error
+    raise Failure(system_errors.unexpected(error, " (-v shows where it happened)")) from error
 
 
 def code_of(error: errors.SkillSearchError) -> int:

@@ -1,10 +1,9 @@
-"""``skillsearch index`` and ``skillsearch watch``."""
+"""``skillsearch index``."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -13,35 +12,28 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.options import (
-    NamedRoot,
-    SettingOption,
-    check_size,
-    has_agreed,
-    is_interactive,
-    read_flags,
-    read_settings,
+from skillsearch.cli.indexing import (
+    ask_to_vouch,
+    build_index,
+    check_settings,
+    milvus_uri,
+    show_folders,
 )
+from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
-from skillsearch.errors import ConfigError, IndexNotFoundError
-from skillsearch.index.absence import forget_report
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots, request_of
-from skillsearch.index.roots.request import IndexRequest, key_of
 from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope, default_follows
 from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
-from skillsearch.roots.sources import is_bundle
 from skillsearch.settings import config, user_folders
 from skillsearch.settings.config import Settings
 from skillsearch.text.provenance import tag_of
-from skillsearch.text.safe_text import counted, listed, visible
+from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
-    from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
     from skillsearch.types import skills
 
@@ -169,7 +161,7 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
     with progress_bars() as bars:
         index, report = RemoteIndex.build(
             change,
-            _uri(settings),
+            milvus_uri(settings),
             collection=settings.collection,
             device=read_flags()["device"],
             progress=bars,
@@ -178,53 +170,6 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
         index_roots = index.settings.roots
     _show(report, {"collection": settings.collection}, index_roots, (), as_json=as_json)
     prune_archives(user_folders.cache_dir())
-
-
-def check_settings(settings: Settings) -> None:
-    """Do the same as `check_size` for the roots of the settings that are not held yet."""
-    roots = [Path(root) for root in settings.roots if not is_bundle(root)]
-    held = held_roots(settings) if roots and settings.backend != "milvus" else ()
-    for root in roots:
-        if key_of(root) not in held:
-            check_size(root, is_agreed=has_agreed())
-
-
-def build_index(
-    change: RootChange, only: Sequence[Path] = (), *, verify: bool = False
-) -> tuple[SkillIndex, IndexReport]:
-    """Change the index that the settings of the change name, behind a progress bar."""
-    from skillsearch.index.indexing.options import IndexOptions
-    from skillsearch.index.skill_index import SkillIndex
-
-    folder = change.settings.index_dir.absolute()
-    with progress_bars() as bars:
-        device = read_flags()["device"]
-        run = IndexOptions(verify=verify, only=only, device=device, progress=bars)
-        built = SkillIndex.build(change, folder, run)
-    forget_report(folder)
-    return built
-
-
-def show_folders(reports: Sequence[FolderReport]) -> None:
-    """Report the state of each folder of a host."""
-    for report in reports:
-        say(report.summary)
-
-
-def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
-    """Ask on a terminal whether to vouch for projects whose skills came by themselves."""
-    if not is_interactive():
-        return
-    roots = index.opened.settings.roots
-    here = Viewpoint.of(Path.cwd())
-    doubted = [root for root in roots if root.trust == "project" and str(root.path) not in before]
-    for project in dict.fromkeys(filter(None, (here.project_of(root) for root in doubted))):
-        question = (
-            f"Do you vouch for the skills of {visible(project)}? Prompts there offer them then."
-        )
-        if click.confirm(question, err=True):
-            settings = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
-            index.apply(RootChange(how="keep", settings=settings))
 
 
 def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
@@ -264,38 +209,6 @@ def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
     first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
     command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}{option}"
     return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
-
-
-def open_in_milvus(settings: Settings) -> RemoteIndex:
-    """Open the index in Milvus that the settings name."""
-    from skillsearch.remote.remote_index import RemoteIndex
-
-    return RemoteIndex.open(_uri(settings), collection=settings.collection)
-
-
-def planned(change: RootChange) -> IndexRequest:
-    """Return the request of the index after a change; nothing is written."""
-    if change.settings.backend != "milvus":
-        return change.applied_to(request_of(change.settings))
-    held = None
-    with suppress(IndexNotFoundError), open_in_milvus(change.settings) as index:
-        held = index.settings.request()
-    return change.applied_to(held)
-
-
-def request_for(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:
-    """Return a request for the named roots alone, or else for those of the index."""
-    change = RootChange(roots, settings=settings)
-    return change.applied_to(None) if roots else planned(change)
-
-
-def _uri(settings: Settings) -> str:
-    if not settings.uri:
-        raise ConfigError(
-            "The backend milvus needs the address of a server: --uri http://127.0.0.1:19530, or "
-            "SKILLSEARCH_URI."
-        )
-    return settings.uri
 
 
 def _show(

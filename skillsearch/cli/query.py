@@ -171,7 +171,7 @@ def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswe
     notes = list[str]()
     log = log_of(settings, "query")
     if settings.backend == "milvus":
-        from skillsearch.cli.index import open_in_milvus
+        from skillsearch.cli.indexing import open_in_milvus
 
         with open_in_milvus(settings) as remote:
             learn(remote, log)
@@ -187,7 +187,7 @@ def _search_all(
     texts: Sequence[str], settings: Settings, how: SearchOptions
 ) -> Iterator[SearchResult]:
     if settings.backend == "milvus":
-        from skillsearch.cli.index import open_in_milvus
+        from skillsearch.cli.indexing import open_in_milvus
 
         with open_in_milvus(settings) as remote:
             yield from (remote.answer([text], how)[0] for text in texts)

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import build_index, check_settings, show_folders
+from skillsearch.cli.indexing import build_index, check_settings, show_folders
 from skillsearch.cli.options import check_size, is_interactive, read_settings
 from skillsearch.cli.output import emit_json, progress_bars, say
 from skillsearch.errors import RootError

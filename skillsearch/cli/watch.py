@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from skillsearch.cli import options
-from skillsearch.cli.index import check_settings
+from skillsearch.cli.indexing import check_settings
 from skillsearch.cli.options import NamedRoot, read_settings
 from skillsearch.cli.output import emit_json, lost, progress_bars, say
 from skillsearch.index.absence import forget_report

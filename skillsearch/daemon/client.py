@@ -18,8 +18,9 @@ import sys
 import time
 
 from skillsearch._version import __version__
-from skillsearch.errors import DaemonError, reason_of
+from skillsearch.errors import DaemonError
 from skillsearch.settings.environ import runtime_dir
+from skillsearch.system_errors import reason_of
 
 TYPE_CHECKING = False  # importing `typing` would cost every prompt some milliseconds
 if TYPE_CHECKING:

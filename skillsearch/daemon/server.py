@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING, NoReturn
 import skillsearch
 from skillsearch import errors
 from skillsearch.daemon import client
-from skillsearch.errors import DaemonError, SkillSearchError, answered, machine_problem
+from skillsearch.errors import DaemonError, SkillSearchError, answered
 from skillsearch.files.private import make_private
 from skillsearch.settings.environ import settle, use_one_blas_thread
+from skillsearch.system_errors import machine_problem
 from skillsearch.text.safe_text import one_line
 
 if TYPE_CHECKING:

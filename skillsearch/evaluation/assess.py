@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.collection import languages_of, query_languages
 from skillsearch.evaluation.comparison import TIE, compare, interval
+from skillsearch.evaluation.languages import languages_of, query_languages
 from skillsearch.evaluation.measures import answerable_qrels, measure
 from skillsearch.evaluation.reporting.report import MAIN_MEASURE
 from skillsearch.evaluation.states import DEPTH, assess_states

@@ -5,11 +5,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import asdict, dataclass, replace
-from itertools import chain
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -32,8 +31,6 @@ from skillsearch.evaluation.types import (
 )
 from skillsearch.files.openat import is_folder
 from skillsearch.settings.config import MAX_QUERY_CHARS
-from skillsearch.text.languages import language_of
-from skillsearch.text.requests import fold_blanks
 from skillsearch.text.safe_text import counted
 from skillsearch.types.json_values import Json
 
@@ -57,8 +54,6 @@ _NOT_IN_AN_ID = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _GRADE = re.compile("[+-]?[0-9]{1,4}")
 """Up to 9999: trec_eval counts documents by grade, in an array as long as the highest."""
-_TAG = re.compile(r"([a-z]{2,3})(?:[-_].*)?", re.IGNORECASE | re.DOTALL)
-_LEAST_SHARE = 0.02  # a language that no tag names is believed from this share of the texts on
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,53 +271,6 @@ def digest(documents: Sequence[JudgedDocument]) -> str:
     return state.hexdigest()[:16]
 
 
-def pool_collections(collections: Sequence[Collection]) -> tuple[Collection, ...]:
-    """Return the collections, each with the documents of all as competitors.
-
-    Their names differ and have no slash: an id in the pool is the name, a slash, and the old id. A
-    document with the same texts as documents of an earlier collection is not added again; those
-    stand for it in every judgment. Negatives are left out, for another collection may answer them.
-    """
-    documents: list[JudgedDocument] = []
-    held: dict[tuple[str, str, str], list[str]] = {}
-    places: dict[str, Sequence[str]] = {}
-    for collection in collections:
-        new: defaultdict[tuple[str, str, str], list[str]] = defaultdict(list)
-        for document in collection.documents:
-            texts = document.name, document.description, document.body
-            doc_id = f"{collection.name}/{document.doc_id}"
-            if texts not in held:
-                documents.append(replace(document, doc_id=doc_id))
-                new[texts].append(doc_id)
-            places[doc_id] = held.get(texts, (doc_id,))
-        held |= new
-    size = counted(len(documents), "document")
-    note = f"Asked among the {size} of {counted(len(collections), 'collection')} together."
-    return tuple(
-        replace(_pooled(collection, places, note), documents=tuple(documents), pool="pool")
-        for collection in collections
-    )
-
-
-def _pooled(collection: Collection, places: Mapping[str, Sequence[str]], note: str) -> Collection:
-    if collection.negatives:
-        left = counted(len(collection.negatives), "negative")
-        note += f" Not asked: its {left}, which another collection may answer."
-    qrels: dict[str, dict[str, int]] = {}
-    for query_id, grades in collection.qrels.items():
-        moved = qrels.setdefault(query_id, {})
-        for doc_id, grade in grades.items():
-            for pooled_id in places[f"{collection.name}/{doc_id}"]:
-                # Of several judgments for one document the highest counts.
-                moved[pooled_id] = max(grade, moved.get(pooled_id, grade))
-    ignored = {
-        key: frozenset(chain(*(places[f"{collection.name}/{doc_id}"] for doc_id in ids)))
-        for key, ids in collection.ignored.items()
-    }
-    notes = (*collection.notes, note)
-    return replace(collection, qrels=qrels, ignored=ignored, negatives=(), notes=notes)
-
-
 def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, ...]]:
     """Return negatives by kind; negatives without a kind, or with a kind of query, go together."""
     shared = {query.kind for query in collection.queries}
@@ -331,40 +279,3 @@ def negatives_by_source(collection: Collection) -> dict[str, tuple[JudgedQuery, 
     for negative in collection.negatives:
         groups[NEGATIVES if negative.kind in shared else negative.kind].append(negative)
     return {source: tuple(group) for source, group in groups.items()}
-
-
-def copies(documents: Iterable[JudgedDocument]) -> dict[str, tuple[str, ...]]:
-    """Return the ids of all copies of each document, itself among them.
-
-    Copies have the same name, and the same body or description, but for case and blanks.
-    """
-    groups: dict[str, list[str]] = {}
-    firsts: dict[tuple[str, str, str], str] = {}
-    for document in documents:
-        doc_id, name = document.doc_id, fold_blanks(document.name)
-        groups[doc_id] = [doc_id]
-        for field, text in (("body", document.body), ("description", document.description)):
-            if not (text := fold_blanks(text)):
-                continue
-            group = groups[doc_id]
-            other = groups[firsts.setdefault((name, field, text), doc_id)]
-            if other is not group:
-                other += group
-                groups |= dict.fromkeys(group, other)
-    return {doc_id: tuple(group) for doc_id, group in groups.items()}
-
-
-def query_languages(queries: Iterable[JudgedQuery]) -> dict[str, str]:
-    """Return a language such as ``zh`` for each query id, by tag or else text; empty if unknown."""
-    return languages_of({query.query_id: (query.language, query.text) for query in queries})
-
-
-def languages_of(texts: Mapping[str, tuple[str, str]]) -> dict[str, str]:
-    """Return the languages of texts, each given with its tag or an empty one."""
-    matches = {key: _TAG.fullmatch(tag.strip()) for key, (tag, _) in texts.items()}
-    tags = {key: match[1].lower() if match else "" for key, match in matches.items()}
-    tagged = {key: "" if tag == "und" else tag for key, tag in tags.items()}
-    guessed = {key: language_of(text) for key, (_, text) in texts.items() if not tagged[key]}
-    counts = Counter(guessed.values())
-    misread = {name for name, count in counts.items() if count < _LEAST_SHARE * len(texts)}
-    return tagged | {key: "" if name in misread else name for key, name in guessed.items()}

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from skillsearch.evaluation.collection import copies
+from skillsearch.evaluation.pools import copies
 from skillsearch.evaluation.types import Answers, Collection, JudgedDocument
 from skillsearch.text.tokenizer import terms as default_terms
 

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from skillsearch.evaluation.answering import answer_all, foreign_queries
 from skillsearch.evaluation.assess import assess, assess_kinds, with_languages
-from skillsearch.evaluation.collection import load_collection, negatives_by_source, pool_collections
+from skillsearch.evaluation.collection import load_collection, negatives_by_source
 from skillsearch.evaluation.confusables import confusables
 from skillsearch.evaluation.judged_index import Embedders
 from skillsearch.evaluation.own_skills import read_own_collection
+from skillsearch.evaluation.pools import pool_collections
 from skillsearch.evaluation.reporting.report import Outcome
 from skillsearch.evaluation.style import style_controls
 from skillsearch.evaluation.types import FOREIGN, Collection, Job, SystemSpec

@@ -16,7 +16,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from skillsearch.errors import EvaluationError, reason_of
+from skillsearch.errors import EvaluationError
+from skillsearch.system_errors import reason_of
 
 MAX_FILE_BYTES = 1 << 30
 MAX_LINE_BYTES = 16 << 20

@@ -19,11 +19,11 @@ from pathlib import Path, PurePosixPath
 from typing import NamedTuple, TypeAlias
 
 from skillsearch.errors import EvaluationError, SkillError
-from skillsearch.evaluation.collection import copies
+from skillsearch.evaluation.pools import copies
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import find_shadowed
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
 from skillsearch.index.storage.document_store import DocumentStore

@@ -16,9 +16,10 @@ from pathlib import Path
 
 import xxhash
 
-from skillsearch.errors import CacheError, UnreadableError, UnusableError, is_missing
+from skillsearch.errors import CacheError, UnreadableError, UnusableError
 from skillsearch.files.locks import try_lock
 from skillsearch.files.openat import READ_FLAGS, read_regular, using
+from skillsearch.system_errors import is_missing
 from skillsearch.types.json_values import Json
 
 _UNFINISHED = ".skillsearch-new"

@@ -19,18 +19,13 @@ from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, Skill
 from skillsearch.index.corpus import OpenedIndex, open_current
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import (
-    find_by_name,
-    handle_of,
-    name_problems,
-    skill_of,
-    with_handles,
-)
+from skillsearch.index.documents.names import find_by_name, handle_of, skill_of, with_handles
 from skillsearch.index.documents.relatives import copies, described, families
 from skillsearch.index.documents.selecting import selected
+from skillsearch.index.documents.shadowing import name_problems
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import Snapshot
+from skillsearch.index.indexing.snapshot import Snapshot
 from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import IndexConfig, IndexRequest, Missing
 from skillsearch.index.roots.root_change import RootChange

@@ -12,14 +12,9 @@ from typing import TypedDict, TypeVar, Unpack
 
 from skillsearch.errors import ParseError, SelectionError, SkillError, SkillNotFoundError
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import (
-    Shadowed,
-    find_by_name,
-    find_shadowed,
-    handle_of,
-    is_in_folder,
-)
+from skillsearch.index.documents.names import find_by_name, handle_of, is_in_folder
 from skillsearch.index.documents.selecting import selected
+from skillsearch.index.documents.shadowing import Shadowed, find_shadowed
 from skillsearch.index.freshness import MAX_AGE
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.roots.request import IndexConfig, IndexRequest

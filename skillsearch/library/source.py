@@ -18,7 +18,8 @@ from skillsearch.index.documents.document import Document, about_text, name_hash
 from skillsearch.index.freshness import MAX_REFRESHED_FILES, Freshness, LookTimer, is_free
 from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
-from skillsearch.index.indexing.reading import SeenFiles, Snapshot, sorted_diagnostics
+from skillsearch.index.indexing.reading import sorted_diagnostics
+from skillsearch.index.indexing.snapshot import SeenFiles, Snapshot
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex

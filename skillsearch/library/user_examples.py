@@ -10,12 +10,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from skillsearch.errors import DISK_FULL, StorageError, explained, reason_of
+from skillsearch.errors import StorageError, explained
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
 from skillsearch.files.openat import READ_FLAGS, read_opened, using
 from skillsearch.library.example_review import ExampleEntry
 from skillsearch.skills.example_requests import MAX_BYTES, read_examples, usable, user_file
+from skillsearch.system_errors import DISK_FULL, reason_of
 from skillsearch.types.json_values import list_of
 
 _LOCK_SECONDS = 10.0

@@ -12,7 +12,7 @@ from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.documents.document import ANALYSIS, METADATA_CHARS, NAME_WEIGHT, Document
 from skillsearch.index.documents.families import Likeness, find_families
-from skillsearch.index.documents.names import find_shadowed
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment

@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import anyio
 
-from skillsearch.errors import ConfigError, reason_of
+from skillsearch.errors import ConfigError
 from skillsearch.settings.environ import INTERRUPTED
+from skillsearch.system_errors import reason_of
 
 PATH = "/mcp"
 MIN_TOKEN_CHARS = 16

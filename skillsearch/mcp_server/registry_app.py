@@ -33,7 +33,7 @@ from skillsearch.ard.entries import (
     publisher_of,
     registry_entry,
 )
-from skillsearch.errors import BUG, IndexingError, QueryError, SkillError, SkillSearchError
+from skillsearch.errors import IndexingError, QueryError, SkillError, SkillSearchError
 from skillsearch.index.documents.document import Document
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server.calls import INDEXING_SECONDS, MAX_QUERY_BYTES, PATIENCE
@@ -45,6 +45,7 @@ from skillsearch.settings.values import is_url
 from skillsearch.skills.example_requests import EvalFiles, ExampleBook
 from skillsearch.skills.findings import Finding
 from skillsearch.skills.metadata import regular_metadata
+from skillsearch.system_errors import BUG
 from skillsearch.text.safe_text import shorten
 from skillsearch.types.json_values import JsonObject, text_of
 from skillsearch.types.skills import SKILL_MD

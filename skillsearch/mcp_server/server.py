@@ -23,7 +23,7 @@ from mcp_types import INVALID_PARAMS, TextContent
 from skillsearch._version import __version__
 from skillsearch.agents.arguments import parsed
 from skillsearch.agents.bounds import MAX_PROMPT_CHARS, page
-from skillsearch.agents.tool import arguments_schema
+from skillsearch.agents.schemas import arguments_schema
 from skillsearch.library.thread import LibraryThread
 from skillsearch.mcp_server import calls
 from skillsearch.mcp_server.calls import Context, in_thread, session_of

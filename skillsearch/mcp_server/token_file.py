@@ -7,8 +7,9 @@ import shlex
 import stat
 from pathlib import Path
 
-from skillsearch.errors import ConfigError, reason_of
+from skillsearch.errors import ConfigError
 from skillsearch.settings.environ import PREFIX
+from skillsearch.system_errors import reason_of
 
 _MAX_TOKEN_BYTES = 4096
 

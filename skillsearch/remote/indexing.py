@@ -18,7 +18,7 @@ from skillsearch.errors import LockTimeoutError, ParseError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings
 from skillsearch.index.documents.document import ANALYSIS, Document, field_texts
-from skillsearch.index.documents.names import find_shadowed
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.indexing.reading import (
     NO_EXAMPLES,
     empty_roots,

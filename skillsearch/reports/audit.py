@@ -16,7 +16,7 @@ from skillsearch.embedders.embedding import embed
 from skillsearch.errors import SkillError
 from skillsearch.index.dense.likeness import LIKE_BODY
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import name_problems
+from skillsearch.index.documents.shadowing import name_problems
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.numbering import Floats
 from skillsearch.reports.audit_text import audit_text

@@ -38,12 +38,11 @@ from skillsearch.roots.sources import is_bundle, shown, source_of
 from skillsearch.settings import config, user_folders
 from skillsearch.settings.config import Settings
 from skillsearch.settings.environ import install_extra, pip_install
-from skillsearch.skills.discovery import discover, make_roots
+from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
-from skillsearch.skills.validator import Readers, validate
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import Record
-from skillsearch.types.skills import SKILL_MD_NAMES, Diagnostic, Root
+from skillsearch.types.skills import Root
 
 PACKAGES = tuple(
     "click faiss-cpu filelock numpy onnxruntime packaging platformdirs pydantic PyStemmer PyYAML"
@@ -311,32 +310,3 @@ def _check_library(library: SkillLibrary) -> Iterator[Check]:
     detail, unfit = describe_publication(library)
     more = f"{detail}. To publish more (`skillsearch validate FOLDER` lists all): "
     yield Check.of("skills over MCP", detail, more + listed(unfit, _MAX_NAMED) if unfit else "")
-
-
-def validate_paths(
-    paths: Sequence[Path], readers: Readers | None = None
-) -> tuple[int, int, tuple[Diagnostic, ...]]:
-    """Check skills, or all below a folder; return how many, how many are lost, and all problems.
-
-    `readers` are as for `validate`.
-    """
-    checked = lost = 0
-    problems: list[Diagnostic] = []
-    for path in paths:
-        skills, inside = [path], []
-        if path.is_dir() and not any((path / name).exists() for name in SKILL_MD_NAMES):
-            roots, of_roots = make_roots([path])
-            discovery = discover(roots)
-            met = [*of_roots, *discovery.diagnostics]
-            # A folder without anything is checked as if it were a skill.
-            if discovery.files or met:
-                skills = [file.path.parent for file in discovery.files]
-            problems += met
-            lost += count_skipped(met)
-            inside = [root.path for root in roots]
-        checked += len(skills)
-        for skill in skills:
-            verdict = validate(skill, readers, inside)
-            problems += verdict.problems
-            lost += verdict.is_lost
-    return checked, lost, tuple(problems)

@@ -16,14 +16,10 @@ from skillsearch.hosts.files import host_file
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import (
-    find_by_name,
-    find_shadowed,
-    freely,
-    near_to,
-)
+from skillsearch.index.documents.names import find_by_name, freely, near_to
 from skillsearch.index.documents.relatives import family_of
 from skillsearch.index.documents.selecting import selected
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.request import IndexRequest

@@ -19,8 +19,9 @@ from typing import BinaryIO
 from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 from skillsearch._version import __version__
-from skillsearch.errors import DISK_FULL, RootError, UnreachableError, reason_of
+from skillsearch.errors import RootError, UnreachableError
 from skillsearch.roots.sources import Downloaded, shown
+from skillsearch.system_errors import DISK_FULL, reason_of
 from skillsearch.text.safe_text import one_line
 
 MAX_REDIRECTS = 5

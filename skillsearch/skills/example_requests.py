@@ -23,12 +23,13 @@ from typing import NamedTuple, Self, get_args
 
 import xxhash
 
-from skillsearch.errors import SkillError, reason_of
+from skillsearch.errors import SkillError
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.openat import read_regular
 from skillsearch.files.own_folder import other_owner
 from skillsearch.settings import user_folders
 from skillsearch.skills.resources import list_files, read_file, without_inner
+from skillsearch.system_errors import reason_of
 from skillsearch.text.safe_text import counted, visible
 from skillsearch.types.json_values import Json, list_of
 from skillsearch.types.skills import Example, ExampleSource, FileStat, SkillMetadata

@@ -24,9 +24,10 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skillsearch.errors import QueryError, SkillError, SkillSearchError, unexpected
+from skillsearch.errors import QueryError, SkillError, SkillSearchError
 from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.skills.folders import repository_of
+from skillsearch.system_errors import unexpected
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.ui.pages import WINDOW, Pages, Shown
 

@@ -15,7 +15,8 @@ from skillsearch.agents.default_tools import (
     ReadSkillFileArgs,
     SearchSkillsArgs,
 )
-from skillsearch.agents.tool import ToolArguments, arguments_schema
+from skillsearch.agents.schemas import arguments_schema
+from skillsearch.agents.tool import ToolArguments
 
 
 class Colour(StrEnum):

@@ -1,6 +1,6 @@
 """The documents of several collections as one corpus, and copies among documents."""
 
-from skillsearch.evaluation.collection import copies, pool_collections
+from skillsearch.evaluation.pools import copies, pool_collections
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 TEA = JudgedDocument("tea", "steep-tea", "Steep green tea.", "Use 80 C.")

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
+from skillsearch.evaluation.reporting.figures import figure_rows
 from skillsearch.evaluation.reporting.report import Outcome, headline
-from skillsearch.evaluation.reporting.tables import _last_part, figure_rows, report_blocks, summary
+from skillsearch.evaluation.reporting.tables import _last_part, report_blocks, summary
 from skillsearch.evaluation.types import QueryExample, RankedDocument
 
 BOLD = re.compile(r"\x1b\[1m([^\x1b]+)\x1b\[0m")

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from skillsearch.evaluation.confusables import ConfusingWord, Confusion
+from skillsearch.evaluation.reporting.figures import figure_rows
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.reporting.tables import confusion_blocks, figure_rows, kinds, languages
+from skillsearch.evaluation.reporting.tables import confusion_blocks, kinds, languages
 
 PAIR = Confusion(
     loser="a:tea",

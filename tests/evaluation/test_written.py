@@ -14,7 +14,8 @@ import pytest
 
 import skillsearch
 from skillsearch.evaluation import answering
-from skillsearch.evaluation.collection import EXAMPLE, copies, load_collection
+from skillsearch.evaluation.collection import EXAMPLE, load_collection
+from skillsearch.evaluation.pools import copies
 from skillsearch.text.languages import language_of
 
 WRITTEN = Path(skillsearch.__file__).parent / "evaluation" / "written"

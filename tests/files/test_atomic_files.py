@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from skillsearch.errors import CacheError, UnreadableError, machine_problem
+from skillsearch.errors import CacheError, UnreadableError
 from skillsearch.files.atomic_files import (
     reading,
     replace_unchanged,
@@ -18,6 +18,7 @@ from skillsearch.files.atomic_files import (
     write_atomically,
     written_beside,
 )
+from skillsearch.system_errors import machine_problem
 
 LEAVE = """
 import os, signal, sys

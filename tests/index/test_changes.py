@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from skillsearch.index.indexing.changes import ChangeDetector
-from skillsearch.index.indexing.reading import SeenFiles, Snapshot
+from skillsearch.index.indexing.snapshot import SeenFiles, Snapshot
 from skillsearch.skills.discovery import Scope, discover, make_roots
 from skillsearch.types.skills import Diagnostic
 

@@ -434,7 +434,7 @@ def stats(monkeypatch):
             seen.append(path)
         return look(path, *args, **options)
 
-    monkeypatch.setattr("skillsearch.index.indexing.reading.os.stat", count)
+    monkeypatch.setattr("skillsearch.index.indexing.snapshot.os.stat", count)
     return seen
 
 

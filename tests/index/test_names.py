@@ -13,13 +13,8 @@ from skillsearch.errors import (
 )
 from skillsearch.index.documents import names
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import (
-    find_by_name,
-    find_shadowed,
-    name_problems,
-    near_to,
-    preferred,
-)
+from skillsearch.index.documents.names import find_by_name, near_to, preferred
+from skillsearch.index.documents.shadowing import find_shadowed, name_problems
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.types.skills import Root
 
@@ -341,7 +336,7 @@ def test_each_of_many_namesakes_is_compared_with_a_few(monkeypatch):
         for n in range(1_000)
     ]
     assert len(preferred(documents, ROOTS)) == 1_000
-    assert len(compared) <= 1_000 * names._MOST_COMPARED
+    assert len(compared) <= 1_000 * names.MOST_COMPARED
 
 
 def test_a_name_of_many_skills_is_looked_up_once_for_an_answer(monkeypatch):

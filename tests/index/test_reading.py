@@ -6,7 +6,7 @@ import time
 import pytest
 import xxhash
 
-from skillsearch.index.indexing.reading import SeenFile, SeenFiles, Snapshot
+from skillsearch.index.indexing.snapshot import SeenFile, SeenFiles, Snapshot
 from skillsearch.types.skills import FileStat
 
 NOTHING = SeenFiles.of([], [])

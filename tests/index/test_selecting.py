@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from skillsearch.errors import SelectionError
 from skillsearch.index.documents import selecting
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import find_shadowed
+from skillsearch.index.documents.shadowing import find_shadowed
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.library.skill_library import SkillLibrary

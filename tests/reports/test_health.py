@@ -14,7 +14,8 @@ from skillsearch.embedders.embedder import PACKAGED_MODEL
 from skillsearch.files.atomic_files import write_record
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
-from skillsearch.reports.health import EXTRAS, PACKAGES, doctor, validate_paths
+from skillsearch.reports.health import EXTRAS, PACKAGES, doctor
+from skillsearch.reports.validation import validate_paths
 from skillsearch.settings.environ import pip_install
 
 

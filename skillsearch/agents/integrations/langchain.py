@@ -6,7 +6,8 @@ import json
 from functools import partial
 from typing import Any
 
-from skillsearch.agents.tool import Toolset, arguments_schema
+from skillsearch.agents.schemas import arguments_schema
+from skillsearch.agents.tool import Toolset
 from skillsearch.errors import importing
 
 with importing("langchain-core", "langchain", "The LangChain adapter"):

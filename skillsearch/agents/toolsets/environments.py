@@ -21,7 +21,8 @@ from skillsearch.agents.catalog import SkillCatalog, as_list, record_of
 from skillsearch.agents.default_tools import SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import fit_lines
-from skillsearch.agents.tool import PagedArguments, Tool, ToolResult, Toolset, with_names
+from skillsearch.agents.schemas import with_names
+from skillsearch.agents.tool import PagedArguments, Tool, ToolResult, Toolset
 from skillsearch.errors import ParseError
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document

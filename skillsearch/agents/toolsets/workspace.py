@@ -31,8 +31,9 @@ from skillsearch.agents.prompt import (
     render_loaded,
 )
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs, answer_of
+from skillsearch.agents.schemas import with_names
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
-from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset, with_names
+from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset
 from skillsearch.execution.types import RunResult
 from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary

@@ -36,7 +36,7 @@ def validate_command(paths: tuple[Path, ...], host: str | None, as_json: bool) -
     PATH is a skill folder, a SKILL.md, or a folder with skills below it. Exits with 3 if there are
     errors. What a host reads and the specification does not know is a note.
     """
-    from skillsearch.reports.health import validate_paths
+    from skillsearch.reports.validation import validate_paths
 
     readers = None if host == "spec" else readers_of_fields(host)
     checked, lost, findings = validate_paths(paths, readers)

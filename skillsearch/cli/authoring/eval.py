@@ -12,7 +12,7 @@ import click
 from skillsearch._version import __version__
 from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
-from skillsearch.cli.index import request_for
+from skillsearch.cli.indexing import request_for
 from skillsearch.cli.options import read_settings
 from skillsearch.errors import require_installed
 from skillsearch.index.roots.request import IndexRequest
@@ -311,7 +311,8 @@ def _show_outcomes(outcomes: Sequence[Outcome], html: Path | None, *, as_json: b
         output.emit_json({**made, **(several if len(records) > 1 else records[0])})
         return
     from skillsearch.cli.tables import print_blocks
-    from skillsearch.evaluation.reporting.tables import FIGURES, figure_rows, outcome_blocks
+    from skillsearch.evaluation.reporting.figures import FIGURES, figure_rows
+    from skillsearch.evaluation.reporting.tables import outcome_blocks
 
     if output.is_terminal():
         print_blocks(outcome_blocks(outcomes))

@@ -10,7 +10,7 @@ import click
 
 from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
-from skillsearch.cli.index import request_for
+from skillsearch.cli.indexing import request_for
 from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_settings
 from skillsearch.text.safe_text import counted
 

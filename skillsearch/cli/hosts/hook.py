@@ -19,9 +19,10 @@ import select
 import sys
 
 from skillsearch.daemon.offering import Clock, offered_texts, question_of
-from skillsearch.errors import SkillSearchError, answered, machine_problem
+from skillsearch.errors import SkillSearchError, answered
 from skillsearch.hosts.conversation import Conversation
 from skillsearch.hosts.scan import EVENTS
+from skillsearch.system_errors import machine_problem
 from skillsearch.text.followups import has_no_task
 
 TYPE_CHECKING = False  # importing `typing` would slow down every prompt

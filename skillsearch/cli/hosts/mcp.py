@@ -22,7 +22,6 @@ from skillsearch.errors import (
     SkillSearchError,
     answered,
     require_installed,
-    unexpected,
 )
 from skillsearch.execution.executors import executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
@@ -32,6 +31,7 @@ from skillsearch.mcp_server.session_tools import TOOLSETS, SessionTools
 from skillsearch.mcp_server.token_file import mcp_token
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.settings.user_folders import cache_dir
+from skillsearch.system_errors import unexpected
 from skillsearch.text.provenance import VOUCH
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 from skillsearch.cli import options
 from skillsearch.cli.app import has_consent
 from skillsearch.cli.hosts.mcp_config import make_change
-from skillsearch.cli.index import ask_to_vouch, build_index, show_folders
+from skillsearch.cli.indexing import ask_to_vouch, build_index, show_folders
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.errors import ConfigError, StorageError

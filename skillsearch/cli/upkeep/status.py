@@ -50,7 +50,7 @@ def status_command(as_json: bool) -> int:
 
 
 def _describe_milvus(settings: Settings) -> JsonObject:
-    from skillsearch.cli.index import open_in_milvus
+    from skillsearch.cli.indexing import open_in_milvus
     from skillsearch.text.provenance import source_tag
 
     with open_in_milvus(settings) as index:

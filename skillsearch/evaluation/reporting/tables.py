@@ -1,21 +1,14 @@
-"""The blocks of an evaluation: its tables, for page and terminal, and rows for programs; pure."""
+"""The blocks of an evaluation: its tables, for page and terminal; pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 from skillsearch.evaluation.reporting import report as words
+from skillsearch.evaluation.reporting.figures import SHARES, abstention_figures
 from skillsearch.evaluation.reporting.report import MAIN_MEASURE, percent, score_digits
-from skillsearch.evaluation.types import (
-    ANSWERABLE,
-    Abstention,
-    OperatingPoint,
-    QueryExample,
-    Report,
-    States,
-    StateShares,
-)
+from skillsearch.evaluation.types import ANSWERABLE, QueryExample, Report, States, StateShares
 from skillsearch.rendering.blocks import Block, Cell, Row, RowGroup, Table, TextLine
 from skillsearch.text.safe_text import counted, one_line
 
@@ -25,8 +18,6 @@ if TYPE_CHECKING:
     from skillsearch.training.gains import MeasuredChanges
 
 Blocks: TypeAlias = Iterator[Block]
-FIGURES = ("collection", "system", "measure", "value", "low", "high")
-"""Columns of `figure_rows`."""
 
 _MAIN = (MAIN_MEASURE, "Success@1")
 """Measures whose differences a terminal shows; the page shows all."""
@@ -38,7 +29,6 @@ _MAX_PAIRS = 20
 _EXAMPLE_CHARS = 120
 _QUERY_CHARS = 160
 _NAME_CHARS = 32
-_SHARES = ("recall", "false", "perhaps", "none")
 _DIFFERENCE = ("95 % interval", "p", "Holm p", "won/tied/lost", "verdict")
 
 
@@ -187,27 +177,14 @@ def _state_rows(states: States) -> list[Row]:
 
 
 def _share_cells(shares: StateShares) -> list[str]:
-    return [percent(getattr(shares, name)) for name in _SHARES]
-
-
-class _Figure(NamedTuple):
-    """A figure of a system: its row in the table, if any, its label in lines, and how it is shown.
-
-    Without a label it stands in the table alone.
-    """
-
-    group: str
-    head: str
-    label: str
-    value: float | None
-    show: Callable[[float | None], str] = percent
+    return [percent(getattr(shares, name)) for name in SHARES]
 
 
 def abstention(report: Report) -> Table:
     """Return what systems say if nothing fits, with a column for each that has scores."""
     systems = [system for system in report.systems if system.abstention.top_scores]
     names = sorted(set().union(*(words.operating_points(system.abstention) for system in systems)))
-    columns = [_abstention_figures(report, system.abstention, names) for system in systems]
+    columns = [abstention_figures(report, system.abstention, names) for system in systems]
     groups: dict[str, list[Row]] = {}
     tabled = ([figure for figure in figures if figure.group] for figures in columns)
     for row in zip(*tabled, strict=True):
@@ -220,49 +197,6 @@ def abstention(report: Report) -> Table:
         [RowGroup(rows, group) for group, rows in groups.items()],
         labels=("",),
     )
-
-
-def _abstention_figures(
-    report: Report, abstention: Abstention, names: Iterable[str]
-) -> Iterator[_Figure]:
-    """Yield the figures of a system, None if not measured; `names` are of `operating_points`."""
-    sources, decimals = report.unanswerable, words.decimals
-    for source in sources:
-        auroc = abstention.auroc.get(source)
-        yield _Figure("AUROC against", source, f"AUROC {source}", auroc, decimals)
-    for source, auroc in report.style.items():
-        yield _Figure("AUROC of style alone", source, "", auroc, decimals)
-    own = "at its own threshold"
-    threshold = bound = precision = None
-    if default := abstention.default:
-        threshold, bound, precision = default.threshold, default.lower_bound, default.precision
-    yield _Figure(own, "threshold", "threshold (default)", threshold, score_digits)
-    yield _Figure(own, "lower bound", "lower bound (default)", bound, score_digits)
-    yield _Figure(own, "precision", "precision (default)", precision)
-    if default:
-        yield from (_Figure("", "", *figure) for figure in _state_figures(default))
-    points = words.operating_points(abstention)
-    for name in names:
-        yield from _point_figures(name, points.get(name), sources)
-    for source in sources:
-        label, share = f"recall at 5 % false {source}", abstention.recall_at_few_false.get(source)
-        yield _Figure("recall at 5 % false answers to", source, label, share)
-    for kind in (ANSWERABLE, "all"):
-        label, error = f"calibration error ({kind})", abstention.calibration_error.get(kind)
-        yield _Figure("calibration error", f"{kind} queries", label, error, decimals)
-
-
-def _point_figures(
-    name: str, point: OperatingPoint | None, sources: Iterable[str]
-) -> Iterator[_Figure]:
-    group, label = f"to {name} of its right answers", "{} (" + name + ")" if sources else ""
-    threshold, recall = (point.threshold, point.recall) if point else (None, None)
-    yield _Figure(group, "threshold", label.format("threshold"), threshold, score_digits)
-    yield _Figure(group, "recall", label.format("recall"), recall)
-    for source in sources:
-        share = point.false_answers.get(source) if point else None
-        head, measure = words.FALSE_ANSWERS.format(source), f"false answers {source}"
-        yield _Figure(group, head, label.format(measure), share)
 
 
 def gains(measured: MeasuredChanges) -> Table:
@@ -337,72 +271,3 @@ def _losses(pair: Confusion) -> str:
     losses += "" if pair.lead is None else f", lead {score_digits(pair.lead)}"
     losses += f", not found at all for {pair.unranked:,}" if pair.unranked else ""
     return losses + (", and the other way round" if pair.is_mutual else "")
-
-
-def figure_rows(outcomes: Sequence[Outcome]) -> Iterator[Sequence[object]]:
-    """Yield a row of `FIGURES` for each figure of some outcomes, and for means over several.
-
-    A row for two confusable skills has other columns: collection, the word ``confusable``, id and
-    name of the right skill and of the one that comes first, stolen queries, their share, mean lead,
-    words, missing words, an example.
-    """
-    for outcome in outcomes:
-        whole = outcome.report
-        for report in (
-            whole,
-            *outcome.kinds.values(),
-            *whole.languages.values(),
-            *whole.crossing.values(),
-        ):
-            yield from (_figure_row(report.collection, *figure) for figure in _figures(report))
-        yield from (_confusion_row(whole.collection, pair) for pair in outcome.confusions or ())
-    if len(outcomes) > 1:
-        systems = words.mean_systems([outcome.report for outcome in outcomes])
-        for system, by_measure in systems.items():
-            yield from (_figure_row("mean", system, *figure) for figure in by_measure.items())
-
-
-def _figure_row(collection: str, system: str, measure: str, *values: float) -> tuple[str, ...]:
-    cells = [f"{value:.6f}" for value in values]
-    return (collection, system, measure, *cells, *[""] * (3 - len(cells)))
-
-
-def _figures(report: Report) -> Iterator[tuple[str, str, *tuple[float, ...]]]:
-    """Yield system, measure, value, and the ends of its interval if they are known."""
-    for system in report.systems:
-        for measure, mean in system.means.items():
-            yield system.name, measure, mean, *system.intervals.get(measure, ())
-    for comparison in report.comparisons:
-        difference = f"{comparison.measure} from {comparison.baseline}"
-        yield comparison.system, difference, comparison.difference, *comparison.interval
-        yield comparison.system, f"p (Holm) of {difference}", comparison.p_holm
-    for source, auroc in report.style.items():
-        yield "style", f"AUROC {source}", auroc
-    for system in report.systems:
-        names = words.operating_points(system.abstention)
-        for figure in _abstention_figures(report, system.abstention, names):
-            if figure.label and figure.value is not None:
-                yield system.name, figure.label, figure.value
-
-
-def _state_figures(states: States) -> Iterator[tuple[str, float]]:
-    for source, shares in {ANSWERABLE: states.answerable, **states.unanswerable}.items():
-        for name in _SHARES[source != ANSWERABLE :]:
-            yield f"{name} {source}", getattr(shares, name)
-    if states.shown is not None:
-        yield f"shown {ANSWERABLE}", states.shown
-    for face, of_face in states.faces.items():
-        if of_face.shown is not None:
-            yield f"shown {ANSWERABLE} ({face})", of_face.shown
-        for source, shares in of_face.unanswerable.items():
-            yield f"none {source} ({face})", shares.none
-    yield from ((f"recall {kind}", share) for kind, share in states.kinds.items())
-
-
-def _confusion_row(collection: str, pair: Confusion) -> tuple[object, ...]:
-    skills = pair.loser, pair.loser_name, pair.winner, pair.winner_name
-    lead = "" if pair.lead is None else f"{pair.lead:.6f}"
-    groups = (" ".join(word.text for word in group) for group in (pair.words, pair.missing))
-    figures = pair.queries, f"{pair.share:.6f}", lead
-    example = pair.examples[0] if pair.examples else ""
-    return (collection, "confusable", *skills, *figures, *groups, example)

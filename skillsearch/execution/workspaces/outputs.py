@@ -33,6 +33,7 @@ from skillsearch.files.media_types import HEAD_BYTES, is_text, media_type
 from skillsearch.files.openat import open_folder, using
 from skillsearch.files.paths import is_utf8, shown
 from skillsearch.text.safe_text import listed
+from skillsearch.types.json_values import JsonObject
 
 MAX_ENTRIES = 20_000
 MAX_DEPTH = 32
@@ -96,7 +97,7 @@ class Gathering:
             saved = self._save(files, spec) if spec.save else {}
             self._describe(files, spec, saved if request.omit_inline_content else ())
             self.artifacts.extend(saved.values())
-            record = {
+            record: JsonObject = {
                 "globs": spec.globs,
                 "saved_as": [ref.name for ref in saved.values()],
                 "versions": [ref.version for ref in saved.values()],

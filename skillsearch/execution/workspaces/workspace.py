@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypedDict
 from weakref import WeakValueDictionary
 
 from skillsearch.errors import WorkspaceError
@@ -35,6 +35,7 @@ from skillsearch.files.openat import LOCK_FLAGS, open_folder, using
 from skillsearch.files.paths import shown
 from skillsearch.files.private import make_private
 from skillsearch.settings.user_folders import cache_dir
+from skillsearch.types.json_values import JsonObject
 
 FOLDERS = (("skills",), ("work",), ("work", "inputs"), ("runs",), ("out",))
 METADATA = "metadata.json"
@@ -47,6 +48,18 @@ _LOCK_NAME = re.compile(r"ws_[A-Za-z0-9_-]{1,49}_[0-9a-f]{16}\.lock")
 _MAX_ID_CHARS = 40
 
 logger = logging.getLogger(__name__)
+
+
+class Metadata(TypedDict):
+    """What metadata.json says of a workspace, each time in ISO 8601."""
+
+    version: int
+    created_at: str
+    updated_at: str
+    last_access: str
+    skills: dict[str, JsonObject]
+    inputs: list[JsonObject]
+    outputs: list[JsonObject]
 
 
 class Workspace:
@@ -64,9 +77,16 @@ class Workspace:
         self.guard = threading.RLock()  # to be held while skills or inputs are put into it
         self.staged: dict[str, StagedSkill] = {}  # by name
         self.inputs: dict[Parts, ArtifactRef] = {}  # the first at each path
-        times = dict.fromkeys(("created_at", "updated_at", "last_access"), _now())
-        records: dict[str, Any] = {"skills": {}, "inputs": [], "outputs": []}
-        self.metadata: dict[str, Any] = {"version": METADATA_VERSION, **times, **records}
+        now = _now()
+        self.metadata: Metadata = {
+            "version": METADATA_VERSION,
+            "created_at": now,
+            "updated_at": now,
+            "last_access": now,
+            "skills": {},
+            "inputs": [],
+            "outputs": [],
+        }
         self._lock: int | None = lock
         self._pid = os.getpid()
         self._status = path.lstat()
@@ -153,10 +173,10 @@ class Workspace:
         message = f"{shown(self.runs)} is full of runs of this moment; close the workspace."
         raise WorkspaceError(message)
 
-    def record(self, kind: Literal["inputs", "outputs"], *records: dict[str, Any]) -> None:
+    def record(self, kind: Literal["inputs", "outputs"], *records: JsonObject) -> None:
         """Add records of what was put in or taken out to the metadata, and write metadata.json."""
         with _usable(self.path), self.guard:
-            dated = ({**record, "ts": _now()} for record in records)
+            dated: list[JsonObject] = [{**record, "ts": _now()} for record in records]
             self.metadata[kind] = [*self.metadata[kind], *dated][-MAX_RECORDS:]
             self._save("updated_at", "last_access")
 
@@ -178,9 +198,11 @@ class Workspace:
         if not _remove(self.path.parent, self.path.name, lock):
             logger.warning("The workspace %s could not be removed.", self.path)
 
-    def _save(self, *times: str) -> None:
+    def _save(self, *times: Literal["updated_at", "last_access"]) -> None:
         """Write metadata.json with these times set to now, in place of anything of that name."""
-        self.metadata.update(dict.fromkeys(times, _now()))
+        now = _now()
+        for time in times:
+            self.metadata[time] = now
         data = (json.dumps(self.metadata).encode(),)
         with using(self.open()) as folder:
             try:

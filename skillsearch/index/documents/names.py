@@ -1,39 +1,32 @@
-"""Finds documents by name, and the skills that other skills of the same name shadow."""
+"""Finds documents by name, and the shortest name that means one document alone."""
 
 from __future__ import annotations
 
 import heapq
 import itertools
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-
 from skillsearch.errors import AmbiguousNameError, SkillNotFoundError, VersionNotFoundError
-from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.relatives import are_alike, are_kin
+from skillsearch.index.documents.relatives import are_kin
 from skillsearch.index.storage.document_store import DocumentStore
-from skillsearch.index.storage.numbering import Numbers, find_sorted, repeats, union, without
 from skillsearch.skills.folders import remoteness
 from skillsearch.skills.versions import release_order, satisfies, split_requirement
 from skillsearch.text.near import near
-from skillsearch.text.safe_text import listed, one_line
+from skillsearch.text.safe_text import one_line
 from skillsearch.types.answers import Family, Hit, Relative
-from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS, Diagnostic, Root, Skill
+from skillsearch.types.skills import LOADED_NAME_CHARS, Skill
 
 _NEAREST_NAMES, _COMPARED_NAMES, _COMPARED_CHARS = 5, 100, 200
 """Names that are suggested, and that are compared letter by letter; characters of one."""
 _SHOWN_VERSIONS, _SHOWN_VERSION_CHARS = 10, 40
-_MOST_LISTED = 5
-# Namesakes of one root that another is compared with.
-_MOST_COMPARED = 32
-# Names whose meaning is remembered.
-_MOST_MEANINGS = 10_000
+MOST_COMPARED = 32
+"""Namesakes of one root that another is compared with."""
 # What stands around a name that is quoted, and before one that is mentioned or a command.
 _QUOTES, _MARKS = " \t\r\n\"'`", "@$#/\\"
 _SKILL_MD = lazy_pattern(r"(?:^|/)SKILL\.md$", re.IGNORECASE)
@@ -75,10 +68,10 @@ def preferred(documents: Sequence[Document], roots: Sequence[str]) -> list[Docum
 
     So a version that a stranger writes hides nothing: of namesakes with other content, all stay.
     """
-    return _preferred(documents, roots)[0]
+    return prefer(documents, roots)[0]
 
 
-def _preferred(
+def prefer(
     documents: Sequence[Document], roots: Sequence[str]
 ) -> tuple[list[Document], dict[str, Document]]:
     """Return the `preferred` documents, and what supersedes others of their root, by their ids.
@@ -94,7 +87,7 @@ def _preferred(
     superseded: dict[str, Document] = {}
     for document in sorted(newest, key=lambda document: remote[document.doc_id]):
         own = document.doc_id
-        for other in leading[:_MOST_COMPARED]:
+        for other in leading[:MOST_COMPARED]:
             is_newer = release[own] and release[other.doc_id] > release[own]
             if (is_newer or remote[other.doc_id] < remote[own]) and are_kin(other, document):
                 superseded[own] = other
@@ -207,84 +200,6 @@ def skill_of(document: Document, roots: Collection[Path | str] = ()) -> Skill:
     return read_skill(path, doc_id=document.doc_id, root=root, roots=roots)
 
 
-@dataclass(frozen=True, slots=True)
-class Shadowed:
-    """A skill that a plain name does not mean, its number, and the one that it means instead."""
-
-    document: Document
-    by: Document
-    number: int
-
-
-def find_shadowed(documents: DocumentStore, roots: Sequence[Root]) -> tuple[Shadowed, ...]:
-    """Find the skills that others of the same name take precedence over, by id.
-
-    One of a project and one of the user or another project are both found, unless one is a copy.
-    """
-    shadowed = _shadowed(_namesakes(documents, documents.living), roots)
-    return tuple(sorted(shadowed, key=lambda each: each.document.doc_id))
-
-
-def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[Root]) -> Iterator[Shadowed]:
-    paths, projects = [str(root.path) for root in roots], _projects(roots)
-    for namesakes in groups:
-        first = preferred(list(namesakes.values()), paths)
-        scopes: dict[tuple[str, ...], dict[int, Document]] = {}
-        for number, document in namesakes.items():
-            scopes.setdefault(projects.get(document.root, ()), {})[number] = document
-        for some in scopes.values():
-            best, by = _preferred(list(some.values()), paths)
-            for document in best if best[0].root != first[0].root else ():
-                copies = (other for other in first[:_MOST_COMPARED] if are_alike(other, document))
-                if copied := next(copies, None):
-                    by[document.doc_id] = copied
-            meant = {document.doc_id for document in best}.difference(by)
-            for number, document in some.items():
-                if document.doc_id not in meant:
-                    yield Shadowed(document, by.get(document.doc_id, best[0]), number)
-
-
-def _projects(roots: Sequence[Root]) -> dict[str, tuple[str, ...]]:
-    return {str(root.path): root.projects for root in roots}
-
-
-def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[Diagnostic]:
-    """Tell each name that stands twice in a root: as a warning if it means none of its skills.
-
-    And each that stands for skills of the user and of a project.
-    """
-    paths, projects = [str(root.path) for root in roots], _projects(roots)
-    gone = set(shadowed_numbers(documents, roots).tolist())
-    for namesakes in _namesakes(documents, documents.living):
-        best = preferred(list(namesakes.values()), paths)
-        first = one_line(best[0].doc_id)
-        for number, document in namesakes.items():
-            around = projects.get(document.root, ()), projects.get(best[0].root, ())
-            if number not in gone and around[0] != around[1] and not all(around):
-                name = one_line(document.name, MAX_NAME_CHARS)
-                message = f"The name {name!r} means {first}, where both are seen;"
-                more = f"this one is loaded as {one_line(handle_of(document, documents, paths))}."
-                yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
-        if len(same := [each for each in namesakes.values() if each.root == best[0].root]) > 1:
-            name = one_line(same[0].name, MAX_NAME_CHARS)
-            meant = {document.doc_id for document in best}
-            same.sort(key=lambda each: each.doc_id not in meant)
-            ids = listed((one_line(each.doc_id) for each in same), _MOST_LISTED)
-            message = f"{len(same)} skills of this root are named {name!r}: {ids}."
-            if len(best) > 1:
-                more = "Each is found, and loaded by its id alone; rename all but one."
-                yield Diagnostic("name-ambiguous", "warning", f"{message} {more}", same[1].path)
-            else:
-                more = f"They are kin: the name means {first}, the others by id."
-                yield Diagnostic("name-twice", "note", f"{message} {more}", same[1].path)
-
-
-def _namesakes(documents: DocumentStore, numbers: Numbers) -> Iterator[dict[int, Document]]:
-    """Yield documents that share a name, by number; only these are read."""
-    for places in repeats(documents.names[numbers]):
-        yield {number: documents[number] for number in numbers[places].tolist()}
-
-
 def handle_of(
     skill: Document | Hit | Relative | Skill, documents: DocumentStore, roots: Sequence[str]
 ) -> str:
@@ -299,18 +214,17 @@ def handle_of(
 
 
 def _id_meant(name: str, documents: DocumentStore, roots: Sequence[str]) -> str:
-    """Return the id of the skill that a name means alone, else nothing; remembered, up to a point.
+    """Return the id of the skill that a name means alone, else nothing.
 
-    It takes time if many skills have the name, and each of them in an answer needs it.
+    It is remembered: it takes time if many skills have the name, and each in an answer needs it.
     """
-    key = (name, *roots)
-    if key not in documents.meanings:
-        if len(documents.meanings) >= _MOST_MEANINGS:
-            documents.meanings.clear()
-        documents.meanings[key] = ""
+
+    def find() -> str:
         with suppress(LookupError, ValueError):
-            documents.meanings[key] = find_by_name(name, documents, roots, suggest=False).doc_id
-    return documents.meanings[key]
+            return find_by_name(name, documents, roots, suggest=False).doc_id
+        return ""
+
+    return documents.meanings.of((name, *roots), find)
 
 
 def other_handle(skill: Hit | Relative, documents: DocumentStore, roots: Sequence[str]) -> str:
@@ -323,28 +237,3 @@ def with_handles(family: Family, documents: DocumentStore, roots: Sequence[str])
     """Return a family whose members have the handles that they need."""
     handles = ((each, other_handle(each, documents, roots)) for each in family.members)
     return replace(family, members=tuple(replace(each, handle=name) for each, name in handles))
-
-
-def shadowed_numbers(documents: DocumentStore, roots: Sequence[Root]) -> Numbers:
-    """Return the numbers of what `find_shadowed` finds, int64, ascending.
-
-    No more documents are held than share one name.
-    """
-    return _numbers(_shadowed(_namesakes(documents, documents.living), roots))
-
-
-def shadowed_without(documents: DocumentStore, deleted: Numbers, roots: Sequence[Root]) -> Numbers:
-    """Return `shadowed_numbers` of documents of which more are deleted, given those of all.
-
-    Only those are compared again that had a namesake among the documents that were left out.
-    """
-    gone = without(deleted, documents.deleted)
-    living = without(documents.living, gone)
-    lost = np.sort(documents.names[gone])
-    again = living[find_sorted(lost, documents.names[living]) >= 0]
-    rest = without(documents.shadowed, union(gone, again))
-    return union(rest, _numbers(_shadowed(_namesakes(documents, again), roots)))
-
-
-def _numbers(shadowed: Iterable[Shadowed]) -> Numbers:
-    return np.array(sorted(each.number for each in shadowed), np.int64)

@@ -20,7 +20,7 @@ from skillsearch.errors import SelectionError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import shadowed_without
+from skillsearch.index.documents.shadowing import shadowed_without
 from skillsearch.index.roots.request import key_of
 from skillsearch.index.roots.scope import (
     Viewpoint,
@@ -36,8 +36,6 @@ from skillsearch.text.tokenizer import normalized
 from skillsearch.types.answers import SCOPE, SELECTING, Selection
 from skillsearch.types.skills import WITH_FRONTMATTER, Diagnostic, Root
 
-# Selections whose documents are kept with an opened index.
-_MOST_KEPT = 8
 _SHOWN_TAGS, _SHOWN_CHARS = 20, 500
 _MOST_WARNED = 10
 # Kind, pattern, and the aliases of the roots whose skills pass untested.
@@ -60,11 +58,7 @@ def selected(store: DocumentStore, selection: Selection, roots: Sequence[Root]) 
     key = cast(Selection, tuple((kind, tuple(values), *more) for kind, values, *more in selection))
     if unknown := [kind for kind, *_ in key if kind not in (*SELECTING, SCOPE)]:
         raise SelectionError(f"{unknown[0]!r} selects nothing; use one of {', '.join(SELECTING)}.")
-    if key not in store.selections:
-        if len(store.selections) >= _MOST_KEPT:
-            store.selections.clear()
-        store.selections[key] = _select(store, key, roots)
-    return store.selections[key]
+    return store.selections.of(key, lambda: _select(store, key, roots))
 
 
 def _in_scope(

@@ -19,14 +19,8 @@ from skillsearch.files.openat import UNKNOWN_STAT
 from skillsearch.files.paths import is_plain
 from skillsearch.index.corpus import OpenedIndex
 from skillsearch.index.documents.document import Document
-from skillsearch.index.indexing.reading import (
-    NO_EXAMPLES,
-    FileReader,
-    SeenFile,
-    SeenFiles,
-    Snapshot,
-    is_same,
-)
+from skillsearch.index.indexing.reading import NO_EXAMPLES, FileReader, is_same
+from skillsearch.index.indexing.snapshot import SeenFile, SeenFiles, Snapshot
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import (
     MAX_DEPTH,

@@ -12,7 +12,7 @@ from skillsearch.index.corpus import IndexSettings, load_segment, save_tombstone
 from skillsearch.index.dense.likeness import copies_from
 from skillsearch.index.dense.vectors import DenseIndex
 from skillsearch.index.documents.families import Likeness, find_families
-from skillsearch.index.documents.names import shadowed_numbers
+from skillsearch.index.documents.shadowing import shadowed_numbers
 from skillsearch.index.storage.arrivals import note_arrivals
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.numbering import Numbers

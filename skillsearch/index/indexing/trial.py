@@ -22,13 +22,8 @@ from skillsearch.index.indexing.builder import Builder
 from skillsearch.index.indexing.changes import FileChanges
 from skillsearch.index.indexing.embedding import CachedEmbedder
 from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
-from skillsearch.index.indexing.reading import (
-    NO_EXAMPLES,
-    FileReader,
-    ReadFile,
-    SeenFile,
-    parse_file,
-)
+from skillsearch.index.indexing.reading import NO_EXAMPLES, FileReader, ReadFile, parse_file
+from skillsearch.index.indexing.snapshot import SeenFile
 from skillsearch.index.indexing.writers import DeltaWriter, Update
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.skills.discovery import Discovery

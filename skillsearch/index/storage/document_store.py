@@ -21,6 +21,7 @@ from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_has
 from skillsearch.index.storage.array_table import ArrayTable
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.index.storage.generation_parts import DamageGuard
+from skillsearch.index.storage.memo import Memo
 from skillsearch.index.storage.numbering import (
     NOTHING,
     Hashes,
@@ -39,6 +40,10 @@ from skillsearch.types.answers import Selection
 from skillsearch.types.skills import Diagnostic
 
 _DECODER = json.JSONDecoder()
+_MOST_MEANINGS = 10_000
+"""Names, each in some roots, of which a store remembers the id that they mean."""
+_MOST_SELECTIONS = 8
+"""Selections of which it remembers the documents that they leave."""
 
 
 class Column(cached_property[NDArray[Any]]):
@@ -114,8 +119,8 @@ class DocumentStore(Iterable[Document]):
         self.deleted, self.places, self.shadowed = deleted, places, shadowed
         self.families = families or FamilyTable()
         self._root_counts: dict[int, int] = {}
-        self.meanings: dict[tuple[str, ...], str] = {}  # ids of what names mean in some roots
-        self.selections: dict[Selection, DocumentStore] = {}  # what each was found to leave
+        self.meanings = Memo[tuple[str, ...], str](_MOST_MEANINGS)
+        self.selections = Memo[Selection, DocumentStore](_MOST_SELECTIONS)
         self.skipped: tuple[Diagnostic, ...] = ()  # of those that strict selections left out
         self.guard: DamageGuard | nullcontext[None] = guard or nullcontext()
 

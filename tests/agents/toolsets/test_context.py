@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from skillsearch.agents.tool import ToolResult, arguments_schema
+from skillsearch.agents.schemas import arguments_schema
+from skillsearch.agents.tool import ToolResult
 from skillsearch.agents.toolsets import context
 from skillsearch.agents.toolsets.context import (
     GetSkillArgs,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset, arguments_schema
+from skillsearch.agents.schemas import arguments_schema
+from skillsearch.agents.tool import Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.agents.toolsets.environments import (
     MIN_DESCRIPTION_CHARS,
     Environment,
