@@ -99,7 +99,7 @@ def hidden(text):
 
 def tags(text):
     """Return the tags of ours in a text, in order, such as ``/skill_content``."""
-    return ["".join(found.groups()).lower() for found in TAG.finditer(text)]
+    return ["".join(match.groups()).lower() for match in TAG.finditer(text)]
 
 
 def shown(skill, keep_lines=True):
@@ -367,8 +367,8 @@ def test_only_the_end_of_a_block_closes_it(name, body, directory, files, cut):
     assert head.attrib == {"name": one_line(name, SHOWN_NAME_CHARS)}
     if listing:
         block = text[text.index("<skill_resources>") : text.rindex("</skill_content>")]
-        found = [file.text or "" for file in ElementTree.fromstring(block)]
-        assert found == [shown(PromptSkill("", "", file))["location"] for file in files]
+        paths = [file.text or "" for file in ElementTree.fromstring(block)]
+        assert paths == [shown(PromptSkill("", "", file))["location"] for file in files]
     assert not hidden(text)
 
 

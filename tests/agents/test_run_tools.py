@@ -70,9 +70,9 @@ def error(tool, command="true", /, **arguments):
 def test_the_definition_names_types_and_defaults(tool):
     (spec,) = tool.specs("anthropic")
     schema = spec["input_schema"]
-    found = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
+    properties = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
     assert schema["required"] == ["skill", "command"]
-    assert found == {
+    assert properties == {
         "skill": ("string", None),
         "command": ("string", None),
         "cwd": ("string", ""),
@@ -205,6 +205,6 @@ def test_declared_outputs_are_saved_under_their_template(tool, artifacts):
     ],
 )
 def test_what_cannot_be_had_is_told_without_places_on_the_host(tool, tmp_path, arguments, code):
-    told = error(tool, **arguments)
-    assert told["code"] == code
-    assert str(tmp_path) not in json.dumps(told)
+    failure = error(tool, **arguments)
+    assert failure["code"] == code
+    assert str(tmp_path) not in json.dumps(failure)

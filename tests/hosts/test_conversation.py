@@ -70,8 +70,8 @@ def codex_turn(text):
     said = [("user", "input_text", context), ("user", "input_text", text)]
     said.append(("assistant", "output_text", "squeeze lemons"))
     items = [
-        {"type": "message", "role": role, "content": [{"type": kind, "text": one}]}
-        for role, kind, one in said
+        {"type": "message", "role": role, "content": [{"type": kind, "text": content}]}
+        for role, kind, content in said
     ]
     event = {"type": "user_message", "message": text, "images": [], "text_elements": []}
     lines = [{"type": "response_item", "payload": item} for item in items]
@@ -125,7 +125,7 @@ def transcript(tmp_path):
 def append(path, records):
     """Write lines as the hosts do, without blanks."""
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(one, separators=(",", ":")) + "\n" for one in records)
+        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
 
 
 @pytest.fixture
@@ -385,8 +385,8 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
 
 def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
     prompt = "and which filter"
-    found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
-    assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
+    answer = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
+    assert [hit["name"] for hit in answer["perhaps"]] == ["brew-coffee"]
     assert "brew-coffee" in hook(claude_event(prompt, transcript, "s1"))
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript, "s2")) == ""
@@ -440,8 +440,8 @@ def test_only_a_plain_file_is_read(transcript, tmp_path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    given = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
-    event = {**claude_event("the same for guests", transcript), "transcript_path": given}
+    named = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
+    event = {**claude_event("the same for guests", transcript), "transcript_path": named}
     assert Conversation(event).last_turns() == ""
     Conversation(event).remember(KEYS)
     assert Conversation(event).offered == KEYS
@@ -461,16 +461,16 @@ def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
     said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
     path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
-    found = Conversation(claude_event("the same for guests", path)).last_turns()
-    assert found == "brew filter coffee"
+    turns = Conversation(claude_event("the same for guests", path)).last_turns()
+    assert turns == "brew filter coffee"
 
 
 def test_lines_that_resemble_a_turn_are_passed_over(transcript):
     wrong = [5, None, [], [5], [{"text": 5}], {"content": 5}, {"text": "x"}, [None], [[]]]
     append(transcript, claude_turn("brew filter coffee"))
-    append(transcript, [{"type": "user", "message": {"content": one}} for one in wrong])
-    append(transcript, [{"type": "user", "message": one} for one in wrong])
-    append(transcript, [{"type": "event_msg", "payload": one, "user": 1} for one in wrong])
-    append(transcript, [{"type": "user_message", "message": one} for one in wrong])
-    found = Conversation(claude_event("the same for guests", transcript)).last_turns()
-    assert found == "brew filter coffee"
+    append(transcript, [{"type": "user", "message": {"content": content}} for content in wrong])
+    append(transcript, [{"type": "user", "message": content} for content in wrong])
+    append(transcript, [{"type": "event_msg", "payload": content, "user": 1} for content in wrong])
+    append(transcript, [{"type": "user_message", "message": content} for content in wrong])
+    turns = Conversation(claude_event("the same for guests", transcript)).last_turns()
+    assert turns == "brew filter coffee"

@@ -56,7 +56,7 @@ def _no_folders(monkeypatch):
 
 
 def others(path):
-    return sorted(one.name for one in path.parent.iterdir() if one.name != path.name)
+    return sorted(file.name for file in path.parent.iterdir() if file.name != path.name)
 
 
 def test_each_file_is_where_the_host_looks_for_it(home):
@@ -121,7 +121,7 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
         assert FileChange.plan(path, [ENTRY]).write() is None
     finally:
         os.umask(before)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in path.parents[:2]] == [0o700, 0o700]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in path.parents[:2]] == [0o700, 0o700]
     assert path.read_text() == ENTRY.text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert others(path) == []
@@ -129,9 +129,9 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
 
 def test_what_was_there_stays_beside_it_with_its_mode(config):
     config.chmod(0o640)
-    kept = FileChange.plan(config, [ENTRY]).write()
-    assert kept.read_bytes() == OLD
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (config, kept)] == [0o640, 0o640]
+    copy = FileChange.plan(config, [ENTRY]).write()
+    assert copy.read_bytes() == OLD
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (config, copy)] == [0o640, 0o640]
     assert others(config) == ["settings.json.skillsearch.bak"]
 
 
@@ -172,10 +172,10 @@ def test_a_link_stays_a_link(config, tmp_path):
     """Files of dot files often lie elsewhere; the copy lies beside the file itself."""
     link = tmp_path / "link.json"
     link.symlink_to(config)
-    kept = FileChange.plan(link, [ENTRY]).write()
+    copy = FileChange.plan(link, [ENTRY]).write()
     assert link.is_symlink()
     assert b'"skillsearch"' in config.read_bytes()
-    assert kept.parent == config.parent
+    assert copy.parent == config.parent
 
 
 def test_a_link_to_nothing_gets_its_file(tmp_path):

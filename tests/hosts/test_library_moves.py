@@ -82,14 +82,14 @@ def make(home, make_skill, name="tea"):
 
 def contents(folder):
     """Return all that is in a folder: modes, times of files, texts of links, bytes."""
-    folder, found = folder.resolve(), {}
+    folder, entries = folder.resolve(), {}
     for path in sorted((folder, *folder.rglob("*"))):
         status = path.lstat()
         data = str(path.readlink()) if path.is_symlink() else b""
         if path.is_file() and not path.is_symlink():
             data = path.read_bytes(), status.st_mtime_ns
-        found[str(path.relative_to(folder))] = status.st_mode, data
-    return found
+        entries[str(path.relative_to(folder))] = status.st_mode, data
+    return entries
 
 
 @pytest.fixture
@@ -144,16 +144,16 @@ def test_a_kill_at_any_step_loses_nothing(
             elif action == "move" and not os.path.lexists(folder):
                 move_back(journal, journal.away()[0])
         steps = killed_at(step)
-        places = [path for path in (folder, *library_folder().glob("tea*")) if path.exists()]
-        assert any(contents(path) == before for path in places), step
+        copies = [path for path in (folder, *library_folder().glob("tea*")) if path.exists()]
+        assert any(contents(path) == before for path in copies), step
         with open_journal() as journal:
             away = journal.away()
-        places = [
+        copies = [
             path for path in (folder, *library_folder().glob("[!.]*")) if os.path.lexists(path)
         ]
-        assert len(places) == 1
-        assert contents(places[0]) == before
-        assert bool(away) == (places[0] != folder)
+        assert len(copies) == 1
+        assert contents(copies[0]) == before
+        assert bool(away) == (copies[0] != folder)
         assert not list(folder.parent.glob(".*"))
         assert not list(library_folder().glob(".*"))
         step += 1
@@ -169,16 +169,16 @@ def test_a_skill_goes_and_comes_back_as_it_was(home, make_skill):
     first = make(home, make_skill)
     before = contents(first)
     with open_journal() as journal:
-        one = move_away(journal, first, "tea")
+        first_move = move_away(journal, first, "tea")
         second = make(home, make_skill)
-        two = move_away(journal, second, "tea")
+        second_move = move_away(journal, second, "tea")
         assert [move.number for move in journal.away()] == [1, 2]
-        assert one.target != two.target
+        assert first_move.target != second_move.target
     with open_journal() as journal:
         move_back(journal, journal.away()[1])
         with pytest.raises(SkillError, match="Something lies at"):
             move_back(journal, journal.away()[0])
-        assert contents(Path(one.target)) == before
+        assert contents(Path(first_move.target)) == before
         with pytest.raises(SkillError, match="is not there any more"):
             move_away(journal, first.with_name("nothing"), "nothing")
 
@@ -292,12 +292,12 @@ def test_a_step_that_fails_leaves_it_where_the_journal_says(
     home, make_skill, other_disk, monkeypatch, step
 ):
     folder, count = make(home, make_skill), 0
-    before, kept = contents(folder), library_folder().parent
+    before, journal_folder = contents(folder), library_folder().parent
 
     def sync(handle):
         nonlocal count
         path = Path(f"/proc/self/fd/{handle}").readlink()
-        is_journal = path == kept or (path.parent == kept and path.is_file())
+        is_journal = path == journal_folder or (path.parent == journal_folder and path.is_file())
         count += not is_journal
         if count == step and not is_journal:
             raise OSError(5, "Input/output error", str(path))
@@ -306,9 +306,9 @@ def test_a_step_that_fails_leaves_it_where_the_journal_says(
     with open_journal() as journal:
         with suppress(StorageError):
             move_away(journal, folder, "tea")
-        place = Path(journal.away()[0].target) if journal.away() else folder
-    assert contents(place) == before
-    assert [path for path in (folder, library_folder() / "tea") if path.exists()] == [place]
+        remaining = Path(journal.away()[0].target) if journal.away() else folder
+    assert contents(remaining) == before
+    assert [path for path in (folder, library_folder() / "tea") if path.exists()] == [remaining]
 
 
 def test_what_a_move_leaves_for_good_hinders_no_command(
@@ -416,8 +416,8 @@ def names_found():
 
 
 def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
-    asked = cli("library", "move", "tea")
-    assert (asked.exit_code, tea.exists()) == (1, True)
+    unconfirmed = cli("library", "move", "tea")
+    assert (unconfirmed.exit_code, tea.exists()) == (1, True)
     done = cli("library", "move", "tea", "--yes")
     assert done.exit_code == 0
     assert "Claude Code: 2 → 1 of your skills listed; all 2 are found" in done.stderr
@@ -441,22 +441,22 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
 
 @pytest.mark.parametrize("form", ["itself", "link", "inner", "library"])
 def test_what_holds_a_folder_of_hosts_stays(cli, tea, home, make_skill, monkeypatch, form):
-    top = place = tea.parent
+    top = skills = tea.parent
     if form == "link":
-        place.rename(home / "skills")
-        place.symlink_to(home / "skills")
+        skills.rename(home / "skills")
+        skills.symlink_to(home / "skills")
     elif form in ("inner", "library"):
-        top = place / "all"
+        top = skills / "all"
         monkeypatch.setenv("CODEX_HOME", str(top))
         if form == "library":
             monkeypatch.setenv("XDG_DATA_HOME", str(top))
         else:
-            place = top / "skills"
-            make_skill(place, "milk", "Foam milk.")
+            skills = top / "skills"
+            make_skill(skills, "milk", "Foam milk.")
     make_skill(top.parent, top.name, "All of it.").rename(top / "SKILL.md")
     result = cli("library", "move", top.name, "tea", "--yes")
     assert result.exit_code == 1
-    where = library_folder().resolve() if form == "library" else place.resolve()
+    where = library_folder().resolve() if form == "library" else skills.resolve()
     assert f"{where}, " in result.stderr
     assert f"would be moved with {top.name}, and all in it" in result.stderr
     assert tea.exists()
@@ -464,8 +464,8 @@ def test_what_holds_a_folder_of_hosts_stays(cli, tea, home, make_skill, monkeypa
 
 def test_what_lies_within_a_skill_goes_along_once(cli, tea, make_skill):
     make_skill(tea, "milk", "Foam milk for it.")
-    asked = cli("library", "move", "tea")
-    assert "With tea go the skills within it: milk" in asked.stderr
+    unconfirmed = cli("library", "move", "tea")
+    assert "With tea go the skills within it: milk" in unconfirmed.stderr
     done = cli("library", "move", "milk", "tea", "milk", "tea", "--yes")
     assert done.exit_code == 0
     assert "Claude Code: 3 → 1 of your skills listed; all 3 are found" in done.stderr
@@ -575,9 +575,9 @@ def test_a_switch_is_shown_before_the_yes_and_one_that_is_not_written_is_not_awa
     cli, tea, monkeypatch
 ):
     words = ("library", "move", "tea", "coffee", "--switch", "claude-code")
-    asked = cli(*words)
-    assert (asked.exit_code, asked.stderr.count('": "off"')) == (1, 2)
-    assert asked.stderr.index('": "off"') < asked.stderr.index("Nothing was changed")
+    unconfirmed = cli(*words)
+    assert (unconfirmed.exit_code, unconfirmed.stderr.count('": "off"')) == (1, 2)
+    assert unconfirmed.stderr.index('": "off"') < unconfirmed.stderr.index("Nothing was changed")
 
     replace = Path.replace
 
@@ -643,7 +643,7 @@ def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
 
 
 @pytest.mark.parametrize(
-    ("given", "hint"),
+    ("words", "hint"),
     [
         ("move", "needs the NAMEs"),
         ("move --all", "--all is for restore"),
@@ -655,8 +655,8 @@ def test_another_of_the_same_name_stays_and_is_told(cli, tea, home, make_skill):
         ("mvoe tea", "Did you mean 'move'?"),
     ],
 )
-def test_what_would_be_ignored_is_wrong_usage(cli, tea, given, hint):
-    result = cli("library", *given.split(), "--yes")
+def test_what_would_be_ignored_is_wrong_usage(cli, tea, words, hint):
+    result = cli("library", *words.split(), "--yes")
     assert result.exit_code == 2
     assert hint in result.stderr
     assert tea.exists()

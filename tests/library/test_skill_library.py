@@ -132,9 +132,9 @@ def test_the_newest_version_of_a_root_is_meant(tmp_path, make_skill):
 def test_a_skill_is_found_by_its_folder(tmp_path, make_skill):
     make_skill(tmp_path / "r" / "x", "pdf").parent.rename(tmp_path / "r" / "Folder")
     library = SkillLibrary.from_roots(tmp_path / "r")
-    found = library.in_folder("folder")
-    assert found is not None
-    assert found.name == "pdf"
+    document = library.in_folder("folder")
+    assert document is not None
+    assert document.name == "pdf"
     assert library.in_folder("pdf") is None
 
 
@@ -234,9 +234,9 @@ def test_a_script_has_an_absolute_path(either, project):
 
 def test_search_leaves_out_shadowed_and_hidden_skills(either):
     """Loading a hit by its name must give that hit."""
-    found = {hit.doc_id for hit in either.search("steep tea old way models", 50, 0.0)}
-    assert "project:steep-tea" in found
-    assert not found & {"user:steep-tea", "project:old-way"}
+    ids = {hit.doc_id for hit in either.search("steep tea old way models", 50, 0.0)}
+    assert "project:steep-tea" in ids
+    assert not ids & {"user:steep-tea", "project:old-way"}
     both = either.search("steep tea old way models", 50, 0.0, include_hidden=True)
     assert "project:old-way" in {hit.doc_id for hit in both}
 
@@ -298,10 +298,10 @@ def test_a_broken_skill_stops_no_other(library, project):
     (project / "broken" / "SKILL.md").write_text("# No frontmatter")
     library.refresh()
     assert names(library.list()) == ["fill-pdf", "rotate-keys", "steep-tea"]
-    (found,) = [d for d in library.diagnostics if d.severity == "error"]
-    assert found.path.endswith("broken/SKILL.md")
+    (diagnostic,) = [d for d in library.diagnostics if d.severity == "error"]
+    assert diagnostic.path.endswith("broken/SKILL.md")
     assert library.refresh() == Changes()
-    assert found in library.diagnostics
+    assert diagnostic in library.diagnostics
 
 
 def test_a_registered_skill_is_listed_found_and_read(library):

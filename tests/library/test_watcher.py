@@ -25,7 +25,7 @@ class Watched:
     def __init__(self, paths, *, debounce=DEBOUNCE_MS, **options):
         self.calls = 0
         self.expected = None
-        self.told = []
+        self.changes = []
         self.fault = None
         self.has_ended = False
         self.stop = threading.Event()
@@ -40,7 +40,7 @@ class Watched:
             self.has_ended = True
 
     def _told(self, changed):
-        self.told.append(changed)
+        self.changes.append(changed)
         fault, self.calls = self.fault, self.calls + 1
         if fault:
             raise fault
@@ -104,8 +104,8 @@ def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
     watched.wait(3)
     path.unlink()
     watched.wait(4)
-    assert watched.told[0] is None  # what happened before the watch, nobody saw
-    assert all(path.parent in told or path in told for told in watched.told[1:])
+    assert watched.changes[0] is None  # what happened before the watch, nobody saw
+    assert all(path.parent in paths or path in paths for paths in watched.changes[1:])
 
 
 def test_any_spelling_of_the_file_counts(start, root):
@@ -205,9 +205,9 @@ def test_a_link_to_the_root_can_be_turned(start, tmp_path, make_skill):
     watched = start(link)
     link.unlink()
     link.symlink_to("new")
-    told = watched.reach(2)
+    calls = watched.reach(2)
     make_skill(tmp_path / "new", "brew-coffee")
-    watched.wait(told + 1)
+    watched.wait(calls + 1)
 
 
 def test_a_missing_root_is_waited_for(start, tmp_path, make_skill):

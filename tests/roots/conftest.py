@@ -65,14 +65,14 @@ class Server:
 
     def __init__(self):
         self.pages = {}
-        self.asked = []
+        self.requests = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                server.asked.append((self.path, dict(self.headers)))
+                server.requests.append((self.path, dict(self.headers)))
                 self.close_connection = True
                 try:
                     server.pages[self.path.partition("?")[0]](self)
@@ -162,7 +162,9 @@ def state():
     def read():
         path = lock.lock_file()
         copies = {entry.source: folder_of(entry.source) for entry in lock.known_sources().values()}
-        digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+        digests = {
+            name: content_digest(folder) for name, folder in copies.items() if folder.is_dir()
+        }
         return path.read_text() if path.exists() else "", digests
 
     return read

@@ -34,14 +34,14 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
 
     host({"brew-tea": "Hotter.", "fry-egg": "Hot pan."})
     before = state()
-    asked = cli("update")
-    assert asked.exit_code == 1
-    assert "added: fry-egg; changed: brew-tea; removed: boil-egg" in asked.stderr
+    unconfirmed = cli("update")
+    assert unconfirmed.exit_code == 1
+    assert "added: fry-egg; changed: brew-tea; removed: boil-egg" in unconfirmed.stderr
     assert state() == before
     assert cli("index").exit_code == 0  # it renews nothing that was added
     assert state() == before
-    taken = json.loads(cli("update", url, "--yes", "--json").stdout)["sources"]
-    assert [record["state"] for record in taken] == ["updated"]
+    updated = json.loads(cli("update", url, "--yes", "--json").stdout)["sources"]
+    assert [record["state"] for record in updated] == ["updated"]
     assert names() == ["brew-tea", "fry-egg"]
     assert cli("update").exit_code == 0
 
@@ -160,9 +160,9 @@ def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, mak
     assert [document.name for document in SkillIndex.open(tmp_path / "other").documents()] == [
         "good"
     ]
-    told = cli("add", url)
+    added = cli("add", url)
     assert names() == ["good", "pdf-forms"]
-    assert f"new: {home}/.claude/skills (1 skill; " in told.stderr
+    assert f"new: {home}/.claude/skills (1 skill; " in added.stderr
     make_skill(home / ".claude" / "skills", "later")
     assert cli("query", "later").exit_code == 0
     assert names() == ["good", "later", "pdf-forms"]
@@ -207,10 +207,10 @@ def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli,
 def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
     for files in ({"README.md": b"x"}, {}):
         url = server.page("/x.zip", pack("x.zip", files).read_bytes())
-        for given in (url, f"{url}#folder=none" if files else url):
-            refused = cli("add", given)
+        for source in (url, f"{url}#folder=none" if files else url):
+            refused = cli("add", source)
             assert refused.exit_code == 2
-            assert not folder_of(added_source(given)).exists()
+            assert not folder_of(added_source(source)).exists()
         assert "holds no skill" in cli("add", url).stderr
     assert lock.read_lock() == {}
     assert cli("query", "x").exit_code == 4
@@ -220,17 +220,17 @@ def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack
     url = server.page(
         "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
     )
-    for given, option in (
+    for source, option in (
         (host({"good": "x"}), []),
         (f"{url}?key=secret#folder=a", ["--index-dir", tmp_path / "an index"]),
         (f"{url}#folder=", []),
     ):
-        told = cli("add", given, *option).stderr
-        command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
-        assert "secret" not in told
+        message = cli("add", source, *option).stderr
+        command = re.search(r"to vouch for them: skillsearch (.*)", message)[1]
+        assert "secret" not in message
         assert cli(*shlex.split(command)).exit_code == 0
         roots = {root.path: root for root in SkillIndex.open(*option[1:]).opened.settings.roots}
-        assert roots[folder_of(added_source(given))].trust == "vetted"
+        assert roots[folder_of(added_source(source))].trust == "vetted"
 
 
 def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
@@ -238,9 +238,9 @@ def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
     url = server.page("/o/r/archive/HEAD.zip", data)
     cli("index", f"{url}#folder=a", f"{url}#folder=b")
     for command in ("doctor", "status"):
-        told = "".join(cli(command).stdout.split())
-        assert f"{url}#folder=a" in told
-        assert f"{url}#folder=b" in told
+        output = "".join(cli(command).stdout.split())
+        assert f"{url}#folder=a" in output
+        assert f"{url}#folder=b" in output
 
 
 # Words that people bring.

@@ -146,11 +146,11 @@ def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name)
     base = tmp_path / "base"
     base.mkdir()
     bad = dict.fromkeys(LEFT_OUT, b"x")
-    told = extract(pack(name, FILES | bad), base / "into")
+    reports = extract(pack(name, FILES | bad), base / "into")
     assert contents(base / "into") == FILES
     assert list(base.iterdir()) == [base / "into"]
-    for one, reason in zip(told, LEFT_OUT.values(), strict=True):
-        assert one.endswith(reason)
+    for report, reason in zip(reports, LEFT_OUT.values(), strict=True):
+        assert report.endswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -175,8 +175,8 @@ def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, 
         info = tarfile.TarInfo("bad/last")
         info.size = 4
         tar.addfile(info, io.BytesIO(b"last"))
-    (told,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
-    assert told.startswith(f"'bad' {reason}")
+    (report,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
+    assert report.startswith(f"'bad' {reason}")
     assert contents(tmp_path / "into") == {"good": b"", "bad/last": b"last"}
 
 
@@ -187,11 +187,11 @@ def test_names_of_what_is_left_out_take_no_memory(tmp_path):
             tar.addfile(tarfile.TarInfo(f"{number:03}\U0001f375" + "n" * 15_000))
     tracemalloc.start()
     try:
-        told = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
+        reports = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(told) == 500
+    assert len(reports) == 500
     assert peak < 6_000_000  # all names take 30 MB
 
 
@@ -219,8 +219,8 @@ def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path):
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(link, "AGENTS.md")
         archive.writestr("top/odd", "1" * 1000, zipfile.ZIP_LZMA)
-    told = extract(tmp_path / "skills.zip", tmp_path / "into")
-    assert told == (
+    reports = extract(tmp_path / "skills.zip", tmp_path / "into")
+    assert reports == (
         "'top/CLAUDE.md' is a link",
         "'top/odd' is compressed with method 14; use deflate",
     )
@@ -340,8 +340,8 @@ def test_an_xz_that_wants_much_memory_is_refused(write):
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]
     data = bytearray(lzma.compress(tar_header() + b"\0" * 1024, filters=filters))
     # The dictionary's size is a byte in the block header, whose checksum follows it.
-    place = data.index(bytes([0x21, 0x01])) + 2
-    data[place] = 38  # 2 GiB
+    offset = data.index(bytes([0x21, 0x01])) + 2
+    data[offset] = 38  # 2 GiB
     start, length = 12, (data[12] + 1) * 4
     crc = zlib.crc32(bytes(data[start : start + length - 4]))
     data[start + length - 4 : start + length] = struct.pack("<L", crc)
@@ -429,8 +429,8 @@ def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
                 tar.addfile(info, io.BytesIO(b"tea " * 30))
         content = bytearray(path.read_bytes())
         for _ in range(data.draw(st.integers(1, 4))):
-            place = data.draw(st.integers(0, min(len(content), 2600) - 1))
-            content[place] = data.draw(st.integers(0, 255))
+            offset = data.draw(st.integers(0, min(len(content), 2600) - 1))
+            content[offset] = data.draw(st.integers(0, 255))
         path.write_bytes(content)
         try:
             extract(path, Path(base, "into"), SMALL)

@@ -36,8 +36,8 @@ def unwritable():
 
 
 def is_pinned():
-    known = lock.read_lock()
-    return all(content_digest(folder_of(name)) == known[name].digest for name in known)
+    pins = lock.read_lock()
+    return all(content_digest(folder_of(name)) == pins[name].digest for name in pins)
 
 
 def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
@@ -48,9 +48,9 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
     host({"good": "Other.", "same": "Same."})
     assert cli("update", "--yes").exit_code == 0
     path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
-    asked = cli("update")
-    assert (asked.exit_code, is_pinned()) == (1, False)
-    assert f"{url}: added: good, same\n" in asked.stderr
+    update = cli("update")
+    assert (update.exit_code, is_pinned()) == (1, False)
+    assert f"{url}: added: good, same\n" in update.stderr
     assert "skillsearch update" in cli("doctor").stdout
     assert cli("update", "--yes").exit_code == 0
     assert is_pinned()
@@ -110,8 +110,8 @@ left = int(sys.argv[1])
 
 def kill(event, arguments):
     global left
-    here = ("/roots/", "skillsearch.lock")
-    if event in ("os.remove", "os.rename") and any(place in str(arguments) for place in here):
+    ours = ("/roots/", "skillsearch.lock")
+    if event in ("os.remove", "os.rename") and any(path in str(arguments) for path in ours):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -130,8 +130,8 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
         host({"good": str(step)})
         command = [sys.executable, "-c", KILLED, str(step)]
         code = subprocess.run(command, capture_output=True, check=False).returncode
-        found = cli("update")
-        assert (found.exit_code, is_pinned()) in ((0, True), (1, True)), step
+        update = cli("update")
+        assert (update.exit_code, is_pinned()) in ((0, True), (1, True)), step
         host({"good": "another"})
         assert cli("update").exit_code == 1
         assert cli("update", "--yes").exit_code == 0
@@ -145,11 +145,11 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
 def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
     url = host({"good": "Good."})
     cli("add", url)
-    place = folder_of(added_source(url))
-    shutil.rmtree(place.parent)
+    folder = folder_of(added_source(url))
+    shutil.rmtree(folder.parent)
     assert cli("index").exit_code == 0
     assert names() == ["good"]
-    shutil.rmtree(place.parent)
+    shutil.rmtree(folder.parent)
     host({"good": "Bad."})
     refused = cli("index")
     assert refused.exit_code == 2
@@ -163,8 +163,8 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
     url = host({"good": "Good."})
     cli("add", url)
     assert f"{url}, added or updated on" in cli("doctor").stdout
-    place = folder_of(added_source(url))
-    path = place / "good" / "SKILL.md"
+    folder = folder_of(added_source(url))
+    path = folder / "good" / "SKILL.md"
     path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
     assert "its copy is not what was added on" in cli("doctor").stdout
     assert "its copy is not what was added on" in cli("status").stdout
@@ -209,11 +209,11 @@ def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, tmp_path):
 
 def test_nothing_is_fetched_unasked(cli, host, server):
     cli("add", host({"good": "x"}))
-    server.asked.clear()
+    server.requests.clear()
     for command in (("query", "good"), ("list",), ("doctor",), ("status",), ("index",), ("setup",)):
         cli(*command)
     local_root(added_source(server.url))
-    assert server.asked == []
+    assert server.requests == []
 
 
 # Out again.

@@ -75,29 +75,29 @@ def served(server):
             for name, skill in skills.items()
         ]
 
-        def result_of(asked):
-            if asked["method"] == "initialize":
-                version = asked["params"]["protocolVersion"]
+        def result_of(request):
+            if request["method"] == "initialize":
+                version = request["params"]["protocolVersion"]
                 about = {"name": "x", "version": "1"}
                 return {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
-            if asked["method"] == "skills/list":
+            if request["method"] == "skills/list":
                 return {"skills": listed}
-            uri = asked["params"]["uri"]
+            uri = request["params"]["uri"]
             blob = base64.b64encode(texts[uri]).decode()
             return {"contents": [{"uri": uri, "mimeType": "text/plain", "blob": blob}]}
 
         def answer(handler):
-            asked = json.loads(handler.body)
-            if "id" not in asked:
+            request = json.loads(handler.body)
+            if "id" not in request:
                 handler.send_response(202)
                 handler.send_header("Content-Length", "0")
                 handler.end_headers()
                 return
-            reply = {"jsonrpc": "2.0", "id": asked["id"]}
-            if asked["method"] == "server/discover":
+            reply = {"jsonrpc": "2.0", "id": request["id"]}
+            if request["method"] == "server/discover":
                 reply |= {"error": {"code": -32601, "message": "no"}}
             else:
-                reply |= {"result": change(asked["method"], result_of(asked))}
+                reply |= {"result": change(request["method"], result_of(request))}
             data = json.dumps(reply).encode()
             data = b"event: message\ndata: " + data + b"\n\n" if as_events else data
             kind = "text/event-stream" if as_events else "application/json"
@@ -188,9 +188,9 @@ def test_what_the_library_logs_of_an_odd_server_is_not_told(cli, server, monkeyp
     for name in (None, *skill_servers._LIBRARIES):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     server.page("/mcp", b"{", content_type="application/json")
-    told = cli("add", f"mcp+{server.url}/mcp").stderr
-    assert told.startswith("Error: ")
-    assert len(told.splitlines()) == 1
+    message = cli("add", f"mcp+{server.url}/mcp").stderr
+    assert message.startswith("Error: ")
+    assert len(message.splitlines()) == 1
 
 
 def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):

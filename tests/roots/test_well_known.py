@@ -106,8 +106,8 @@ def test_an_index_is_read_whatever_its_entries_are():
         {**good, "name": "b", "url": "//cdn.example/b.zip"},
     ]
     data = json.dumps({"skills": entries}).encode()
-    found = read_index(data, f"https://x.example{WELL_KNOWN}")
-    assert [(offer.name, offer.url) for offer in found] == [
+    offers = read_index(data, f"https://x.example{WELL_KNOWN}")
+    assert [(offer.name, offer.url) for offer in offers] == [
         ("a", "https://x.example/.well-known/agent-skills/a.zip"),
         ("b", "https://cdn.example/b.zip"),
     ]

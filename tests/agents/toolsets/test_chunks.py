@@ -418,7 +418,7 @@ def test_the_tool_is_that_of_the_document(manager):
     assert made.description == tool.description
     assert "[Available Chunks]" in tool.description
     schema = arguments_schema(tool.arguments)
-    assert {name: each["type"] for name, each in schema["properties"].items()} == {
+    assert {name: argument["type"] for name, argument in schema["properties"].items()} == {
         "skill_name": "string",
         "chunk_id": "string",
     }
@@ -427,8 +427,8 @@ def test_the_tool_is_that_of_the_document(manager):
 
 def test_executing_the_tool_returns_the_content(manager, variables):
     tool = LoadSkillChunkTool(manager)
-    found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
-    assert found == "Bars before pies."
+    content = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
+    assert content == "Bars before pies."
     assert "charts" not in variables["skill_docs"]
     assert tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"}).startswith(
         "The skill 'data-analyzer' has no chunk 'none'; "
@@ -516,7 +516,7 @@ def test_available_and_active_chunks_are_all_chunks(actions):
         assert rendered == manager.get_skills_prompt()
         for skill_name, skill in manager.skills.items():
             assert skill.active_chunks == {id for owner, id in active if owner == skill_name}
-            available = [each.id for each in skill.available_chunks]
+            available = [listed.id for listed in skill.available_chunks]
             assert available == [id for id in skill.chunks if id not in skill.active_chunks]
             section = rendered.split("## ")[1 if skill_name == "a" else 2]
             assert [f"- {id}: About it" in section for id in skill.chunks] == [

@@ -284,8 +284,8 @@ def test_a_reload_tells_what_changed(manager, root, make_skill):
 
 
 def test_search_gives_metadata_best_first(manager, root):
-    found = manager.search_skills("steep green tea at the right temperature")
-    assert found == [
+    matches = manager.search_skills("steep green tea at the right temperature")
+    assert matches == [
         SkillMetadata(name="steep-tea", description=TEA, path=root / "steep-tea" / "SKILL.md")
     ]
 
@@ -308,7 +308,7 @@ def test_search_names_the_copies_that_a_skill_stands_for(tmp_path, make_manager,
     (match,) = manager.search_skills("fill in a pdf form")
     assert (match.name, match.also) == ("r:a/pdf-forms", "also r:b/pdf-forms, pdf-pro, copies")
     names = ["r:a/pdf-forms", "r:b/pdf-forms", "pdf-pro"]
-    assert sorted(each.name for each in manager.metadata_list) == sorted(names)
+    assert sorted(metadata.name for metadata in manager.metadata_list) == sorted(names)
     assert all(manager.get_skill_content(name) for name in names)
 
 
@@ -583,8 +583,8 @@ def test_an_agent_runs_the_flow_of_the_document(root, make_manager, tmp_path, op
     assert "dispatch macro" not in system
 
     offered = toolset(ctx)
-    found = offered.call("search_skills", {"query": "add uint support to an operator"})["result"]
-    assert found == {"success": True, "output": f"- add-uint-support: {UINT}"}
+    answer = offered.call("search_skills", {"query": "add uint support to an operator"})["result"]
+    assert answer == {"success": True, "output": f"- add-uint-support: {UINT}"}
     assert opened == []
     got = offered.call("get_skill", {"name": "add-uint-support"})["result"]
     assert got["success"]

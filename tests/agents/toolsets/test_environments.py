@@ -78,7 +78,7 @@ def test_a_missing_name_is_that_of_the_folder(skills):
 
 def logged_of_environments(caplog):
     """Return what environments logged; the selection beneath says what it left out, too."""
-    records = [one for one in caplog.records if one.name.endswith("environments")]
+    records = [record for record in caplog.records if record.name.endswith("environments")]
     return [record.getMessage() for record in records]
 
 
@@ -340,9 +340,9 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
         "test-env", skills, index_dir=tmp_path / "i", model="hashing", description_chars=150
     )
     assert [tool.name for tool in environment.list_tools()] == ["skill", "search_skills"]
-    found = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
+    answer = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
     row = {"id": "another-skill", "name": "Another Skill", "description": ANOTHER}
-    assert found["result"]["skills"][0] == row
+    assert answer["result"]["skills"][0] == row
     query = {"query": "another skill for multiple tests", "threshold": 1}
     strict = environment.toolset().call("search_skills", query)["result"]
     assert (strict["skills"], strict["perhaps"], strict["note"]) == ([], [], NO_HIT)

@@ -55,8 +55,8 @@ def test_nothing_is_read_before_it_is_loaded(folder):
     assert (server.name, server.skills_loaded) == ("work", False)
     assert (ids(server), server.skills_loaded) == (["invoice"], True)
     assert ServerEnvironment(folder, "work").get_skills_directory() == folder / "work" / "skills"
-    told = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
-    assert told == "- Invoice: Writes invoices."
+    info = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
+    assert info == "- Invoice: Writes invoices."
 
 
 def test_a_started_server_lists_its_skills_and_loads_them(server, folder):
@@ -216,8 +216,8 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
     ],
 )
 def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said):
-    for place in (folder.parent, folder / "work"):
-        (place / "config.jsonc").write_bytes(data)
+    for parent in (folder.parent, folder / "work"):
+        (parent / "config.jsonc").write_bytes(data)
     server = ServerEnvironment(folder, "work")
     server.load_from_config()
     assert ids(server) == ["invoice"]
@@ -312,8 +312,8 @@ def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
     else:
         assert name in {"home", "work"}
     if is_environment_name(name):
-        place = os.path.normpath(folder / name / "skills")
-        assert Path(place).parent.parent == folder
+        skills_folder = os.path.normpath(folder / name / "skills")
+        assert Path(skills_folder).parent.parent == folder
         started = ServerEnvironment(folder, name)
         started.load_from_config()
         assert "secret" not in ids(started)

@@ -79,11 +79,13 @@ def test_search_gives_five_unless_told_otherwise(tmp_path, make_skill):
     assert len(manager.search_skills("steep green tea", 2)) == 2
 
 
-@pytest.mark.parametrize("asked", [(" \n",), ("tea", 0)])
-def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, asked):
-    assert manager.search_skills(*asked) == []
+@pytest.mark.parametrize("arguments", [(" \n",), ("tea", 0)])
+def test_what_cannot_be_searched_finds_nothing_and_is_logged(manager, caplog, arguments):
+    assert manager.search_skills(*arguments) == []
     assert caplog.messages[-1].startswith("Nothing was searched: ")
-    answer = manager.toolset().call("search_skills", dict(zip(("query", "n"), asked, strict=False)))
+    answer = manager.toolset().call(
+        "search_skills", dict(zip(("query", "n"), arguments, strict=False))
+    )
     assert answer.get("result", []) == []
 
 
@@ -180,11 +182,11 @@ def test_a_root_that_cannot_be_made_is_told(tmp_path):
 
 def test_an_agent_follows_a_procedure_from_search_to_script(call, root):
     (hit,) = call("search_skills", query="compare two files", n=1)
-    found = hit["name"]
-    assert "# Compare" in call("load_skill", skill_name=found)
-    assets = call("list_skill_assets", skill_name=found)
-    assert call("load_skill_asset", skill_name=found, relative_path=assets[2]) == "one to one"
-    path = call("get_skill_script_path", skill_name=found, script_name="compare.py")
+    name = hit["name"]
+    assert "# Compare" in call("load_skill", skill_name=name)
+    assets = call("list_skill_assets", skill_name=name)
+    assert call("load_skill_asset", skill_name=name, relative_path=assets[2]) == "one to one"
+    path = call("get_skill_script_path", skill_name=name, script_name="compare.py")
     assert Path(path).is_file()
 
 

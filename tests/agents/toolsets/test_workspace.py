@@ -77,8 +77,8 @@ def loaded_part(workspace):
 
 
 def specs(workspace):
-    found = workspace.toolset().specs("anthropic")
-    return {spec["name"]: (spec["description"], spec["input_schema"]) for spec in found}
+    definitions = workspace.toolset().specs("anthropic")
+    return {spec["name"]: (spec["description"], spec["input_schema"]) for spec in definitions}
 
 
 def enums(workspace):
@@ -109,9 +109,9 @@ def enums(workspace):
 )
 def test_each_tool_has_the_arguments_of_the_document(workspace, tool, arguments, defaults):
     _, schema = specs(workspace)[tool]
-    found = schema["properties"]
-    assert {name: argument["type"] for name, argument in found.items()} == arguments
-    assert {n: a["default"] for n, a in found.items() if "default" in a} == defaults
+    properties = schema["properties"]
+    assert {name: argument["type"] for name, argument in properties.items()} == arguments
+    assert {n: a["default"] for n, a in properties.items() if "default" in a} == defaults
     assert schema["required"] == ["skill"]
 
 
@@ -320,11 +320,11 @@ def test_too_many_skills_are_not_all_named(library, root, make_skill, monkeypatc
     assert list(specs(workspace)) == [*ALL, "search_skills"]
     assert "search_skills" in specs(workspace)["skill_load"][0]
     assert "skill_load" in specs(workspace)["search_skills"][0]
-    found = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
-    (hit,) = found["skills"]
+    answer = call(workspace, "search_skills", query="water the plants", n=1, threshold=0)
+    (hit,) = answer["skills"]
     assert call(workspace, "skill_load", skill=hit["name"]) == f"loaded: {hit['name']}"
     event = events[0]
-    assert (event.tool, event.skill, event.result) == ("search_skills", "", found)
+    assert (event.tool, event.skill, event.result) == ("search_skills", "", answer)
 
 
 def test_without_skills_there_is_nothing_to_say(tmp_path, make_skill):
@@ -514,9 +514,9 @@ def test_sessions_of_one_runner_have_workspaces_of_their_own(open_workspace, run
         call(workspace, "skill_load", skill="git-log")
         return call(workspace, "skill_run", skill="git-log", command=command)["stdout"].split()
 
-    one, other = open_workspace(runner=runner), open_workspace(runner=runner)
-    assert ls(one, "touch work/mine && ls work") == ["inputs", "mine"]
-    assert "mine" not in ls(other)
+    first, second = open_workspace(runner=runner), open_workspace(runner=runner)
+    assert ls(first, "touch work/mine && ls work") == ["inputs", "mine"]
+    assert "mine" not in ls(second)
     again = [open_workspace(runner=runner, run_session="s") for _ in range(2)]
     ls(again[0], "touch work/ours")
     assert "ours" in ls(again[1])

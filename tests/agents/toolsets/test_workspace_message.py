@@ -129,8 +129,8 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
         "- tea-099: Steep green tea.\nAdditional skills (use skill_load by name to"
         " access): tea-100, tea-101"
     )
-    found = describe_skills(library, "steep green tea")
-    assert found.count("\n- tea-") == 5
+    overview = describe_skills(library, "steep green tea")
+    assert overview.count("\n- tea-") == 5
     assert describe_skills(library, "steep green tea", 7).count("\n- tea-") == 7
 
 
