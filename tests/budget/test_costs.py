@@ -15,18 +15,13 @@ from skillsearch.budget.costs import (
 from skillsearch.budget.hosts import ListedSkill
 
 
-def count_words(text):
-    """Count words, so that a reader can do the same."""
-    return len(text.split())
-
-
 def sized(name, overview, body, documents=0, *, xml=0, hidden=False):
     """Make a skill of so many tokens, each of ten characters."""
     sizes = (Size(10 * tokens, tokens) for tokens in (overview, overview, xml, body, documents))
     return MeasuredSkill(ListedSkill(name, "", hidden=hidden), *sizes)
 
 
-def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
+def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have(count_words):
     skill = measure_skill(
         ListedSkill("tea", "Times tea & more.", path="/r/tea/SKILL.md"),
         "Use 80 C.",
@@ -44,7 +39,7 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
     assert measure_levels([skill])[2].total == Size(16, 5)
 
 
-def test_a_long_description_is_cut_in_a_summary_alone_and_a_hidden_one_is_in_none():
+def test_a_long_description_is_cut_in_a_summary_alone_and_a_hidden_one_is_in_none(count_words):
     long = ListedSkill("tea", "Tea " * 250)
     skill = measure_skill(long, "Body.", Size(), count=count_words)
     assert skill.overview.characters == len("- tea: ") + 999

@@ -130,19 +130,3 @@ def test_cycles_are_found_where_there_are_any(graph, wanted):
         for name, needs in graph.items()
     }
     assert not has_cycle(opened, nodes)
-
-
-@given(st.permutations("abcdef"), st.data())
-def test_a_graph_without_cycles_is_sorted_as_graphlib_would(ranks, data):
-    graph = {
-        name: data.draw(st.lists(st.sampled_from(ranks[:rank]), unique=True)) if rank else []
-        for rank, name in enumerate(ranks)
-    }
-    sorter = TopologicalSorter(graph)
-    sorter.prepare()
-    ready = set()
-    for name in names(order_of(graph, *ranks)):
-        ready |= set(sorter.get_ready())
-        assert name in ready
-        sorter.done(name)
-    assert not sorter.is_active()

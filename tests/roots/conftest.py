@@ -34,6 +34,28 @@ def no_proxy(monkeypatch):
     monkeypatch.delenv("SKILLS_ROOT", raising=False)
 
 
+@pytest.fixture(scope="session")
+def contents():
+    """Return the bytes of the files of a folder by their paths."""
+
+    def read(folder):
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def skill_md():
+    """Return the bytes of a SKILL.md."""
+
+    def write(name, text="Do it."):
+        about = f"The skill {name} does a thing."
+        return f"---\nname: {name}\ndescription: {about}\n---\n{text}\n".encode()
+
+    return write
+
+
 @pytest.fixture
 def pack(tmp_path):
     """Write an archive of some files; its name says of what kind."""
@@ -136,14 +158,13 @@ def hashing(monkeypatch):
 
 
 @pytest.fixture
-def host(server):
+def host(server, skill_md):
     """Offer skills at the well-known place, given by name and text; entries may be changed."""
 
     def offer(skills, change=lambda entry: entry, **index):
         entries = []
         for name, text in skills.items():
-            front = f"name: {name}\ndescription: The skill {name} does a thing."
-            data = f"---\n{front}\n---\n{text}\n".encode()
+            data = skill_md(name, text)
             digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
             server.page(f"/files/{name}.md", data)
             entry = {"name": name, "type": "skill-md", "description": "x"}

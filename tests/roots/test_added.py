@@ -16,10 +16,6 @@ from skillsearch.roots.sources import added_source, folder_of
 pytestmark = pytest.mark.usefixtures("hashing")
 
 
-def skill_md(name, text="Do it."):
-    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
-
-
 def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names, state):
     url = host({"brew-tea": "Hot.", "boil-egg": "Six minutes."})
     result = cli("add", url, "--json")
@@ -53,7 +49,7 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
     assert "brew-tea" not in names()
 
 
-def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
+def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names, skill_md):
     files = {
         f"repo-1/{part}/{name}/SKILL.md": skill_md(name)
         for part, name in (("skills", "a"), ("skills", "b"), ("other", "c"))
@@ -82,7 +78,9 @@ def test_a_folder_here_is_not_pinned_and_is_removed_by_its_path(cli, names, make
     assert names() == ["other"]
 
 
-def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkeypatch, names):
+def test_archives_of_one_name_in_two_folders_are_two(
+    cli, pack, tmp_path, monkeypatch, names, skill_md
+):
     for folder in ("p1", "p2", "p3"):
         (tmp_path / folder).mkdir()
         pack(f"{folder}/s.zip", {f"{folder}/SKILL.md": skill_md(folder)})
@@ -216,7 +214,9 @@ def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
     assert cli("query", "x").exit_code == 4
 
 
-def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack, tmp_path):
+def test_the_command_that_vouches_works_as_it_is_printed(
+    cli, server, host, pack, tmp_path, skill_md
+):
     url = server.page(
         "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
     )
@@ -233,7 +233,7 @@ def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack
         assert roots[folder_of(added_source(source))].trust == "vetted"
 
 
-def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
+def test_two_folders_of_one_archive_are_told_apart(cli, server, pack, skill_md):
     data = pack("r.zip", {f"r/{name}/a/SKILL.md": skill_md(name) for name in "ab"}).read_bytes()
     url = server.page("/o/r/archive/HEAD.zip", data)
     cli("index", f"{url}#folder=a", f"{url}#folder=b")
@@ -251,8 +251,7 @@ def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
     [
         *(("install", "add"), ("uninstall", "remove"), ("upgrade", "update"), ("ls", "list")),
         *(("info", "show"), ("serve", "mcp"), ("init", "setup"), ("lookup", "query")),
-        *(("instal", "add"), ("unistall", "remove"), ("upgarde", "update"), ("seach", "search")),
-        *(("qurey", "query"), ("indx", "index"), ("serach", "search")),
+        *(("qurey", "query"), ("indx", "index"), ("serach", "search"), ("seach", "search")),
     ],
 )
 def test_other_tools_words_lead_to_ours(cli, word, meant):

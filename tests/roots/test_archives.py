@@ -39,12 +39,6 @@ FILES = {
 SMALL = UnpackLimits(members=50, file_bytes=100_000, total_bytes=200_000)
 
 
-def contents(folder):
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
-    }
-
-
 def refused(archive, limits=SMALL):
     """Return the message that refuses an archive, of which nothing may be left."""
     into = archive.parent / "unpacked"
@@ -58,11 +52,15 @@ def refused(archive, limits=SMALL):
     return message
 
 
-def tar_header(name="a", **fields):
+def tar_info(name, **fields):
     info = tarfile.TarInfo(name)
     for field, value in fields.items():
         setattr(info, field, value)
-    return info.tobuf(tarfile.GNU_FORMAT)
+    return info
+
+
+def tar_header(name="a", **fields):
+    return tar_info(name, **fields).tobuf(tarfile.GNU_FORMAT)
 
 
 @pytest.fixture
@@ -82,27 +80,23 @@ def test_the_right_to_run_is_kept_and_no_more(pack, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name):
+def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name, contents):
     archive = pack(name, FILES).rename(tmp_path / "download")
     extract(archive, tmp_path / "into")
     assert contents(tmp_path / "into") == FILES
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_every_form_of_tar_is_read(tmp_path, form):
+def test_every_form_of_tar_is_read(tmp_path, form, contents):
     with tarfile.open(tmp_path / "a.tar", "w", format=form, pax_headers={"comment": "c"}) as tar:
-        folder = tarfile.TarInfo("./top/")
-        folder.type = tarfile.DIRTYPE
-        tar.addfile(folder)
-        info = tarfile.TarInfo("./top/" + "n" * 99)
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"abc"))
+        tar.addfile(tar_info("./top/", type=tarfile.DIRTYPE))
+        tar.addfile(tar_info("./top/" + "n" * 99, size=3), io.BytesIO(b"abc"))
     extract(tmp_path / "a.tar", tmp_path / "into")
     assert contents(tmp_path / "into") == {"top/" + "n" * 99: b"abc"}
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress):
+def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress, contents):
     data = pack("plain.tar", FILES).read_bytes()
     middle = len(data) // 2
     joined = compress(data[:middle]) + compress(data[middle:]) + b"\0" * 1024
@@ -142,7 +136,7 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("name", KINDS[:2])
-def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name):
+def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name, contents):
     base = tmp_path / "base"
     base.mkdir()
     bad = dict.fromkeys(LEFT_OUT, b"x")
@@ -165,16 +159,11 @@ def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name)
         ({"type": tarfile.GNUTYPE_SPARSE}, "is a sparse file"),
     ],
 )
-def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, reason):
+def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, reason, contents):
     with tarfile.open(tmp_path / "skills.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("good"))
-        info = tarfile.TarInfo("bad")
-        for field, value in fields.items():
-            setattr(info, field, value)
-        tar.addfile(info)
-        info = tarfile.TarInfo("bad/last")
-        info.size = 4
-        tar.addfile(info, io.BytesIO(b"last"))
+        tar.addfile(tar_info("bad", **fields))
+        tar.addfile(tar_info("bad/last", size=4), io.BytesIO(b"last"))
     (report,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
     assert report.startswith(f"'bad' {reason}")
     assert contents(tmp_path / "into") == {"good": b"", "bad/last": b"last"}
@@ -195,15 +184,6 @@ def test_names_of_what_is_left_out_take_no_memory(tmp_path):
     assert peak < 6_000_000  # all names take 30 MB
 
 
-def test_a_tar_folder_with_content_is_refused(tmp_path):
-    """Readers disagree on where the next member begins."""
-    with tarfile.open(tmp_path / "skills.tar", "w") as tar:
-        info = tarfile.TarInfo("bad")
-        info.type, info.size = tarfile.DIRTYPE, 512
-        tar.addfile(info, io.BytesIO(b"\0" * 512))
-    assert "the member 'bad' is a folder that has content" in refused(tmp_path / "skills.tar")
-
-
 def test_a_bomb_that_is_left_out_counts(write):
     bomb = tar_header("bomb", type=tarfile.SYMTYPE, linkname="a") + b"\0" * 3_000_000
     path = write(gzip.compress(tar_header("good") + bomb), "skills.tgz")
@@ -212,7 +192,7 @@ def test_a_bomb_that_is_left_out_counts(write):
     assert "is beyond 50 members" in refused(write(tar_header("good") + links + b"\0" * 1024))
 
 
-def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path):
+def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path, contents):
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("top/AGENTS.md", "rules")
         link = zipfile.ZipInfo("top/CLAUDE.md")
@@ -371,22 +351,20 @@ def test_a_sparse_map_without_end_is_refused(write):
     assert "has a header of improper size" in refused(write(data))
 
 
-def test_a_pax_sparse_file_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("fields", "data", "reason"),
+    [
+        ({"type": tarfile.DIRTYPE}, b"\0" * 512, "the member 'bad' is a folder that has content"),
+        ({"pax_headers": {"GNU.sparse.map": "0,1,9,1"}}, b"ab", "is a sparse file"),
+        ({"pax_headers": {"path": "../evil"}}, b"", "the member '../evil' climbs"),
+    ],
+    ids=["folder with content", "sparse file of pax", "name of pax"],
+)
+def test_a_member_that_readers_take_for_different_ones_is_refused(tmp_path, fields, data, reason):
+    """They disagree on where the next member begins, how large it is, and what it is called."""
     with tarfile.open(tmp_path / "skills.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("sparse")
-        info.pax_headers = {"GNU.sparse.map": "0,1,9,1", "GNU.sparse.size": "1000000000000"}
-        info.size = 2
-        tar.addfile(info, io.BytesIO(b"ab"))
-    assert "is a sparse file" in refused(tmp_path / "skills.tar")
-
-
-def test_a_pax_name_is_checked_like_any_other(tmp_path):
-    """It takes the place of the one in the header."""
-    with tarfile.open(tmp_path / "skills.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("good")
-        info.pax_headers = {"path": "../evil"}
-        tar.addfile(info)
-    assert "the member '../evil' climbs" in refused(tmp_path / "skills.tar")
+        tar.addfile(tar_info("bad", size=len(data), **fields), io.BytesIO(data))
+    assert reason in refused(tmp_path / "skills.tar")
 
 
 @pytest.mark.parametrize("size", [-1, -512, -(1 << 40)])
@@ -424,8 +402,7 @@ def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
         else:
             mode = name.rpartition(".")[2]
             with tarfile.open(path, "w" if mode == "tar" else f"w:{mode}") as tar:
-                info = tarfile.TarInfo("a/SKILL.md" + "x" * 100)
-                info.size = 120
+                info = tar_info("a/SKILL.md" + "x" * 100, size=120)
                 tar.addfile(info, io.BytesIO(b"tea " * 30))
         content = bytearray(path.read_bytes())
         for _ in range(data.draw(st.integers(1, 4))):
@@ -438,7 +415,7 @@ def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
             assert not Path(base, "into").exists()
 
 
-def test_backslashes_in_a_zip_part_folders(pack, tmp_path):
+def test_backslashes_in_a_zip_part_folders(pack, tmp_path, contents):
     """Windows writes them; the same names as ever are refused."""
     extract(pack("skills.zip", {"tea\\SKILL.md": b"x", "tea\\docs/a.md": b"y"}), tmp_path / "into")
     assert contents(tmp_path / "into") == {"tea/SKILL.md": b"x", "tea/docs/a.md": b"y"}

@@ -25,12 +25,6 @@ UNPACK = (
 OLD_NS = 1_600_000_000_000_000_000
 
 
-def contents(folder):
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
-    }
-
-
 def inode(root):
     return root.stat().st_ino
 
@@ -44,7 +38,7 @@ def age(path):
     return path
 
 
-def test_an_archive_is_unpacked_into_the_cache(pack):
+def test_an_archive_is_unpacked_into_the_cache(pack, contents):
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
     root = local_root(str(archive))
     assert contents(root) == {"tea/SKILL.md": b"tea"}
@@ -53,7 +47,7 @@ def test_an_archive_is_unpacked_into_the_cache(pack):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_what_packagers_of_skills_write_is_an_archive(pack):
+def test_what_packagers_of_skills_write_is_an_archive(pack, contents):
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
     root = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
     assert root.name == "Drinks"
@@ -76,13 +70,13 @@ def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
     assert inode(root) == before
 
 
-def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack):
+def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack, contents):
     root = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
     assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == root
     assert contents(root) == {"b": b"3", "c": b"4"}
 
 
-def test_an_archive_written_twice_in_a_moment_is_seen(pack):
+def test_an_archive_written_twice_in_a_moment_is_seen(pack, contents):
     """A young file's time is not trusted: here size, time and inode are those of before."""
     archive = pack("drinks.tar", {"a": b"1"})
     now = time.time_ns()
@@ -96,45 +90,24 @@ def test_an_archive_written_twice_in_a_moment_is_seen(pack):
     assert contents(root) == {"a": b"2"}
 
 
-def remove_ready(root):
-    (root.parent / "ready.json").unlink()
-
-
-def spoil_ready(root):
-    (root.parent / "ready.json").write_text('{"source": 1}')
-
-
-def nest_ready(root):
-    (root.parent / "ready.json").write_text("[" * 50_000)
-
-
-def edit_file(root):
-    (root / "steep-tea" / "SKILL.md").write_bytes(b"x" * len(SKILL))
-
-
-def remove_file(root):
-    (root / "steep-tea" / "SKILL.md").unlink()
-
-
-def add_file(root):
-    (root / "more.md").write_text("more")
-
-
-def permit_file(root):
-    (root / "steep-tea" / "SKILL.md").chmod(0o666)
-
-
 SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
+DAMAGES = {
+    "no record": lambda record, skill: record.unlink(),
+    "another record": lambda record, skill: record.write_text('{"source": 1}'),
+    "nested record": lambda record, skill: record.write_text("[" * 50_000),
+    "edited file": lambda record, skill: skill.write_bytes(b"x" * len(SKILL)),
+    "no file": lambda record, skill: skill.unlink(),
+    "another file": lambda record, skill: skill.with_name("more.md").write_text("more"),
+    "permissions": lambda record, skill: skill.chmod(0o666),
+}
 
 
-@pytest.mark.parametrize(
-    "damage", [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file]
-)
-def test_what_is_damaged_is_made_anew(pack, damage):
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_made_anew(pack, damage, contents):
     archive = age(pack("drinks.zip"))
     root = local_root(archive)
     before = inode(root)
-    damage(root)
+    damage(root.parent / "ready.json", root / "steep-tea" / "SKILL.md")
     local_root(archive)
     assert contents(root) == {"steep-tea/SKILL.md": SKILL}
     assert inode(root) != before
@@ -149,7 +122,7 @@ def test_what_crashed_processes_left_is_removed(pack):
     assert beside(root) == ["drinks", "lock", "ready.json"]
 
 
-def test_a_refused_archive_leaves_what_was_there(pack):
+def test_a_refused_archive_leaves_what_was_there(pack, contents):
     root = local_root(pack("drinks.zip"))
     archive = pack("drinks.zip", {"../evil": b"x"})
     with pytest.raises(RootError) as caught:
@@ -188,7 +161,7 @@ def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
     update(str(archive), root)
 
 
-def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
+def test_a_url_is_downloaded_once_and_asked_about_after(server, pack, contents):
     data = pack("drinks.zip", {"a": b"1"}).read_bytes()
     url = server.page("/packs/drinks.zip", data, etag='"1"')
     root = local_root(url)
@@ -201,11 +174,11 @@ def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
     assert contents(local_root(url)) == {"b": b"2"}
 
 
-def test_a_damaged_copy_is_downloaded_whole(server, pack):
+def test_a_damaged_copy_is_downloaded_whole(server, pack, contents):
     """The server is not told that we have it; the same bytes are not unpacked again."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes(), etag='"1"')
     root = local_root(url)
-    remove_file(root)
+    (root / "steep-tea" / "SKILL.md").unlink()
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, None]
     before = inode(root)
@@ -213,7 +186,7 @@ def test_a_damaged_copy_is_downloaded_whole(server, pack):
     assert (inode(local_root(url)), len(server.requests)) == (before, 3)
 
 
-def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog):
+def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog, contents):
     """One that is out of order is as good as none; without a copy it is an error."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
     root = local_root(url)
@@ -230,7 +203,7 @@ def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog
         local_root(url.replace("drinks", "other"))
 
 
-def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack):
+def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack, contents):
     """The server is there and says no; the copy stays for the index that is over it."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
     root = local_root(url)
@@ -240,7 +213,7 @@ def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack):
     assert contents(root) == {"steep-tea/SKILL.md": SKILL}
 
 
-def test_a_bare_skill_md_becomes_a_folder(server):
+def test_a_bare_skill_md_becomes_a_folder(server, contents):
     url = server.page("/skills/steep-tea/SKILL.md", SKILL)
     root = local_root(url)
     assert (root.name, contents(root)) == ("steep-tea", {"SKILL.md": SKILL})
@@ -253,7 +226,7 @@ def test_a_web_page_is_no_skill_and_no_archive(server):
             local_root(url)
 
 
-def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
+def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack, contents):
     url = server.page("/o/r/zip/refs/heads/main", pack("drinks.tgz").read_bytes())
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     url = server.page("/notes.txt", b"just text")
@@ -276,7 +249,7 @@ def start(archive):
 
 
 @pytest.mark.slow
-def test_processes_at_once_unpack_an_archive_once(pack):
+def test_processes_at_once_unpack_an_archive_once(pack, contents):
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(2000)}
     archive = pack("drinks.zip", files)
     running = [start(archive) for _ in range(4)]
@@ -302,7 +275,7 @@ def wait_for(process, is_there):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("files_before", [0, 1, 300, 1500])
-def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before):
+def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before, contents):
     old = {"old/SKILL.md": b"old"}
     root = local_root(pack("drinks.tar", old))
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(3000)}
@@ -363,7 +336,7 @@ def kill_at():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
-def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
+def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at, contents):
     old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
     archive = old.with_name("drinks.zip")
     root, states = folder_of(archive), []
@@ -384,7 +357,7 @@ def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
     assert (states[0], states[-1]) == ({"old": b"1"}, {"new": b"2"})
 
 
-def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
+def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch, contents):
     archive = pack("drinks.zip", {"old": b"1"})
     root = local_root(archive)
     for failing in range(1, 4):

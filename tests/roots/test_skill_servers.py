@@ -23,10 +23,6 @@ from skillsearch.roots.sources import added_source, folder_of
 pytestmark = pytest.mark.usefixtures("hashing")
 
 
-def skill_md(name, text="Do it."):
-    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
-
-
 def sha256(data):
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
@@ -112,7 +108,7 @@ def served(server):
     return serve
 
 
-def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, monkeypatch):
+def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, monkeypatch, skill_md):
     assert skill_servers.MAX_FILE_BYTES * 4 // 3 < skill_servers.MAX_ANSWER  # as base64
     monkeypatch.setattr(skill_servers, "MAX_FILE_BYTES", 1 << 18)
     most = bytes(skill_servers.MAX_FILE_BYTES)
@@ -193,7 +189,7 @@ def test_what_the_library_logs_of_an_odd_server_is_not_told(cli, server, monkeyp
     assert len(message.splitlines()) == 1
 
 
-def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):
+def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog, skill_md):
     many = {f"b/{number}": b"" for number in range(skill_servers.MAX_FILES)}
     skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
     assert cli("add", served(skills)).exit_code == 0
@@ -220,7 +216,7 @@ def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, capl
     ],
 )
 def test_a_skill_of_impossible_names_is_left_out_and_the_rest_comes(
-    cli, served, names, caplog, path, more, fault
+    cli, served, names, caplog, path, more, fault, skill_md
 ):
     """The disk was blamed, and nothing came."""
     first = {"a/SKILL.md": skill_md("a")} | ({} if fault is None else {"a/b": b"file"})

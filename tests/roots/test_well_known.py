@@ -71,17 +71,9 @@ def test_a_server_that_became_hostile_changes_nothing(cli, server, host, names, 
 
 
 def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
-    bad = [
-        {"name": "../up"},
-        {"name": "UPPER"},
-        {"type": "mcp"},
-        {"url": "file:///etc/passwd"},
-        {"url": ""},
-        {"digest": "md5:1"},
-        {"name": 5},
-        {"url": "http://[::1"},
-        {"name": "a" * 65},
-    ]
+    bad = [{"name": name} for name in ("../up", "UPPER", 5, "a" * 65)]
+    bad += [{"url": url} for url in ("file:///etc/passwd", "", "http://[::1")]
+    bad += [{"type": "mcp"}, {"digest": "md5:1"}]
     count = iter(bad)
 
     def spoil(entry):
@@ -95,17 +87,8 @@ def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
 
 def test_an_index_is_read_whatever_its_entries_are():
     good = {"name": "a", "type": "archive", "url": "a.zip", "digest": sha256(b"")}
-    entries = [
-        None,
-        1,
-        [],
-        "x",
-        {},
-        good,
-        good,
-        {**good, "name": "b", "url": "//cdn.example/b.zip"},
-    ]
-    data = json.dumps({"skills": entries}).encode()
+    other = {**good, "name": "b", "url": "//cdn.example/b.zip"}
+    data = json.dumps({"skills": [None, 1, [], "x", {}, good, good, other]}).encode()
     offers = read_index(data, f"https://x.example{WELL_KNOWN}")
     assert [(offer.name, offer.url) for offer in offers] == [
         ("a", "https://x.example/.well-known/agent-skills/a.zip"),
