@@ -198,14 +198,17 @@ def test_a_projects_file_is_not_written_through_a_link_out_of_it(config, tmp_pat
         FileChange.plan(project / ".vscode" / "mcp.json", [ENTRY], project)
 
 
-def test_a_change_by_another_is_not_overwritten(config):
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_another_program_writes_meanwhile_is_not_overwritten(config, is_new):
     """Hosts write to their files at any time."""
+    if is_new:
+        config.unlink()
     change = FileChange.plan(config, [ENTRY])
     config.write_bytes(b"{}")
     with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
     assert config.read_bytes() == b"{}"
-    assert others(config) == ["settings.json.skillsearch.bak"]
+    assert others(config) == ([] if is_new else ["settings.json.skillsearch.bak"])
 
 
 def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypatch):
@@ -221,14 +224,6 @@ def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypat
     ):
         change.write()
     assert config.read_bytes() == OLD
-
-
-def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    change = FileChange.plan(tmp_path / "new.json", [ENTRY])
-    change.path.write_bytes(OLD)
-    with pytest.raises(ConfigError, match="changed by another program meanwhile"):
-        change.write()
-    assert change.path.read_bytes() == OLD
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "huge"])
@@ -259,10 +254,9 @@ def test_a_read_only_file_is_left_alone(config):
         FileChange.plan(config, [ENTRY])
 
 
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to(path), lambda path: path.mkdir()])
-def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
+def test_a_link_to_itself_is_an_error(tmp_path):
     path = tmp_path / "settings.json"
-    make(path)
+    path.symlink_to(path)
     with pytest.raises((OSError, ConfigError)):
         FileChange.plan(path, [ENTRY])
 
