@@ -67,28 +67,6 @@ def error(tool, command="true", /, **arguments):
     return answer["error"]
 
 
-def test_the_definition_names_types_and_defaults(tool):
-    (spec,) = tool.specs("anthropic")
-    schema = spec["input_schema"]
-    properties = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
-    assert schema["required"] == ["skill", "command"]
-    assert properties == {
-        "skill": ("string", None),
-        "command": ("string", None),
-        "cwd": ("string", ""),
-        "env": ("object", {}),
-        "stdin": ("string", ""),
-        "editor_text": (["string", "null"], None),
-        "output_files": ("array", []),
-        "timeout": (["number", "null"], None),
-        "save_as_artifacts": ("boolean", False),
-        "omit_inline_content": ("boolean", False),
-        "artifact_prefix": ("string", ""),
-        "inputs": ("array", []),
-        "outputs": (["object", "null"], None),
-    }
-
-
 def test_the_definition_is_short_and_plain(tool):
     (spec,) = tool.specs("openai")
     text = json.dumps(spec)

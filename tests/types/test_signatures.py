@@ -81,8 +81,10 @@ def test_many_are_not_given_as_one_text(objects):
 
 @pytest.mark.parametrize("style", ["gemini", None, [], 5])
 def test_an_unknown_style_of_definitions_is_told(style):
-    with pytest.raises(SkillSearchError, match="use 'openai' or 'anthropic'"):
+    message = re.escape(f"{style!r}; use 'openai' or 'anthropic'")
+    with pytest.raises(SkillSearchError, match=message) as caught:
         Toolset([]).specs(style)
+    assert isinstance(caught.value, ValueError)
 
 
 def test_help_shows_every_option_with_its_default():

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tool import arguments_schema
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillChunk, SkillManager
 from skillsearch.errors import (
     AmbiguousNameError,
@@ -409,20 +408,6 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
     assert len(manager.search("boil strawberry jam", 2)) == 2
     with pytest.raises(QueryError):
         manager.search("")
-
-
-def test_the_tool_is_that_of_the_document(manager):
-    made = LoadSkillChunkTool(manager)
-    (tool,) = made.toolset().tools()
-    assert made.name == tool.name == "load_skill_chunk"
-    assert made.description == tool.description
-    assert "[Available Chunks]" in tool.description
-    schema = arguments_schema(tool.arguments)
-    assert {name: argument["type"] for name, argument in schema["properties"].items()} == {
-        "skill_name": "string",
-        "chunk_id": "string",
-    }
-    assert schema["required"] == ["skill_name", "chunk_id"]
 
 
 def test_executing_the_tool_returns_the_content(manager, variables):

@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
-from skillsearch.agents.tool import ToolResult, arguments_schema
+from skillsearch.agents.tool import ToolResult
 from skillsearch.agents.toolsets import context
 from skillsearch.agents.toolsets.context import (
     GetSkillArgs,
@@ -365,33 +365,11 @@ def test_keywords_score_by_the_formula_of_the_document(query, name, description,
 # The tools
 
 
-def test_the_context_has_the_fields_and_defaults_of_the_document(tmp_path):
-    ctx = ToolContext(workspace_root=tmp_path)
-    assert ctx.model_dump() == {
-        "workspace_root": tmp_path,
-        "todos": [],
-        "mode": "code",
-        "browser_session": None,
-        "skills_manager": None,
-        "active_skills": [],
-    }
-    ctx.active_skills.append("x")
+def test_a_context_has_lists_of_its_own_and_takes_no_other_manager(tmp_path):
+    ToolContext(workspace_root=tmp_path).active_skills.append("x")
     assert ToolContext(workspace_root=tmp_path).active_skills == []
     with pytest.raises(ValidationError):
-        ToolContext()
-    with pytest.raises(ValidationError):
         ToolContext(workspace_root=tmp_path, skills_manager="none")
-
-
-def test_the_arguments_are_those_of_the_document():
-    assert issubclass(ListSkillsArgs, BaseModel)
-    assert not ListSkillsArgs.model_fields
-    assert SearchSkillsArgs(query="tea").model_dump() == {"query": "tea", "limit": 5}
-    assert GetSkillArgs(name="tea").model_dump() == {"name": "tea", "offset": 0}
-    schemas = [arguments_schema(args) for args in (SearchSkillsArgs, GetSkillArgs)]
-    assert [schema["required"] for schema in schemas] == [["query"], ["name"]]
-    fields = [field for schema in schemas for field in schema["properties"].values()]
-    assert all(field["description"] for field in fields)
 
 
 @pytest.mark.parametrize(

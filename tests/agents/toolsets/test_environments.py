@@ -71,11 +71,6 @@ def test_a_nested_skill_has_its_relative_folder_as_id(skills):
     assert ids == ["another-skill", "office/test-skill", "test-skill"]
 
 
-def test_a_missing_name_is_that_of_the_folder(skills):
-    write_skill(skills, "unnamed", "---\ndescription: Does it.\n---\n")
-    assert SkillLoader(skills).load_all()[2].name == "unnamed"
-
-
 def logged_of_environments(caplog):
     """Return what environments logged; the selection beneath says what it left out, too."""
     records = [record for record in caplog.records if record.name.endswith("environments")]
@@ -125,16 +120,6 @@ def test_a_log_line_is_one_line(skills, caplog):
     SkillLoader(skills).load_all()
     assert "\n" not in caplog.records[0].getMessage()
     assert "\u202e" not in caplog.records[0].getMessage()
-
-
-def test_the_base_tool_is_that_of_the_document():
-    assert (base_skill_tool.name, base_skill_tool.description) == ("skill", "Execute a skill.")
-    assert arguments_schema(base_skill_tool.arguments) == {
-        "type": "object",
-        "properties": {"skill": {"type": "string", "description": "The skill ID to execute"}},
-        "required": ["skill"],
-        "additionalProperties": False,
-    }
 
 
 def test_without_an_environment_nothing_is_executed():

@@ -46,11 +46,6 @@ def call(manager):
     return run
 
 
-def test_the_content_is_the_whole_file_in_any_case_of_the_name(manager, root):
-    text = (root / "file-diff" / "SKILL.md").read_text()
-    assert manager.get_skill_content("FILE-DIFF") == text
-
-
 def test_an_unknown_name_is_told_with_the_nearest(manager):
     assert manager.get_skill_content("file-dif") == "未找到技能: file-dif (nearest: file-diff)"
 
@@ -142,7 +137,7 @@ def test_a_binary_asset_is_told(manager):
 
 
 @pytest.mark.parametrize("script", ["../references/SPEC.md", "missing.py"])
-def test_no_other_script_has_a_path(manager, root, script):
+def test_no_other_script_has_a_path(manager, script):
     assert not manager.get_skill_script_path("file-diff", script).startswith("/")
 
 
