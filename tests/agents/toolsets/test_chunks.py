@@ -76,8 +76,12 @@ def variables():
 
 @pytest.fixture
 def manager(skills, variables, tmp_path):
-    manager = SkillManager(variables=variables, index_dir=tmp_path / "index", model="hashing")
-    manager.load_from_directory(skills)
+    return loaded(skills, variables=variables, index_dir=tmp_path / "index", model="hashing")
+
+
+def loaded(folder, **options):
+    manager = SkillManager(**options)
+    manager.load_from_directory(folder)
     return manager
 
 
@@ -108,8 +112,7 @@ class ScriptedAgent:
 
 
 def test_an_agent_loads_a_chunk_as_in_the_document(skills):
-    skill_manager = SkillManager()
-    skill_manager.load_from_directory(skills)
+    skill_manager = loaded(skills)
     agent = ScriptedAgent(
         "You are an agent.\n\nSkills:\n{{skill_docs}}", LoadSkillChunkTool(skill_manager).toolset()
     )
@@ -138,7 +141,7 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
         skill.core_content = ""
 
 
-def test_a_skill_that_is_all_chunks_has_no_core(manager):
+def test_a_skill_that_is_all_chunks_has_no_core():
     manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
     assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
 
@@ -191,8 +194,7 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
 def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
     (skills / "broken").mkdir()
     (skills / "broken" / "SKILL.md").write_text("# Empty")
-    manager = SkillManager()
-    manager.load_from_directory(skills)
+    manager = loaded(skills)
     assert manager.get_skills_prompt() == PROMPT
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
@@ -200,8 +202,7 @@ def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
 
 
 def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "none")
+    manager = loaded(tmp_path / "none")
     assert manager.get_skills_prompt() == ""
     (record,) = caplog.records
     assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
@@ -236,8 +237,7 @@ def test_registering_again_replaces_and_deactivates(manager):
 
 def test_the_variable_can_have_another_name(skills):
     variables = {}
-    manager = SkillManager(variables=variables, variable="docs")
-    manager.load_from_directory(skills)
+    manager = loaded(skills, variables=variables, variable="docs")
     assert variables == {"docs": PROMPT}
     assert manager.update_variables() == {"docs": PROMPT}
 
@@ -254,8 +254,7 @@ def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills)
     manager.activate_chunk("data-analyzer", "charts")
     manager.session.begin_turn()
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
-    brief = SkillManager(session=SkillSession(lifetime="turn"))
-    brief.load_from_directory(skills)
+    brief = loaded(skills, session=SkillSession(lifetime="turn"))
     brief.activate_chunk("data-analyzer", "charts")
     brief.session.begin_turn()
     assert brief.get_skills_prompt() == PROMPT
@@ -266,8 +265,7 @@ def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
         "temp:skill:chunks:data-analyzer": '["none", "charts", 5]',
         "temp:skill:chunks:tea": "{{{",
     }
-    manager = SkillManager(session=SkillSession(state))
-    manager.load_from_directory(skills)
+    manager = loaded(skills, session=SkillSession(state))
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
     assert manager.skills["tea"].active_chunks == frozenset()
 
@@ -319,8 +317,7 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
     for folder in ("one", "two"):
         path = make_skill(tmp_path / "s" / folder, "tea", body=chunk("c", content=folder))
         assert path.is_file()
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "s")
+    manager = loaded(tmp_path / "s")
     assert list(manager.skills) == ["s:one/tea", "s:two/tea"]
     assert manager.activate_chunk("s:two/tea", "c") == "two"
     assert [bool(skill.active_chunks) for skill in manager.skills.values()] == [False, True]
@@ -330,8 +327,7 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
 
 def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
     path = make_skill(skills, "odd", body="Core\n<chunk id='open' description='d'>\nrest\n")
-    manager = SkillManager()
-    manager.load_from_directory(skills)
+    manager = loaded(skills)
     assert [record.message for record in caplog.records] == [
         f"{path}: line 6: The chunk 'open' is not closed and goes on to the end; add '</chunk>'."
     ]
@@ -394,8 +390,7 @@ def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, s
     assert not (tmp_path / "index").exists()
     manager.search("tea")
     assert (tmp_path / "index").is_dir()
-    other = SkillManager(model="no-such-model")
-    other.load_from_directory(skills)
+    other = loaded(skills, model="no-such-model")
     with pytest.raises(SkillSearchError, match="no-such-model"):
         other.search("tea")
 
@@ -452,8 +447,7 @@ def test_very_many_chunks_fill_no_error():
 def test_a_prompt_of_unchanged_skills_opens_no_file(tmp_path, make_skill, monkeypatch):
     for number in range(3):
         make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "s")
+    manager = loaded(tmp_path / "s")
     opened, real_open = set(), os.open
 
     def noting(path, *args, **options):
