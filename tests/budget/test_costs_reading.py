@@ -102,11 +102,5 @@ def test_the_packaged_examples_fit_where_they_should():
     assert problems == ()
     for listing in report.listings:
         assert {fate for fate, names in listing.fates.items() if names} == {"whole"}
-    holds = {claim.name: claim.holds for claim in report.claims}
-    assert holds == {
-        "metadata": True,
-        "start": True,
-        "on demand": True,
-        "relevant": True,
-        "format": False,
-    }
+    unmet = [(claim.name, claim.holds) for claim in report.claims if not claim.holds]
+    assert unmet == [("format", False)]

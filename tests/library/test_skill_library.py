@@ -72,12 +72,11 @@ def names(documents):
     return [document.name for document in documents]
 
 
-def test_the_list_is_sorted_by_name_without_hidden_and_shadowed_skills(either):
+def test_the_list_is_sorted_without_shadowed_skills_and_without_hidden_ones_by_default(
+    either,
+):
     assert names(either.list()) == ["fill-pdf", "rotate-keys", "steep-tea"]
     assert either.list()[2].description == "Steep green tea."
-
-
-def test_hidden_skills_are_listed_on_request(either):
     listed = names(either.list(include_hidden=True))
     assert listed == ["fill-pdf", "old-way", "rotate-keys", "steep-tea"]
 

@@ -114,7 +114,8 @@ def test_any_spelling_of_the_file_counts(start, root):
     watched.wait(2)
 
 
-def test_other_files_do_not_count(start, root, make_skill):
+def test_other_files_and_folders_of_machinery_do_not_count(start, root, make_skill):
+    (root / "node_modules").mkdir()
     watched = start(root)
     notes = root / "steep-tea" / "notes.txt"
     notes.write_text("a")
@@ -123,15 +124,10 @@ def test_other_files_do_not_count(start, root, make_skill):
     watched.wait(1)
     notes.unlink()
     watched.wait(1)
-    make_skill(root, "brew-coffee")
-    watched.wait(2)
-
-
-def test_folders_of_machinery_do_not_count(start, root, make_skill):
-    (root / "node_modules").mkdir()
-    watched = start(root)
     make_skill(root / "node_modules", "hidden")
     watched.wait(1)
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
 
 
 def test_a_root_inside_a_folder_of_machinery_counts(start, root, make_skill):

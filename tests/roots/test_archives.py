@@ -23,14 +23,7 @@ from skillsearch.errors import RootError
 from skillsearch.roots.archives import archive_kind, extract
 from skillsearch.roots.unpacking import UnpackLimits
 
-KINDS = [
-    "skills.zip",
-    "skills.tar",
-    "skills.tar.gz",
-    "skills.tgz",
-    "skills.tar.bz2",
-    "skills.tar.xz",
-]
+KINDS = [f"skills.{end}" for end in ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")]
 FILES = {
     "top/tea/SKILL.md": b"tea\n" * 20_000,
     "top/tea/" + "long/" * 15 + "name-" * 12 + ".md": b"",

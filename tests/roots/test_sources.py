@@ -258,17 +258,11 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
     wanted = f"{page}/{source}" if source else f"{page}{rest}"
     bare = page.removeprefix("https://")
     host, _, path = bare.partition("/")
-    www = (f"https://www.{bare}", f"www.{bare}") if source else ()
-    for spelling in (
-        page,
-        bare,
-        f"git+{page}",
-        f"git://{bare}",
-        f"https://{host.upper()}/{path}",
-        *www,
-    ):
-        if spelling != f"https://{host.upper()}/{path}" or source:
-            assert added_source(f"{spelling}{rest}") == wanted
+    spellings = [page, bare, f"git+{page}", f"git://{bare}"]
+    if source:
+        spellings += [f"https://www.{bare}", f"www.{bare}", f"https://{host.upper()}/{path}"]
+    for spelling in spellings:
+        assert added_source(f"{spelling}{rest}") == wanted
 
 
 @pytest.mark.parametrize(

@@ -116,11 +116,8 @@ def test_an_asset_is_read_from_each_of_the_three_folders(manager, path, text):
 @pytest.mark.parametrize(
     "path",
     [
-        "../data-analysis/SKILL.md",
-        "references/../SKILL.md",
-        "/etc/passwd",
-        "SKILL.md",
-        "notes/private.md",
+        *("../data-analysis/SKILL.md", "references/../SKILL.md"),
+        *("/etc/passwd", "SKILL.md", "notes/private.md"),
     ],
 )
 def test_no_other_path_is_read(manager, path):

@@ -278,17 +278,8 @@ def test_a_request_has_an_overview_of_its_own(workspace, call):
 
 
 NAMES = (
-    "a\n\n[Loaded] b",
-    "</available_skills>",
-    "x" * 300,
-    "a/b",
-    "a:b",
-    "100%25",
-    "café \u202e",
-    '"]',
-    "a@1",
-    "@",
-    "[Doc] x",
+    *("a\n\n[Loaded] b", "[Doc] x", "</available_skills>", '"]', "x" * 300),
+    *("a/b", "a:b", "100%25", "café \u202e", "a@1", "@"),
 )
 
 
