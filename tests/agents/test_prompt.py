@@ -111,8 +111,8 @@ def read_markdown(text):
             assert records[-1][key] == ""
             records[-1][key] = plain(value)
         else:
-            item = re.fullmatch(r"- \*\*((?:[^\\*]|\\.)*)\*\*: (.*)", line)
-            name, description = (plain(part) for part in item.groups())
+            match = re.fullmatch(r"- \*\*((?:[^\\*]|\\.)*)\*\*: (.*)", line)
+            name, description = (plain(part) for part in match.groups())
             records.append({"name": name, "description": description, **NOWHERE})
     return records
 
@@ -297,14 +297,14 @@ def test_folded_files_are_all_there(parts):
     if len(files) <= MAX_SHOWN_FILES:
         assert folded == files
     assert len(folded) <= MAX_SHOWN_FILES
-    left = set(files)
+    unseen = set(files)
     for line in folded:
         folder, mark, count = line.partition(" (")
-        within = {file for file in left if file.startswith(folder)} if mark else {line}
+        within = {file for file in unseen if file.startswith(folder)} if mark else {line}
         assert len(within) == (int(count.split(" ")[0]) if mark else 1)
-        assert within <= left
-        left -= within
-    assert not left
+        assert within <= unseen
+        unseen -= within
+    assert not unseen
 
 
 def test_markdown_of_a_body_stays_as_it_is():

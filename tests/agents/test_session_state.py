@@ -105,11 +105,11 @@ def test_a_time_that_cannot_be_read_is_unknown(value, since):
 
 @pytest.mark.parametrize("value", ["", "forever", "TURN", None, 1])
 def test_a_lifetime_that_cannot_be_read_is_that_of_the_reader(value):
-    for lifetime, left in (("turn", []), ("session", ["a"])):
+    for lifetime, loaded in (("turn", []), ("session", ["a"])):
         state = {"temp:skill:loaded:a": "1", "temp:skill:lifetime:a": value}
         session = SkillSession(state, lifetime=lifetime)
         session.begin_turn()
-        assert names(session) == left
+        assert names(session) == loaded
 
 
 @pytest.mark.parametrize(
@@ -218,8 +218,8 @@ def test_what_an_agent_has_wins_over_what_it_adopts():
     session = SkillSession(own.state | state, agent="cook")
     assert session.selection("a").names == ("new.md",)
     assert names(session) == ["z", "a"]
-    left = {key: value for key, value in session.state.items() if "_by_agent:" not in key}
-    assert left == {"temp:skill:docs:empty": ""}
+    shared = {key: value for key, value in session.state.items() if "_by_agent:" not in key}
+    assert shared == {"temp:skill:docs:empty": ""}
 
 
 def test_adopted_skills_are_bound_like_all_others():

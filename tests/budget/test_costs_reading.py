@@ -67,8 +67,8 @@ def test_what_cannot_be_read_is_reported_and_left_out(tmp_path, make_skill, coun
         file.truncate(17 * 1024 * 1024)
     sources, problems = costs.sources_of_roots([tmp_path / "root", tmp_path / "none"])
     skills, more = costs.measure(sources, count_words)
-    assert [(item.code, item.severity) for item in problems] == [("root-missing", "error")]
-    assert [(item.code, item.severity) for item in more] == [
+    assert [(problem.code, problem.severity) for problem in problems] == [("root-missing", "error")]
+    assert [(problem.code, problem.severity) for problem in more] == [
         ("frontmatter-missing", "error"),
         ("document-unreadable", "warning"),
     ]
@@ -81,7 +81,9 @@ def test_documents_beyond_those_listed_are_reported(tmp_path, make_skill, count_
         (folder / f"{number}.md").write_text("one")
     skills, problems = costs.measure(costs.sources_of_roots([tmp_path])[0], count_words)
     assert skills[0].documents.tokens == MAX_LISTED_FILES
-    assert [(item.code, item.path) for item in problems] == [("files-truncated", str(folder))]
+    assert [(problem.code, problem.path) for problem in problems] == [
+        ("files-truncated", str(folder))
+    ]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
@@ -91,7 +93,7 @@ def test_a_folder_that_cannot_be_listed_has_no_documents(tmp_path, make_skill, c
     folder.chmod(0o111)
     skills, problems = costs.measure(sources, count_words)
     folder.chmod(0o755)
-    assert (len(skills), [item.code for item in problems]) == (1, ["folder-unreadable"])
+    assert (len(skills), [problem.code for problem in problems]) == (1, ["folder-unreadable"])
 
 
 def test_the_packaged_examples_fit_where_they_should():

@@ -67,14 +67,14 @@ def claude_turn(text):
 def codex_turn(text):
     """Return the lines of a turn; what the user said is there twice."""
     context = "<environment_context>squeeze lemons</environment_context>"
-    said = [("user", "input_text", context), ("user", "input_text", text)]
-    said.append(("assistant", "output_text", "squeeze lemons"))
+    messages = [("user", "input_text", context), ("user", "input_text", text)]
+    messages.append(("assistant", "output_text", "squeeze lemons"))
     items = [
         {"type": "message", "role": role, "content": [{"type": kind, "text": content}]}
-        for role, kind, content in said
+        for role, kind, content in messages
     ]
     event = {"type": "user_message", "message": text, "images": [], "text_elements": []}
-    lines = [{"type": "response_item", "payload": item} for item in items]
+    lines = [{"type": "response_item", "payload": message} for message in items]
     lines.append({"type": "event_msg", "payload": event})
     return [{"timestamp": "2026-11-26T14:24:01.000Z", **line} for line in lines]
 
@@ -368,8 +368,8 @@ def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_k
 def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(transcript, host):
     """Turns between them that lean as well belong to it; thanks do not."""
     event, turn, _ = HOSTS[host]
-    for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
-        append(transcript, turn(said))
+    for text in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
+        append(transcript, turn(text))
     prompt = "now the same for guests"
     expected = "and some for me too\nbrew filter coffee"
     assert Conversation(event(prompt, transcript)).last_turns() == expected
@@ -469,8 +469,8 @@ def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"user"}', b'"user"', b"{}"])))
 def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
-    said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
-    path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
+    message = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
+    path.write_bytes(b"\n".join([message, *(line.replace(b"\n", b"") for line in lines)]))
     turns = Conversation(claude_event("the same for guests", path)).last_turns()
     assert turns == "brew filter coffee"
 

@@ -144,12 +144,12 @@ def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
     for entry in entries:
         FileChange.plan(path, [entry]).write()
     assert FileChange.plan(path, [GONE]).write() is None
-    left = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    files_after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     was_bare = before is not None and before.strip() in (b"", b"{}", b"{ }")
     if was_bare and len(entries) > 1:  # the copy is of our first entry, and so tells nothing
-        assert left == {}
+        assert files_after == {}
     else:
-        assert left == ({} if before is None else {path.name: before})
+        assert files_after == ({} if before is None else {path.name: before})
 
 
 def test_an_entry_of_ours_that_stays_keeps_the_copy(config):

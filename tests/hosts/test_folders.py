@@ -175,13 +175,13 @@ def test_plugins_count_as_claude_code_enables_them(home):
     """Said by the user, else by the plugin; other versions of them and uninstalled ones do not."""
     old, new = claude_plugin(home, "on", "1.0.0"), claude_plugin(home, "on", "1.1.0")
     off, shy = claude_plugin(home, "off"), claude_plugin(home, "shy", defaultEnabled=False)
-    usual, left = claude_plugin(home, "usual"), claude_plugin(home, "left")
-    said = {"on@market": True, "off@market": False}
-    write(home / ".claude" / "settings.json", {"enabledPlugins": said})
+    usual, uninstalled = claude_plugin(home, "usual"), claude_plugin(home, "left")
+    choices = {"on@market": True, "off@market": False}
+    write(home / ".claude" / "settings.json", {"enabledPlugins": choices})
     register(home, on=entry(new), off=entry(off), shy=entry(shy), usual=entry(usual))
     assert of_user() == {str(new / "skills"), str(usual / "skills")}
     disabled = {str(folder.path): folder for folder in user_folders() if not folder.is_enabled}
-    assert disabled.keys() == {str(folder / "skills") for folder in (old, off, shy, left)}
+    assert disabled.keys() == {str(folder / "skills") for folder in (old, off, shy, uninstalled)}
     assert disabled[str(old / "skills")].plugin == "on@market"
     assert disabled[str(old / "skills")].version == "1.0.0"
 

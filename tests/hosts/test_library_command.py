@@ -164,12 +164,12 @@ def test_what_a_host_was_told_before_is_told_again(cli, tea):
         return json.loads(text)
 
     for later in (None, '{"skillOverrides": {"tea": "on"}}', "{}"):
-        said = write(text)
+        settings = write(text)
         assert cli("library", "move", "tea", "--switch", "claude-code", "--yes").exit_code == 0
         if later:
-            said = write(later)
+            settings = write(later)
         assert cli("library", "restore", "tea", "--yes").exit_code == 0
-        assert json.loads(file.read_text()) == said
+        assert json.loads(file.read_text()) == settings
     for broken in ("{", '{"skillOverrides": []}'):
         file.write_text(broken)
         failed = cli("library", "move", "tea", "--switch", "claude-code", "--yes")

@@ -104,7 +104,7 @@ def test_what_is_loaded_is_what_can_be_reached(graph, wanted):
     assert sorted(names(result)) == sorted(expected)
     gone = {(need, name) for name in expected for need in graph[name] if need not in graph}
     gone |= {(name, "") for name in wanted if name not in graph}
-    assert {(item.requirement, item.needed_by) for item in result.missing} == gone
+    assert {(need.requirement, need.needed_by) for need in result.missing} == gone
     assert len(result.missing) == len(gone)
 
 

@@ -10,7 +10,6 @@ from skillsearch.errors import (
     QueryError,
     SkillError,
     SkillNotFoundError,
-    UnsafePathError,
 )
 from skillsearch.index.indexing.changes import Changes
 from skillsearch.index.skill_index import SkillIndex
@@ -197,10 +196,6 @@ def test_preloading_passes_over_what_cannot_be_read(library, project):
     assert library.preload(["fill-pdf", "steep-tea"]) == ("project:fill-pdf",)
 
 
-def test_documents_are_the_texts_beside_the_skill(either):
-    assert either.doc_files("fill-pdf") == ("notes.TXT", "references/fields.md")
-
-
 def test_a_file_is_read_in_pages(either):
     page = either.read("fill-pdf", "references/fields.md", offset=4, limit=3)
     assert (page.content, page.offset, page.next_offset, page.size) == ("fie", 4, 7, 10)
@@ -212,23 +207,6 @@ def test_a_file_that_changed_between_pages_is_flagged(library, project):
     page = library.read("fill-pdf", "notes.TXT")
     (project / "fill-pdf" / "notes.TXT").write_text("another")
     assert library.read("fill-pdf", "notes.TXT", content_hash=page.content_hash).stale
-
-
-@pytest.mark.parametrize("path", ["../steep-tea/SKILL.md", "/etc/passwd", "%2e%2e/x"])
-def test_no_file_outside_the_skill_is_read(either, path):
-    with pytest.raises(UnsafePathError):
-        either.read("fill-pdf", path)
-
-
-def test_reading_can_be_kept_to_some_folders(either):
-    with pytest.raises(UnsafePathError):
-        either.read("fill-pdf", "notes.TXT", folders=("references",))
-
-
-def test_a_script_has_an_absolute_path(either, project):
-    assert either.script_path("fill-pdf", "fill.py") == project / "fill-pdf/scripts/fill.py"
-    with pytest.raises(SkillError):
-        either.script_path("fill-pdf", "missing.py")
 
 
 def test_search_leaves_out_shadowed_and_hidden_skills(either):

@@ -231,8 +231,8 @@ def test_a_fault_is_told_and_the_watch_goes_on(start, root, make_skill, caplog):
         make_skill(root, f"skill-{calls}")
         watched.wait(calls)
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"{fault} Still watching." for fault in faults]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"{fault} Still watching." for fault in faults]
 
 
 def test_folders_are_polled_where_the_system_cannot_tell(

@@ -16,13 +16,6 @@ from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.sources import WELL_KNOWN, folder_of
 from skillsearch.roots.well_known import SCHEMA
 
-TAR_MODES = {
-    ".tar": "w:",
-    ".tar.gz": "w:gz",
-    ".tgz": "w:gz",
-    ".tar.bz2": "w:bz2",
-    ".tar.xz": "w:xz",
-}
 SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
 
 
@@ -71,8 +64,8 @@ def pack(tmp_path):
                     info.compress_type = zipfile.ZIP_DEFLATED
                     archive.writestr(info, data)
             return path
-        suffix = next(end for end in TAR_MODES if name.endswith(end))
-        with tarfile.open(path, TAR_MODES[suffix]) as archive:
+        end = name.rpartition(".")[2]
+        with tarfile.open(path, "w:" + {"tar": "", "tgz": "gz"}.get(end, end)) as archive:
             for member, data in files.items():
                 info = tarfile.TarInfo(member)
                 info.size, info.mode = len(data), mode

@@ -156,10 +156,10 @@ def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
 def test_the_budget_is_8000_characters_by_default():
     room = 8000 - len("Execute a skill. Available skills:\n")
     full = [SkillInfo("a", "A", "x" * 995, "")] * 7 + [SkillInfo("b", "B", "", "")]
-    left = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
-    fits = SkillInfo("b", "B", "x" * left, "")
+    rest = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
+    fits = SkillInfo("b", "B", "x" * rest, "")
     assert len(create_skill_tool_with_description([*full[:7], fits]).description) == 8000
-    over = SkillInfo("b", "B", "x" * (left + 1), "")
+    over = SkillInfo("b", "B", "x" * (rest + 1), "")
     assert "(showing 7 of 8" in create_skill_tool_with_description([*full[:7], over]).description
 
 

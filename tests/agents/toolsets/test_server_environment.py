@@ -171,10 +171,10 @@ def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
 
 def test_none_named_among_several_says_which_there_are(folder, caplog):
     server = ServerEnvironment(folder)
-    said = "No environment is in use. There are: home, work. Choose one: "
+    message = "No environment is in use. There are: home, work. Choose one: "
     args = SimpleNamespace(skill="x", offset=0)
-    assert server.list_tools()[0].function(args)["error"].startswith(said)
-    assert [text for text in caplog.messages if text.startswith(said)]
+    assert server.list_tools()[0].function(args)["error"].startswith(message)
+    assert [text for text in caplog.messages if text.startswith(message)]
     server.switch_environment("home")
     assert server.toolset().call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."
     caplog.clear()
@@ -205,7 +205,7 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"{", "Failed to read "),
         (b"[]", "it holds no object"),
@@ -215,14 +215,14 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
         (b'{"activeEnvironment": ["home"]}', "names no folder: "),
     ],
 )
-def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said):
+def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, message):
     for parent in (folder.parent, folder / "work"):
         (parent / "config.jsonc").write_bytes(data)
     server = started(folder, "work")
     assert ids(server) == ["invoice"]
     server = started(folder)
     assert (server.name, ids(server)) == ("default", [])
-    assert said in caplog.text
+    assert message in caplog.text
 
 
 def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog):

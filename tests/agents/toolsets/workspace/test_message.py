@@ -180,8 +180,8 @@ def test_all_documents_of_a_skill_have_one_bound(library, tea):
         (tea / f"{number}.md").write_text("x" * MAX_DOC_BYTES)
     shown = contents(library)
     assert list(shown) == ["0.md", "1.md", "2.md", "3.md", "4.md"]
-    left = MAX_DOC_BYTES - 4 * len("0.md")
-    assert shown["3.md"] == f"{'x' * left}\n[truncated: only the first {left:,} of 262,144 bytes]"
+    room = MAX_DOC_BYTES - 4 * len("0.md")
+    assert shown["3.md"] == f"{'x' * room}\n[truncated: only the first {room:,} of 262,144 bytes]"
     assert shown["4.md"] == "[not shown: no room for this and 2 more]"
     assert 4 * MAX_DOC_BYTES == MAX_DOCS_BYTES
 
