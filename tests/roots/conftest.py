@@ -146,6 +146,19 @@ def server():
 
 
 @pytest.fixture
+def fails(cli):
+    """Run a command that must fail and say so on stderr in these words; return its result."""
+
+    def run(*args, says, code=2, **options):
+        result = cli(*args, **options)
+        assert result.exit_code == code, result.stderr
+        assert says in result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture
 def hashing(monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 

@@ -152,14 +152,12 @@ def test_a_library_reads_an_archive_or_refuses_it(pack):
     assert library.get("steep-tea").body == "# steep-tea"
 
 
-def test_budget_measures_an_archive(cli, pack, tmp_path):
+def test_budget_measures_an_archive(cli, fails, pack, tmp_path):
     measured = json.loads(cli("budget", pack("drinks.zip", TEA), "--json").stdout)
     assert measured["skills"] == 1
     (tmp_path / "notes.txt").write_text("x")
     for root in ("gone.zip", tmp_path / "gone", tmp_path / "notes.txt"):
-        result = cli("budget", root)
-        assert result.exit_code == 2
-        assert "There is no folder or archive" in result.stderr
+        fails("budget", root, says="There is no folder or archive")
 
 
 def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
@@ -169,9 +167,8 @@ def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
     assert arguments[-2:] == [str(archive), "https://x.org/a.zip"]
 
 
-def test_own_skills_in_an_archive_are_judged(cli, pack, tmp_path):
+def test_own_skills_in_an_archive_are_judged(fails, pack, tmp_path):
     """They are read; for a collection these two say too little of themselves."""
     archive = pack("drinks.zip", {**TEA, **COFFEE})
-    result = cli("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
-    assert result.exit_code == 2
-    assert "No query can be made from 2 skills" in result.stderr
+    command = ("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
+    fails(*command, says="No query can be made from 2 skills")

@@ -49,23 +49,23 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize(("make", "message"), ATTACKS.values(), ids=ATTACKS)
-def test_nothing_is_added_of_a_hostile_server(cli, server, host, state, make, message):
+def test_nothing_is_added_of_a_hostile_server(fails, server, host, state, make, message):
     make(server, host)
-    result = cli("add", server.url)
-    assert (result.exit_code, message in result.stderr) == (2, True)
+    fails("add", server.url, says=message)
     assert state() == ("", {})
     assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 @pytest.mark.parametrize("attack", ["other digest", "dying", "empty"])
-def test_a_server_that_became_hostile_changes_nothing(cli, server, host, names, state, attack):
+def test_a_server_that_became_hostile_changes_nothing(
+    cli, fails, server, host, names, state, attack
+):
     make, message = ATTACKS[attack]
     host({"good": "Good."})
     assert cli("add", server.url).exit_code == 0
     before = state(), names()
     make(server, host)
-    result = cli("update", "--yes")
-    assert (result.exit_code, message in result.stderr) == (1, True)
+    fails("update", "--yes", says=message, code=1)
     assert (state(), names()) == before
     assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
