@@ -10,8 +10,6 @@ from skillsearch.agents.arguments import checked
 from skillsearch.agents.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, RunArgs
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-from skillsearch.execution.executors import select_executor
-from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import (
     MAX_COMMAND_BYTES,
     MAX_TIMEOUT,
@@ -19,29 +17,16 @@ from skillsearch.execution.types import (
     OutputSpec,
     RunRequest,
 )
-from skillsearch.execution.workspaces.artifacts import FolderArtifacts
-from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def artifacts(tmp_path):
-    store = FolderArtifacts(tmp_path / "artifacts")
-    store.save("seed.txt", b"sown", "text/plain")
-    return store
-
-
-@pytest.fixture
-def runner(tmp_path, artifacts):
-    runner = SkillRunner(
-        select_executor("local"),
-        workspaces=Workspaces(tmp_path / "workspaces"),
-        artifacts=artifacts,
-    )
-    yield runner
-    runner.close()
+def artifacts(artifacts):
+    """Have an artifact from the start."""
+    artifacts.save("seed.txt", b"sown", "text/plain")
+    return artifacts
 
 
 @pytest.fixture

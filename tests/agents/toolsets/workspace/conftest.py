@@ -6,10 +6,6 @@ import pytest
 
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-from skillsearch.execution.executors import select_executor
-from skillsearch.execution.runner import SkillRunner
-from skillsearch.execution.workspaces.artifacts import FolderArtifacts
-from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MATH = "Small Python utilities for math and text files."
@@ -52,17 +48,6 @@ def open_workspace(library):
 @pytest.fixture
 def workspace(open_workspace):
     return open_workspace()
-
-
-@pytest.fixture
-def runner(tmp_path):
-    runner = SkillRunner(
-        select_executor("local"),
-        workspaces=Workspaces(tmp_path / "workspaces"),
-        artifacts=FolderArtifacts(tmp_path / "artifacts"),
-    )
-    yield runner
-    runner.close()
 
 
 @pytest.fixture(scope="session")
