@@ -74,7 +74,9 @@ def test_what_can_mean_one_thing_means_it(data):
             if isinstance(value, str):  # which may be called null
                 sent[name] = None
     sent |= data.draw(HOSTS_ADD)
-    form = data.draw(st.sampled_from([dict, json.dumps, lambda it: json.dumps(json.dumps(it))]))
+    form = data.draw(
+        st.sampled_from([dict, json.dumps, lambda arguments: json.dumps(json.dumps(arguments))])
+    )
     assert checked(model, form(sent)) == model.model_validate(plain)
 
 
@@ -117,10 +119,10 @@ def test_a_default_is_not_taken_for_null_where_null_has_a_meaning():
 
 
 def test_what_the_caller_gave_stays_as_it_was():
-    given = {"skill": "tea", "command": "ls", "outputs": {"globs": "out/*", "inline": None}}
-    before = json.dumps(given)
-    checked(RunArgs, given)
-    assert json.dumps(given) == before
+    arguments = {"skill": "tea", "command": "ls", "outputs": {"globs": "out/*", "inline": None}}
+    before = json.dumps(arguments)
+    checked(RunArgs, arguments)
+    assert json.dumps(arguments) == before
 
 
 def test_text_of_text_is_read_no_further():

@@ -80,9 +80,9 @@ def test_what_may_fit_is_told_beside_what_fits(call, library, fits_from):
 def test_one_list_has_what_fits_and_then_what_may_marked(call, fits_from):
     every = call("search_skills", query=QUERY, threshold=0.0)["skills"]
     fits_from((every[0]["score"] + every[1]["score"]) / 2)
-    found = as_list(call("search_skills", query=QUERY))
-    assert found == [every[0], *({**one, "state": "perhaps"} for one in every[1:])]
-    assert len(found) > 1
+    rows = as_list(call("search_skills", query=QUERY))
+    assert rows == [every[0], *({**row, "state": "perhaps"} for row in every[1:])]
+    assert len(rows) > 1
 
 
 @pytest.mark.parametrize("name", ["Brew\nTea\u202e", "x" * 500, "tea@>>1"])
@@ -228,9 +228,9 @@ def test_a_library_without_skills_answers_all_tools(tmp_path):
 @pytest.mark.slow
 def test_nothing_that_a_model_sends_breaks_a_tool(library, data):
     name = data.draw(st.sampled_from(sorted(ARGUMENTS)))
-    known = st.sampled_from(["steep-tea", "SKILL.md", "drinks:steep-tea", 1, 0.5]) | JSON
+    values = st.sampled_from(["steep-tea", "SKILL.md", "drinks:steep-tea", 1, 0.5]) | JSON
     keys = st.sampled_from(ARGUMENTS[name])
-    arguments = data.draw(st.dictionaries(keys, known) | JSON)
+    arguments = data.draw(st.dictionaries(keys, values) | JSON)
     answer = Toolset(library_tools(library)).call(name, arguments)
     json.dumps(answer, allow_nan=False, ensure_ascii=False).encode()
     if "error" in answer:

@@ -33,34 +33,36 @@ def test_a_list_has_the_right_skill_and_is_empty_where_none_fits(collection, exa
     manager = skills_manager.SkillsManager(EXAMPLES, index_dir=example_index)
     right = 0
     for query in collection.queries[:12]:
-        names = {one["name"] for one in manager.search_skills(query.text)}
+        names = {row["name"] for row in manager.search_skills(query.text)}
         right += not names.isdisjoint(collection.qrels[query.query_id])
     assert right >= 7
-    assert [one.text for one in collection.negatives[:6] if manager.search_skills(one.text)] == []
+    assert [
+        query.text for query in collection.negatives[:6] if manager.search_skills(query.text)
+    ] == []
 
 
 @pytest.mark.slow
 def test_every_list_has_the_same_skills(collection, example_index, monkeypatch):
-    given = {"index_dir": example_index}
+    options = {"index_dir": example_index}
     index = SkillIndex.open(example_index)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(example_index))
-    second = context.SkillsManager(context.SkillsLoader(EXAMPLES, **given))
-    third = skills_manager.SkillsManager(EXAMPLES, **given)
-    environment = Environment("examples", EXAMPLES, **given)
+    second = context.SkillsManager(context.SkillsLoader(EXAMPLES, **options))
+    third = skills_manager.SkillsManager(EXAMPLES, **options)
+    environment = Environment("examples", EXAMPLES, **options)
     states = set()
     for query in (*collection.queries[:6], collection.negatives[0]):
         result = index.search(query.text)
         expected = [(hit.name, "fits") for hit in result]
         expected += [(hit.name, "perhaps") for hit in result.perhaps]
         states.add(result.state)
-        for found in (
+        for rows in (
             search_skills(query.text),
             third.search_skills(query.text),
             environment.search_skills(query.text),
         ):
-            assert [(one["name"], one.get("state", "fits")) for one in found] == expected
+            assert [(row["name"], row.get("state", "fits")) for row in rows] == expected
         matches = second.search_skills(query.text)
-        assert [(one.name, getattr(one, "state", "fits")) for one in matches] == expected[:3]
+        assert [(match.name, getattr(match, "state", "fits")) for match in matches] == expected[:3]
     assert states == {"fits", "perhaps", "none"}
 
 

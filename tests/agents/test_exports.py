@@ -30,7 +30,7 @@ def test_a_name_of_several_modules_says_where_each_lives(name):
         scope = {}
         exec(line, scope)
         objects.append(scope[name])
-    assert len({id(one) for one in objects}) == len(lines) == HOMES[name]
+    assert len({id(exported) for exported in objects}) == len(lines) == HOMES[name]
 
 
 def test_an_unknown_name_is_an_attribute_error():

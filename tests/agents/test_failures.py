@@ -61,7 +61,7 @@ def test_each_of_our_errors_has_its_code_and_what_it_knows(raised, code, details
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "shown"),
     [
         (
             "'/home/me/my skills/pdf/SKILL.md' cannot be read (no).",
@@ -76,9 +76,9 @@ def test_each_of_our_errors_has_its_code_and_what_it_knows(raised, code, details
         ),
     ],
 )
-def test_paths_of_skills_lose_their_folders(message, told):
-    assert failure_of(SkillError(message))["error"]["message"] == told
-    assert failure_of(ParseError(message, code="x"))["error"]["message"] == told
+def test_paths_of_skills_lose_their_folders(message, shown):
+    assert failure_of(SkillError(message))["error"]["message"] == shown
+    assert failure_of(ParseError(message, code="x"))["error"]["message"] == shown
 
 
 def test_what_a_model_is_told_is_written_for_classes_that_exist():

@@ -42,12 +42,12 @@ def test_only_vetted_skills_are_offered_and_the_others_counted(index):
 def test_the_hook_keeps_answers_in_its_states_alone_and_offers_nothing_in_the_shadow(index):
     """A shadow is kept as such; a prompt of any other origin is always kept, and answered."""
 
-    def kept():
+    def recorded():
         return [(e.interface, e.is_shadow) for e in UsageLog.own(has_text=True).events()]
 
     assert names(offer(index, states=["none"])) == ["brew-tea"]
-    assert kept() == []
+    assert recorded() == []
     assert offer(index, states=["fits"], hook_mode="shadow") == Offer(fits=1)
-    assert kept() == [("hook", True)]
+    assert recorded() == [("hook", True)]
     assert names(offer(index, hook_mode="shadow")) == ["brew-tea"]
-    assert kept() == [("hook", True), ("prompt", False)]
+    assert recorded() == [("hook", True), ("prompt", False)]

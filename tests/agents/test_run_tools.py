@@ -10,8 +10,6 @@ from skillsearch.agents.arguments import checked
 from skillsearch.agents.run_tools import MAX_ITEMS, MAX_TEXT_CHARS, RunArgs
 from skillsearch.agents.tool import Toolset
 from skillsearch.agents.toolsets.workspace import WorkspaceToolset
-from skillsearch.execution.executors import select_executor
-from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import (
     MAX_COMMAND_BYTES,
     MAX_TIMEOUT,
@@ -19,29 +17,16 @@ from skillsearch.execution.types import (
     OutputSpec,
     RunRequest,
 )
-from skillsearch.execution.workspaces.artifacts import FolderArtifacts
-from skillsearch.execution.workspaces.workspace import Workspaces
 from skillsearch.library.skill_library import SkillLibrary
 
 MIB = 1 << 20
 
 
 @pytest.fixture
-def artifacts(tmp_path):
-    store = FolderArtifacts(tmp_path / "artifacts")
-    store.save("seed.txt", b"sown", "text/plain")
-    return store
-
-
-@pytest.fixture
-def runner(tmp_path, artifacts):
-    runner = SkillRunner(
-        select_executor("local"),
-        workspaces=Workspaces(tmp_path / "workspaces"),
-        artifacts=artifacts,
-    )
-    yield runner
-    runner.close()
+def artifacts(artifacts):
+    """Have an artifact from the start."""
+    artifacts.save("seed.txt", b"sown", "text/plain")
+    return artifacts
 
 
 @pytest.fixture
@@ -67,28 +52,6 @@ def error(tool, command="true", /, **arguments):
     return answer["error"]
 
 
-def test_the_definition_names_types_and_defaults(tool):
-    (spec,) = tool.specs("anthropic")
-    schema = spec["input_schema"]
-    found = {n: (p["type"], p.get("default")) for n, p in schema["properties"].items()}
-    assert schema["required"] == ["skill", "command"]
-    assert found == {
-        "skill": ("string", None),
-        "command": ("string", None),
-        "cwd": ("string", ""),
-        "env": ("object", {}),
-        "stdin": ("string", ""),
-        "editor_text": (["string", "null"], None),
-        "output_files": ("array", []),
-        "timeout": (["number", "null"], None),
-        "save_as_artifacts": ("boolean", False),
-        "omit_inline_content": ("boolean", False),
-        "artifact_prefix": ("string", ""),
-        "inputs": ("array", []),
-        "outputs": (["object", "null"], None),
-    }
-
-
 def test_the_definition_is_short_and_plain(tool):
     (spec,) = tool.specs("openai")
     text = json.dumps(spec)
@@ -96,55 +59,46 @@ def test_the_definition_is_short_and_plain(tool):
     assert not [word for word in ("$ref", "propertyNames", "``", "`") if word in text]
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"command": ""},
-        {"command": "x" * (MAX_COMMAND_BYTES + 1)},
-        {"command": ["ls", "-l"]},
-        {"cwd": "x" * 1025},
-        {"env": {str(number): "" for number in range(MAX_ITEMS + 1)}},
-        {"env": {"x" * 1025: ""}},
-        {"env": {"A": "x" * (MAX_TEXT_CHARS + 1)}},
-        {"env": {"A": {}}},
-        {"stdin": "x" * (MAX_TEXT_CHARS + 1)},
-        {"editor_text": "x" * (MAX_TEXT_CHARS + 1)},
-        {"output_files": ["x"] * (MAX_ITEMS + 1)},
-        {"output_files": ["x" * 1025]},
-        {"output_files": [{"glob": "out/*"}]},
-        {"timeout": -1},
-        {"timeout": MAX_TIMEOUT + 1},
-        {"timeout": float("nan")},
-        {"artifact_prefix": "x" * 1025},
-        {"inputs": [{"from": "host:///x"}] * (MAX_ITEMS + 1)},
-        {"inputs": [{"to": "x"}]},
-        {"inputs": [{"from": ""}]},
-        {"inputs": [{"from": "host:///x", "mode": "move"}]},
-        {"inputs": [{"source": "host:///x"}]},
-        {"outputs": {"globs": ["x"] * (MAX_ITEMS + 1)}},
-        {"outputs": {"max_files": 1001}},
-        {"outputs": {"max_files": -1}},
-        {"outputs": {"max_file_bytes": 64 * MIB + 1}},
-        {"outputs": {"max_total_bytes": 64 * MIB + 1}},
-        {"outputs": {"max_files": 1, "MaxFiles": 1}},
-        {"outputs": ["out/*"]},
-        {"timeoutt": 5},
+LONG = "x" * (MAX_TEXT_CHARS + 1)
+TOO_MANY = ["x"] * (MAX_ITEMS + 1)
+BEYOND = {
+    "command": ["", "x" * (MAX_COMMAND_BYTES + 1), ["ls", "-l"]],
+    "cwd": ["x" * 1025],
+    "env": [
+        *(dict.fromkeys(map(str, range(MAX_ITEMS + 1)), ""), {"x" * 1025: ""}),
+        *({"A": LONG}, {"A": {}}),
     ],
-)
-def test_arguments_beyond_their_bounds_are_refused(arguments):
-    with pytest.raises(ValidationError):
-        checked(RunArgs, {"skill": "maths", "command": "true", **arguments})
-
-
-GO = {
-    "globs": "Globs",
-    "inline": "Inline",
-    "save": "Save",
-    "name_template": "NameTemplate",
-    "max_files": "MaxFiles",
-    "max_file_bytes": "MaxFileBytes",
-    "max_total_bytes": "MaxTotalBytes",
+    "stdin": [LONG],
+    "editor_text": [LONG],
+    "output_files": [TOO_MANY, ["x" * 1025], [{"glob": "out/*"}]],
+    "timeout": [-1, MAX_TIMEOUT + 1, float("nan")],
+    "artifact_prefix": ["x" * 1025],
+    "inputs": [
+        *([{"from": "host:///x"}] * (MAX_ITEMS + 1), [{"to": "x"}], [{"from": ""}]),
+        *([{"from": "host:///x", "mode": "move"}], [{"source": "host:///x"}]),
+    ],
+    "outputs": [
+        *({"globs": TOO_MANY}, ["out/*"], {"max_files": 1, "MaxFiles": 1}, {"max_files": -1}),
+        *(
+            {"max_files": 1001},
+            *({f"max_{size}_bytes": 64 * MIB + 1} for size in ("file", "total")),
+        ),
+    ],
+    "timeoutt": [5],
 }
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [(name, value) for name, values in BEYOND.items() for value in values]
+)
+def test_arguments_beyond_their_bounds_are_refused(name, value):
+    with pytest.raises(ValidationError):
+        checked(RunArgs, {"skill": "maths", "command": "true", name: value})
+
+
+def go_name(name):
+    """Return the name that a field has in Go."""
+    return "".join(part.title() for part in name.split("_"))
 
 
 @pytest.mark.parametrize("is_go", [False, True])
@@ -166,7 +120,7 @@ def test_arguments_make_the_request_of_a_runner(is_go):
         skill="Maths",
         output_files=["out/*"],
         inputs=[{"from": "artifact://a", "to": "work/a", "mode": "link", "pin": True}],
-        outputs={GO[name]: value for name, value in outputs.items()} if is_go else outputs,
+        outputs={go_name(name): value for name, value in outputs.items()} if is_go else outputs,
         **plain,
     )
     assert args.request("maths", Path("/s")) == RunRequest(
@@ -205,6 +159,6 @@ def test_declared_outputs_are_saved_under_their_template(tool, artifacts):
     ],
 )
 def test_what_cannot_be_had_is_told_without_places_on_the_host(tool, tmp_path, arguments, code):
-    told = error(tool, **arguments)
-    assert told["code"] == code
-    assert str(tmp_path) not in json.dumps(told)
+    failure = error(tool, **arguments)
+    assert failure["code"] == code
+    assert str(tmp_path) not in json.dumps(failure)

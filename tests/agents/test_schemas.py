@@ -115,7 +115,7 @@ VALUES = st.none() | st.booleans() | st.integers(-5, 2000) | st.floats() | st.te
 
 @given(
     st.dictionaries(st.sampled_from(["query", "n", "threshold", "k"]), VALUES).filter(
-        lambda given: given.get("query") != ""
+        lambda arguments: arguments.get("query") != ""
     )
 )
 def test_schema_and_check_agree(arguments):

@@ -60,17 +60,12 @@ def test_every_record_can_be_read_back_from_its_key(record):
 @pytest.mark.parametrize(
     "key",
     [
-        "host",
-        "temp:skill:",
-        "temp:skill:loaded",
-        "temp:skill:loaded_by_agent:cook",
-        "temp:skill:loaded_by_agent:/demo",
-        "temp:skill:eaten:demo",
-        "temp:skill:artifacts",
+        *("host", "temp:skill:", "temp:skill:loaded", "temp:skill:eaten:demo"),
+        *("temp:skill:artifacts", "TEMP:SKILL:LOADED:demo"),
+        *("temp:skill:loaded_by_agent:cook", "temp:skill:loaded_by_agent:/demo"),
         "temp:skill:loaded_by_agent:%63ook/demo",
         "temp:skill:loaded_by_agent:a%2fb/demo",
         "temp:skill:loaded_by_agent:a%FF%2Fb/demo",
-        "TEMP:SKILL:LOADED:demo",
     ],
 )
 def test_a_key_that_is_never_written_is_nobodys(key):

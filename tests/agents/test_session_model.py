@@ -164,7 +164,7 @@ class SessionMachine(RuleBasedStateMachine):
     def end(self, agent, ended):
         session, owner = self.pair(agent)
         self.replay(session.begin_turn() if ended == "turn" else session.end_request())
-        for name in [name for name, kept in owner.lifetimes.items() if kept == ended]:
+        for name in [name for name, lifetime in owner.lifetimes.items() if lifetime == ended]:
             owner.forget(name)
 
     @rule(agent=AGENTS, lifetime=LIFETIMES, bound=BOUNDS)

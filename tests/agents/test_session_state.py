@@ -36,7 +36,7 @@ def test_a_state_survives_json_whole():
     assert again.state == session.state
     assert again.loaded() == session.loaded()
     assert again.begin_turn() == {}
-    others = [SkillSession(of.state, agent="other").loaded() for of in (again, session)]
+    others = [SkillSession(owner.state, agent="other").loaded() for owner in (again, session)]
     assert others[0] == others[1] != ()
 
 
@@ -105,11 +105,11 @@ def test_a_time_that_cannot_be_read_is_unknown(value, since):
 
 @pytest.mark.parametrize("value", ["", "forever", "TURN", None, 1])
 def test_a_lifetime_that_cannot_be_read_is_that_of_the_reader(value):
-    for lifetime, left in (("turn", []), ("session", ["a"])):
+    for lifetime, loaded in (("turn", []), ("session", ["a"])):
         state = {"temp:skill:loaded:a": "1", "temp:skill:lifetime:a": value}
         session = SkillSession(state, lifetime=lifetime)
         session.begin_turn()
-        assert names(session) == left
+        assert names(session) == loaded
 
 
 @pytest.mark.parametrize(
@@ -163,8 +163,8 @@ def test_no_state_breaks_a_session(state, agent, lifetime):
     replayed = dict(state)
     for delta in deltas:
         replayed |= delta
-    told = {key for delta in deltas for key in delta}
-    assert {key for key in ours if ours[key] != state.get(key)} <= told
+    changed_keys = {key for delta in deltas for key in delta}
+    assert {key for key in ours if ours[key] != state.get(key)} <= changed_keys
     assert {key: replayed[key] for key in ours} == ours
     assert all(replayed[key] is None for key in set(replayed) - set(ours))
     assert len(session.loaded()) <= 2
@@ -218,8 +218,8 @@ def test_what_an_agent_has_wins_over_what_it_adopts():
     session = SkillSession(own.state | state, agent="cook")
     assert session.selection("a").names == ("new.md",)
     assert names(session) == ["z", "a"]
-    left = {key: value for key, value in session.state.items() if "_by_agent:" not in key}
-    assert left == {"temp:skill:docs:empty": ""}
+    shared = {key: value for key, value in session.state.items() if "_by_agent:" not in key}
+    assert shared == {"temp:skill:docs:empty": ""}
 
 
 def test_adopted_skills_are_bound_like_all_others():
@@ -239,11 +239,11 @@ def test_no_agent_adopts_from_a_session_without_one():
     bare.load("a")
     bare.select_docs("b", ["x.md"])
     bare.activate_chunk("c", "setup")
-    kept = dict(bare.state)
+    before = dict(bare.state)
     bare.state["temp:skill:loaded:old"] = "1"
     cook = SkillSession(bare.state, agent="cook")
     assert names(cook) == ["old"]
-    assert {key: value for key, value in bare.state.items() if "_by_agent:" not in key} == kept
+    assert {key: value for key, value in bare.state.items() if "_by_agent:" not in key} == before
 
 
 @pytest.mark.parametrize("value", ["", None])

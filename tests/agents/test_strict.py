@@ -75,11 +75,15 @@ def test_what_is_skipped_is_diagnosed_with_the_reason(name, root):
     library = SkillLibrary.from_roots(root, strict=True)
     _, code = (BROKEN | UNNAMED)[name]
     path = root / name / "SKILL.md"
-    (found,) = (
-        one for one in library.diagnostics if one.code == "strict-skipped" and one.path == str(path)
+    (warning,) = (
+        diagnostic
+        for diagnostic in library.diagnostics
+        if diagnostic.code == "strict-skipped" and diagnostic.path == str(path)
     )
-    assert (found.severity, code in found.message) == ("warning", True)
-    assert code in {one.code for one in library.diagnostics if one.path == str(path)}
+    assert (warning.severity, code in warning.message) == ("warning", True)
+    assert code in {
+        diagnostic.code for diagnostic in library.diagnostics if diagnostic.path == str(path)
+    }
     with pytest.raises(SelectionError, match=r"left out by the settings.*strict"):
         library.find(f"skills:{name}")
     path.write_text(GOOD.replace("steep-tea", "sound"))
@@ -124,9 +128,9 @@ def test_many_that_are_skipped_are_counted(root, caplog):
 
 
 def test_the_command_line_says_what_it_skips(root, cli, tmp_path):
-    place = ["--index-dir", tmp_path / "index"]
-    assert cli("index", root, "--model", "hashing", *place).exit_code == 0
-    assert len(cli("list", *place).stdout.splitlines()) > 9
-    listed = cli("list", "--json", "--strict", *place)
+    index_option = ["--index-dir", tmp_path / "index"]
+    assert cli("index", root, "--model", "hashing", *index_option).exit_code == 0
+    assert len(cli("list", *index_option).stdout.splitlines()) > 9
+    listed = cli("list", "--json", "--strict", *index_option)
     assert [skill["name"] for skill in json.loads(listed.stdout)["skills"]] == ["steep-tea"]
     assert f"Skipped {root / 'no-name' / 'SKILL.md'}: " in listed.stderr

@@ -88,11 +88,6 @@ def test_openai_and_anthropic_get_their_own_forms():
     ]
 
 
-def test_an_unknown_style_is_the_callers_mistake():
-    with pytest.raises(ValueError, match="'gemini'; use 'openai' or 'anthropic'"):
-        Toolset([]).specs("gemini")
-
-
 def test_tools_made_on_request_are_those_of_now():
     names = ["black"]
 

@@ -78,15 +78,15 @@ def test_an_environment_warns(drinks, tmp_path):
     assert output == "From a project root: nobody has vouched for it.\n\n# Tea\n\nUse 80 C."
 
 
-@pytest.mark.parametrize(("place", "warns"), [("skillsearch.toml", True), ("own", False)])
+@pytest.mark.parametrize(("settings", "warns"), [("skillsearch.toml", True), ("own", False)])
 def test_an_environment_of_a_project_is_vouched_for_by_nobody(
-    tmp_path, home, make_skill, monkeypatch, place, warns
+    tmp_path, home, make_skill, monkeypatch, settings, warns
 ):
     monkeypatch.chdir(tmp_path)
     make_skill(tmp_path / "envs" / "work" / "skills")
     own = home / "config" / "skillsearch"
     own.mkdir(parents=True)
-    file = own / "skillsearch.toml" if place == "own" else tmp_path / place
+    file = own / "skillsearch.toml" if settings == "own" else tmp_path / settings
     file.write_text(f'environments = "{tmp_path / "envs"}"\nmodel = "hashing"\n')
     tools = ServerEnvironment().toolset()
     output = tools.call("skill", {"skill": "tea-timer"})["result"]["output"]

@@ -15,18 +15,13 @@ from skillsearch.budget.costs import (
 from skillsearch.budget.hosts import ListedSkill
 
 
-def count_words(text):
-    """Count words, so that a reader can do the same."""
-    return len(text.split())
-
-
 def sized(name, overview, body, documents=0, *, xml=0, hidden=False):
     """Make a skill of so many tokens, each of ten characters."""
     sizes = (Size(10 * tokens, tokens) for tokens in (overview, overview, xml, body, documents))
     return MeasuredSkill(ListedSkill(name, "", hidden=hidden), *sizes)
 
 
-def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
+def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have(count_words):
     skill = measure_skill(
         ListedSkill("tea", "Times tea & more.", path="/r/tea/SKILL.md"),
         "Use 80 C.",
@@ -44,7 +39,7 @@ def test_the_levels_of_a_skill_are_measured_in_the_forms_that_prompts_have():
     assert measure_levels([skill])[2].total == Size(16, 5)
 
 
-def test_a_long_description_is_cut_in_a_summary_alone_and_a_hidden_one_is_in_none():
+def test_a_long_description_is_cut_in_a_summary_alone_and_a_hidden_one_is_in_none(count_words):
     long = ListedSkill("tea", "Tea " * 250)
     skill = measure_skill(long, "Body.", Size(), count=count_words)
     assert skill.overview.characters == len("- tea: ") + 999
@@ -85,30 +80,16 @@ def test_a_search_costs_the_average_overview_of_its_hits_and_one_body():
 def test_claims_are_measured_as_they_are_worded():
     """Each by hand: 10 of overview, 120 of bodies, 200 of all, a median body of 40, 2 hits of 3."""
     skills = [sized("a", 3, 30, xml=4), sized("b", 4, 50, 80, xml=6), sized("c", 3, 40, xml=10)]
-    claims = {claim.name: claim for claim in check_claims(skills, 2)}
-    assert {name: claim.measured for name, claim in claims.items()} == pytest.approx(
-        {
-            "metadata": 1 - 10 / 200,
-            "start": 10 / 120,
-            "on demand": 1 - 50 / 120,
-            "relevant": 1 - 7 / 10,
-            "format": 1 - 10 / 20,
-        }
-    )
-    assert {name: claim.holds for name, claim in claims.items()} == {
-        "metadata": True,
-        "start": True,
-        "on demand": False,
-        "relevant": False,
-        "format": True,
-    }
-    assert {name: (claim.figure, claim.claimed) for name, claim in claims.items()} == {
-        "metadata": ("saving", 0.9),
-        "start": ("share", 0.2),
-        "on demand": ("saving", 0.8),
-        "relevant": ("saving", 0.7),
-        "format": ("saving", 0.5),
-    }
+    claims = check_claims(skills, 2)
+    assert [(claim.name, claim.figure, claim.claimed, claim.holds) for claim in claims] == [
+        ("metadata", "saving", 0.9, True),
+        ("start", "share", 0.2, True),
+        ("on demand", "saving", 0.8, False),
+        ("relevant", "saving", 0.7, False),
+        ("format", "saving", 0.5, True),
+    ]
+    measured = [1 - 10 / 200, 10 / 120, 1 - 50 / 120, 1 - 7 / 10, 1 - 10 / 20]
+    assert [claim.measured for claim in claims] == pytest.approx(measured)
 
 
 @pytest.mark.parametrize(("body", "holds"), [(50, True), (49, True), (48, False)])

@@ -65,7 +65,7 @@ TWO = [
 
 
 @pytest.mark.parametrize(
-    ("limit", "kept"),
+    ("limit", "lengths"),
     [
         (42, [3, 1]),
         (41, [2, 1]),
@@ -76,9 +76,9 @@ TWO = [
         (17, [None, None]),
     ],
 )
-def test_codex_shortens_evenly_then_omits_the_last(limit, kept):
+def test_codex_shortens_evenly_then_omits_the_last(limit, lengths):
     """A first character costs a blank too, so of the three that 39 leaves, two go to one skill."""
-    assert codex_kept(TWO, "characters", limit) == (42, kept)
+    assert codex_kept(TWO, "characters", limit) == (42, lengths)
 
 
 def test_codex_caps_a_description_before_it_deals():
@@ -124,17 +124,17 @@ def test_codex_deals_as_one_who_asks_every_line_again(descriptions, limit, unit)
         line = f"- {skill.name}:{text} (file: {skill.path})\n"
         return len(line) if unit == "characters" else -(-len(line.encode()) // 4)
 
-    kept = [0] * len(skills)
+    lengths = [0] * len(skills)
     if sum(cost(skill, 0) for skill in skills) <= limit:
         changed = True
         while changed:
             changed = False
-            for place, skill in enumerate(skills):
-                more = [chars + (n == place) for n, chars in enumerate(kept)]
+            for number, skill in enumerate(skills):
+                more = [chars + (n == number) for n, chars in enumerate(lengths)]
                 used = sum(cost(other, chars) for other, chars in zip(skills, more, strict=True))
-                if kept[place] < len(skill.description) and used <= limit:
-                    kept, changed = more, True
-        assert codex_kept(skills, unit, limit)[1] == kept
+                if lengths[number] < len(skill.description) and used <= limit:
+                    lengths, changed = more, True
+        assert codex_kept(skills, unit, limit)[1] == lengths
     else:
         assert None in codex_kept(skills, unit, limit)[1]
 
@@ -198,12 +198,12 @@ def test_hosts_without_a_budget_cut_long_descriptions_only(host):
     st.sampled_from(sorted(HOSTS)),
 )
 def test_every_skill_has_one_fate(skills, window, host):
-    given_skills = [listed(name, text, hidden=hidden) for name, text, hidden in skills]
-    listing = list_in(host, given_skills, window)
-    names = [name for found in listing.fates.values() for name in found]
+    listed_skills = [listed(name, text, hidden=hidden) for name, text, hidden in skills]
+    listing = list_in(host, listed_skills, window)
+    names = [name for skill_names in listing.fates.values() for name in skill_names]
     assert sorted(names) == sorted(name for name, _, _ in skills)
     assert tuple(listing.fates) == FATES
     counts = listing.to_dict()["counts"]
-    assert list(counts.values()) == [len(found) for found in listing.fates.values()]
+    assert list(counts.values()) == [len(skill_names) for skill_names in listing.fates.values()]
     none = list_in(host, [], 200_000)
     assert (fates(none), none.needed <= none.limit) == ({}, True)

@@ -5,13 +5,11 @@ from skillsearch.budget.hosts import ListedSkill
 from skillsearch.budget.tables import claims, levels, listings
 
 
-def words(text):
-    return len(text.split())
-
-
-def test_tables_have_the_figures_of_the_report():
+def test_tables_have_the_figures_of_the_report(count_words):
     skill = ListedSkill("steep-tea", "Steep green tea.", path="/a/SKILL.md", root="/a")
-    measured = measure_skill(skill, "Use hot water.", measure_text("Notes.", words), words)
+    measured = measure_skill(
+        skill, "Use hot water.", measure_text("Notes.", count_words), count_words
+    )
     report = report_budget([measured], n=5, window=200_000, hosts=["claude-code", "codex"])
     assert [row[0] for row in levels(report).rows] == [
         *("overview", "bodies", "all"),

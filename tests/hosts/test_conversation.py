@@ -67,14 +67,14 @@ def claude_turn(text):
 def codex_turn(text):
     """Return the lines of a turn; what the user said is there twice."""
     context = "<environment_context>squeeze lemons</environment_context>"
-    said = [("user", "input_text", context), ("user", "input_text", text)]
-    said.append(("assistant", "output_text", "squeeze lemons"))
+    messages = [("user", "input_text", context), ("user", "input_text", text)]
+    messages.append(("assistant", "output_text", "squeeze lemons"))
     items = [
-        {"type": "message", "role": role, "content": [{"type": kind, "text": one}]}
-        for role, kind, one in said
+        {"type": "message", "role": role, "content": [{"type": kind, "text": content}]}
+        for role, kind, content in messages
     ]
     event = {"type": "user_message", "message": text, "images": [], "text_elements": []}
-    lines = [{"type": "response_item", "payload": item} for item in items]
+    lines = [{"type": "response_item", "payload": message} for message in items]
     lines.append({"type": "event_msg", "payload": event})
     return [{"timestamp": "2026-11-26T14:24:01.000Z", **line} for line in lines]
 
@@ -122,10 +122,24 @@ def transcript(tmp_path):
     return path
 
 
+def remember(session, keys):
+    Conversation({"prompt": "tea", "session_id": session}).remember(keys)
+
+
+def offered_in(session):
+    return Conversation({"prompt": "tea", "session_id": session}).offered
+
+
 def append(path, records):
     """Write lines as the hosts do, without blanks."""
     with path.open("a", encoding="utf-8") as file:
-        file.writelines(json.dumps(one, separators=(",", ":")) + "\n" for one in records)
+        file.writelines(json.dumps(record, separators=(",", ":")) + "\n" for record in records)
+
+
+@pytest.fixture
+def sessions(home):
+    """Name the folder where sessions are remembered."""
+    return home / "runtime" / "skillsearch" / "sessions"
 
 
 @pytest.fixture
@@ -169,9 +183,8 @@ def test_without_a_session_it_is_offered_each_time(hook, transcript, runtime):
     first = hook(event)
     assert first
     assert hook(event) == first
-    assert (
-        hook({**event, "session_id": None}) == hook({**event, "session_id": ["x"] * 200}) == first
-    )
+    assert hook({**event, "session_id": None}) == first
+    assert hook({**event, "session_id": ["x"] * 200}) == first
     assert not (runtime / "sessions").exists()
 
 
@@ -212,12 +225,12 @@ def test_a_transcript_that_shrank_or_grew_too_much_is_another_context(transcript
     assert Conversation(event).offered == []
 
 
-def test_without_a_transcript_it_counts_for_an_hour(home):
+def test_without_a_transcript_it_counts_for_an_hour(sessions):
     """Codex may have none, and then nothing tells what its model still sees."""
     event = codex_event("tea", None)
     Conversation(event).remember(KEYS)
     assert Conversation(event).offered == KEYS
-    (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
+    (file,) = sessions.iterdir()
     past = time.time() - UNSEEN_SECONDS - 60
     os.utime(file, (past, past))
     assert Conversation(event).offered == []
@@ -237,12 +250,11 @@ def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, se
     folder = tmp_path_factory.mktemp("runtime")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_RUNTIME_DIR", str(folder))
-        event = {"prompt": "tea", "session_id": session}
-        Conversation(event).remember(keys)
+        remember(session, keys)
         files = [path for path in folder.rglob("*") if path.is_file()]
         assert {path.parent for path in files} <= {folder / "skillsearch" / "sessions"}
         assert len(files) == bool(keys and session and len(session.encode()) <= 100)
-        assert Conversation(event).offered == (keys if files else [])
+        assert offered_in(session) == (keys if files else [])
         for path in files:
             assert path.stat().st_mode & 0o777 == 0o600
             assert path.parent.stat().st_mode & 0o777 == 0o700
@@ -256,10 +268,10 @@ def test_any_session_has_its_own_file_in_our_folder_or_none(tmp_path_factory, se
         *(b'{"size": 0, "offered": 5}', b'{"size": -1, "offered": {}}', b"[" * 100_000),
     ],
 )
-def test_a_damaged_file_is_as_none(home, transcript, damage):
+def test_a_damaged_file_is_as_none(sessions, transcript, damage):
     event = claude_event("tea", transcript)
     Conversation(event).remember(KEYS)
-    (file,) = (home / "runtime" / "skillsearch" / "sessions").iterdir()
+    (file,) = sessions.iterdir()
     file.write_bytes(damage)
     session = Conversation(event)
     assert session.offered == []
@@ -267,17 +279,16 @@ def test_a_damaged_file_is_as_none(home, transcript, damage):
     assert Conversation(event).offered == KEYS[:1]
 
 
-def test_the_oldest_of_too_many_files_is_removed(home):
-    folder = home / "runtime" / "skillsearch" / "sessions"
-    folder.mkdir(parents=True, mode=0o700)
+def test_the_oldest_of_too_many_files_is_removed(sessions):
+    sessions.mkdir(parents=True, mode=0o700)
     for number in range(MAX_SESSIONS + 3):
-        (folder / f"{number:03}").touch()
-        os.utime(folder / f"{number:03}", (number, number))
-    Conversation({"prompt": "tea", "session_id": SESSION}).remember(KEYS)
-    names = {path.name for path in folder.iterdir()}
+        (sessions / f"{number:03}").touch()
+        os.utime(sessions / f"{number:03}", (number, number))
+    remember(SESSION, KEYS)
+    names = {path.name for path in sessions.iterdir()}
     assert len(names) == MAX_SESSIONS
     assert names.isdisjoint({"000", "001", "002", "003"})
-    assert Conversation({"prompt": "tea", "session_id": SESSION}).offered == KEYS
+    assert offered_in(SESSION) == KEYS
 
 
 @pytest.mark.parametrize("trouble", ["file", "link", "full"])
@@ -306,60 +317,59 @@ def test_where_nothing_can_be_kept_the_prompt_gets_its_answer(
 
 def test_the_last_of_many_long_names_are_remembered(home):
     """The state was larger than what is read, so all were offered anew."""
-    event = {"prompt": "tea", "session_id": "long"}
     keys = [f"{number}:{'茶' * 300}" for number in range(400)]
     for begin in range(0, 400, 4):
-        Conversation(event).remember(keys[begin : begin + 4])
-        assert keys[begin : begin + 4] == Conversation(event).offered[-4:]
-    assert len(Conversation(event).offered) > 50
+        remember("long", keys[begin : begin + 4])
+        assert keys[begin : begin + 4] == offered_in("long")[-4:]
+    assert len(offered_in("long")) > 50
 
 
 def remember_often(session, keys):
     """Keep keys one by one, as prompts of one session do."""
     for key in keys:
-        Conversation({"prompt": "tea", "session_id": session}).remember([key])
+        remember(session, [key])
 
 
-def test_prompts_of_one_session_at_once_leave_a_whole_file(home):
+def test_prompts_of_one_session_at_once_leave_a_whole_file(sessions):
     keys = [[f"{n}:x@{i}" for i in range(40)] for n in range(4)]
     started = [multiprocessing.Process(target=remember_often, args=("one", mine)) for mine in keys]
     for process in started:
         process.start()
     seen = []
     while any(process.is_alive() for process in started):
-        offered = Conversation({"prompt": "tea", "session_id": "one"}).offered
+        offered = offered_in("one")
         assert offered or not seen
         seen = offered
-    offered = Conversation({"prompt": "tea", "session_id": "one"}).offered
+    offered = offered_in("one")
     assert set(offered) <= {key for mine in keys for key in mine}
     assert offered[-1] in {mine[-1] for mine in keys}  # Whoever wrote last had no more to write.
-    assert len([*(home / "runtime" / "skillsearch" / "sessions").iterdir()]) == 1
+    assert len([*sessions.iterdir()]) == 1
 
 
 def test_a_file_that_another_process_has_just_renamed_keeps_nothing_from_being_kept(
-    home, monkeypatch
+    sessions, monkeypatch
 ):
     """A new session makes room first, and looks at all files for that."""
-    Conversation({"prompt": "tea", "session_id": "one"}).remember(["a"])
-    folder, real = home / "runtime" / "skillsearch" / "sessions", os.scandir
+    remember("one", ["a"])
+    real = os.scandir
 
     def scandir(path):
-        (folder / "gone").touch()
+        (sessions / "gone").touch()
         entries = list(real(path))
-        (folder / "gone").unlink()
+        (sessions / "gone").unlink()
         return entries
 
     monkeypatch.setattr(os, "scandir", scandir)
-    Conversation({"prompt": "tea", "session_id": "two"}).remember(["b"])
-    assert Conversation({"prompt": "tea", "session_id": "two"}).offered == ["b"]
+    remember("two", ["b"])
+    assert offered_in("two") == ["b"]
 
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_a_prompt_that_leans_is_searched_with_the_last_turn_that_stands_alone(transcript, host):
     """Turns between them that lean as well belong to it; thanks do not."""
     event, turn, _ = HOSTS[host]
-    for said in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
-        append(transcript, turn(said))
+    for text in ("squeeze a lemon", "brew filter coffee", "thanks", "and some for me too"):
+        append(transcript, turn(text))
     prompt = "now the same for guests"
     expected = "and some for me too\nbrew filter coffee"
     assert Conversation(event(prompt, transcript)).last_turns() == expected
@@ -385,8 +395,8 @@ def test_it_then_gets_what_fits_both_and_neither_alone(hook, transcript, monkeyp
 
 def test_what_only_may_fit_such_a_prompt_is_not_what_it_asks_for(hook, cli, transcript, index_dir):
     prompt = "and which filter"
-    found = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
-    assert [hit["name"] for hit in found["perhaps"]] == ["brew-coffee"]
+    answer = json.loads(cli("query", prompt, "--index-dir", index_dir, "--json").stdout)
+    assert [hit["name"] for hit in answer["perhaps"]] == ["brew-coffee"]
     assert "brew-coffee" in hook(claude_event(prompt, transcript, "s1"))
     append(transcript, claude_turn("brew filter coffee"))
     assert hook(claude_event(prompt, transcript, "s2")) == ""
@@ -440,8 +450,8 @@ def test_only_a_plain_file_is_read(transcript, tmp_path, kind):
         os.mkfifo(path)
     elif kind == "folder":
         path.mkdir()
-    given = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
-    event = {**claude_event("the same for guests", transcript), "transcript_path": given}
+    named = {"nul": f"{transcript}\0", "number": 5}.get(kind, str(path))
+    event = {**claude_event("the same for guests", transcript), "transcript_path": named}
     assert Conversation(event).last_turns() == ""
     Conversation(event).remember(KEYS)
     assert Conversation(event).offered == KEYS
@@ -459,18 +469,18 @@ def test_of_a_large_transcript_only_the_end_is_read(transcript, monkeypatch):
 @given(st.lists(st.binary(max_size=60) | st.sampled_from([b'{"type":"user"}', b'"user"', b"{}"])))
 def test_no_line_of_a_transcript_is_a_reason_to_fail(tmp_path_factory, lines):
     path = tmp_path_factory.mktemp("t") / "t.jsonl"
-    said = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
-    path.write_bytes(b"\n".join([said, *(line.replace(b"\n", b"") for line in lines)]))
-    found = Conversation(claude_event("the same for guests", path)).last_turns()
-    assert found == "brew filter coffee"
+    message = json.dumps({"type": "user", "message": {"content": "brew filter coffee"}}).encode()
+    path.write_bytes(b"\n".join([message, *(line.replace(b"\n", b"") for line in lines)]))
+    turns = Conversation(claude_event("the same for guests", path)).last_turns()
+    assert turns == "brew filter coffee"
 
 
 def test_lines_that_resemble_a_turn_are_passed_over(transcript):
     wrong = [5, None, [], [5], [{"text": 5}], {"content": 5}, {"text": "x"}, [None], [[]]]
     append(transcript, claude_turn("brew filter coffee"))
-    append(transcript, [{"type": "user", "message": {"content": one}} for one in wrong])
-    append(transcript, [{"type": "user", "message": one} for one in wrong])
-    append(transcript, [{"type": "event_msg", "payload": one, "user": 1} for one in wrong])
-    append(transcript, [{"type": "user_message", "message": one} for one in wrong])
-    found = Conversation(claude_event("the same for guests", transcript)).last_turns()
-    assert found == "brew filter coffee"
+    append(transcript, [{"type": "user", "message": {"content": content}} for content in wrong])
+    append(transcript, [{"type": "user", "message": content} for content in wrong])
+    append(transcript, [{"type": "event_msg", "payload": content, "user": 1} for content in wrong])
+    append(transcript, [{"type": "user_message", "message": content} for content in wrong])
+    turns = Conversation(claude_event("the same for guests", transcript)).last_turns()
+    assert turns == "brew filter coffee"

@@ -56,7 +56,7 @@ def _no_folders(monkeypatch):
 
 
 def others(path):
-    return sorted(one.name for one in path.parent.iterdir() if one.name != path.name)
+    return sorted(file.name for file in path.parent.iterdir() if file.name != path.name)
 
 
 def test_each_file_is_where_the_host_looks_for_it(home):
@@ -121,7 +121,7 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
         assert FileChange.plan(path, [ENTRY]).write() is None
     finally:
         os.umask(before)
-    assert [stat.S_IMODE(one.stat().st_mode) for one in path.parents[:2]] == [0o700, 0o700]
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in path.parents[:2]] == [0o700, 0o700]
     assert path.read_text() == ENTRY.text
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert others(path) == []
@@ -129,9 +129,9 @@ def test_a_file_and_its_folders_are_made_for_their_user_alone(tmp_path):
 
 def test_what_was_there_stays_beside_it_with_its_mode(config):
     config.chmod(0o640)
-    kept = FileChange.plan(config, [ENTRY]).write()
-    assert kept.read_bytes() == OLD
-    assert [stat.S_IMODE(path.stat().st_mode) for path in (config, kept)] == [0o640, 0o640]
+    copy = FileChange.plan(config, [ENTRY]).write()
+    assert copy.read_bytes() == OLD
+    assert [stat.S_IMODE(path.stat().st_mode) for path in (config, copy)] == [0o640, 0o640]
     assert others(config) == ["settings.json.skillsearch.bak"]
 
 
@@ -144,12 +144,12 @@ def test_what_is_undone_leaves_what_was_there_before(tmp_path, before, entries):
     for entry in entries:
         FileChange.plan(path, [entry]).write()
     assert FileChange.plan(path, [GONE]).write() is None
-    left = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    files_after = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     was_bare = before is not None and before.strip() in (b"", b"{}", b"{ }")
     if was_bare and len(entries) > 1:  # the copy is of our first entry, and so tells nothing
-        assert left == {}
+        assert files_after == {}
     else:
-        assert left == ({} if before is None else {path.name: before})
+        assert files_after == ({} if before is None else {path.name: before})
 
 
 def test_an_entry_of_ours_that_stays_keeps_the_copy(config):
@@ -172,10 +172,10 @@ def test_a_link_stays_a_link(config, tmp_path):
     """Files of dot files often lie elsewhere; the copy lies beside the file itself."""
     link = tmp_path / "link.json"
     link.symlink_to(config)
-    kept = FileChange.plan(link, [ENTRY]).write()
+    copy = FileChange.plan(link, [ENTRY]).write()
     assert link.is_symlink()
     assert b'"skillsearch"' in config.read_bytes()
-    assert kept.parent == config.parent
+    assert copy.parent == config.parent
 
 
 def test_a_link_to_nothing_gets_its_file(tmp_path):
@@ -198,14 +198,17 @@ def test_a_projects_file_is_not_written_through_a_link_out_of_it(config, tmp_pat
         FileChange.plan(project / ".vscode" / "mcp.json", [ENTRY], project)
 
 
-def test_a_change_by_another_is_not_overwritten(config):
+@pytest.mark.parametrize("is_new", [False, True])
+def test_what_another_program_writes_meanwhile_is_not_overwritten(config, is_new):
     """Hosts write to their files at any time."""
+    if is_new:
+        config.unlink()
     change = FileChange.plan(config, [ENTRY])
     config.write_bytes(b"{}")
     with pytest.raises(ConfigError, match="changed by another program meanwhile"):
         change.write()
     assert config.read_bytes() == b"{}"
-    assert others(config) == ["settings.json.skillsearch.bak"]
+    assert others(config) == ([] if is_new else ["settings.json.skillsearch.bak"])
 
 
 def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypatch):
@@ -221,14 +224,6 @@ def test_a_full_disk_is_told_with_the_file_that_stays_as_it_is(config, monkeypat
     ):
         change.write()
     assert config.read_bytes() == OLD
-
-
-def test_a_file_that_appears_meanwhile_is_not_overwritten(tmp_path):
-    change = FileChange.plan(tmp_path / "new.json", [ENTRY])
-    change.path.write_bytes(OLD)
-    with pytest.raises(ConfigError, match="changed by another program meanwhile"):
-        change.write()
-    assert change.path.read_bytes() == OLD
 
 
 @pytest.mark.parametrize("kind", ["folder", "pipe", "huge"])
@@ -259,10 +254,9 @@ def test_a_read_only_file_is_left_alone(config):
         FileChange.plan(config, [ENTRY])
 
 
-@pytest.mark.parametrize("make", [lambda path: path.symlink_to(path), lambda path: path.mkdir()])
-def test_links_in_a_circle_and_folders_in_the_way_are_errors(tmp_path, make):
+def test_a_link_to_itself_is_an_error(tmp_path):
     path = tmp_path / "settings.json"
-    make(path)
+    path.symlink_to(path)
     with pytest.raises((OSError, ConfigError)):
         FileChange.plan(path, [ENTRY])
 

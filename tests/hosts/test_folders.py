@@ -35,7 +35,7 @@ def write(path, record):
 
 
 def of_user():
-    return {str(place.path) for place in user_folders() if place.is_enabled}
+    return {str(folder.path) for folder in user_folders() if folder.is_enabled}
 
 
 def test_every_folder_of_the_table_is_seen_and_named_with_its_hosts(home):
@@ -47,15 +47,15 @@ def test_every_folder_of_the_table_is_seen_and_named_with_its_hosts(home):
             if path.is_relative_to(home):
                 path.mkdir(parents=True, exist_ok=True)
                 made.add(path)
-    found = {place.path: place for place in user_folders()}
-    assert found.keys() == made
+    folders = {folder.path: folder for folder in user_folders()}
+    assert folders.keys() == made
     assert len(made) >= 25
-    for path, place in found.items():
+    for path, folder in folders.items():
         readers = {
             name for name, row in hosts().items() if str(path) in map(folder_of, row["skills"])
         }
-        assert set(place.hosts) == readers
-        assert place.project is None
+        assert set(folder.hosts) == readers
+        assert folder.project is None
 
 
 def test_every_folder_of_a_project_is_seen_from_it(home, project):
@@ -64,9 +64,9 @@ def test_every_folder_of_a_project_is_seen_from_it(home, project):
         (project / name).mkdir(parents=True)
     (project / "src" / "deep").mkdir(parents=True)
     for folder in (project, project / "src" / "deep"):
-        found = project_folders(folder)
-        assert {place.path for place in found} == {project / name for name in names}
-        assert {place.project for place in found} == {project}
+        skill_folders = project_folders(folder)
+        assert {skills.path for skills in skill_folders} == {project / name for name in names}
+        assert {skills.project for skills in skill_folders} == {project}
     assert project_folders(project.parent) == ()
 
 
@@ -83,9 +83,8 @@ def test_a_nested_folder_belongs_to_its_own_subtree(home, project):
     web = project / "packages" / "web"
     for folder in (project, web):
         (folder / ".claude" / "skills").mkdir(parents=True)
-    found = project_folders(web)
-    assert [place.project for place in found] == [web, project]
-    assert [place.project for place in project_folders(project)] == [project]
+    assert [skills.project for skills in project_folders(web)] == [web, project]
+    assert [skills.project for skills in project_folders(project)] == [project]
 
 
 def test_the_project_ends_at_git_and_without_it_where_hosts_look(home, tmp_path):
@@ -136,12 +135,12 @@ def test_a_link_out_of_the_project_is_none_of_its_folders(home, project, tmp_pat
     ):
         (project / name).mkdir()
         (project / name / "skills").symlink_to(target)
-    outside, place = sorted(project_folders(project), key=lambda place: place.is_enabled)
+    outside, inside = sorted(project_folders(project), key=lambda folder: folder.is_enabled)
     assert outside.path == project / ".claude" / "skills"
     assert outside.is_outside
     assert not outside.is_enabled
-    assert place.path == project / ".agents" / "skills"
-    assert "cursor" in place.hosts
+    assert inside.path == project / ".agents" / "skills"
+    assert "cursor" in inside.hosts
 
 
 def test_a_folder_that_is_gone_has_no_project_of_its_own(home, project):
@@ -176,13 +175,13 @@ def test_plugins_count_as_claude_code_enables_them(home):
     """Said by the user, else by the plugin; other versions of them and uninstalled ones do not."""
     old, new = claude_plugin(home, "on", "1.0.0"), claude_plugin(home, "on", "1.1.0")
     off, shy = claude_plugin(home, "off"), claude_plugin(home, "shy", defaultEnabled=False)
-    usual, left = claude_plugin(home, "usual"), claude_plugin(home, "left")
-    said = {"on@market": True, "off@market": False}
-    write(home / ".claude" / "settings.json", {"enabledPlugins": said})
+    usual, uninstalled = claude_plugin(home, "usual"), claude_plugin(home, "left")
+    choices = {"on@market": True, "off@market": False}
+    write(home / ".claude" / "settings.json", {"enabledPlugins": choices})
     register(home, on=entry(new), off=entry(off), shy=entry(shy), usual=entry(usual))
     assert of_user() == {str(new / "skills"), str(usual / "skills")}
-    disabled = {str(place.path): place for place in user_folders() if not place.is_enabled}
-    assert disabled.keys() == {str(folder / "skills") for folder in (old, off, shy, left)}
+    disabled = {str(folder.path): folder for folder in user_folders() if not folder.is_enabled}
+    assert disabled.keys() == {str(folder / "skills") for folder in (old, off, shy, uninstalled)}
     assert disabled[str(old / "skills")].plugin == "on@market"
     assert disabled[str(old / "skills")].version == "1.0.0"
 
@@ -201,14 +200,14 @@ def test_a_plugin_of_a_project_is_seen_from_there(home, project):
     register(home, mine=entry(mine), theirs=entry(theirs, "project", projectPath=str(project)))
     write(home / ".claude" / "settings.json", {"enabledPlugins": {"mine@market": False}})
     assert of_user() == set()
-    (place,) = project_folders(project)
-    assert (place.path, place.project) == (theirs / "skills", project)
+    (folder,) = project_folders(project)
+    assert (folder.path, folder.project) == (theirs / "skills", project)
     enabled = {"mine@market": True, "theirs@market": True}
     write(project / ".claude" / "settings.json", {"enabledPlugins": enabled})
-    assert {place.path.parent for place in project_folders(project)} == {mine, theirs}
+    assert {folder.path.parent for folder in project_folders(project)} == {mine, theirs}
     write(project / ".claude" / "settings.local.json", {"enabledPlugins": {"theirs@market": False}})
-    found = {place.path.parent: place.is_enabled for place in project_folders(project)}
-    assert found == {mine: True, theirs: False}
+    is_enabled = {folder.path.parent: folder.is_enabled for folder in project_folders(project)}
+    assert is_enabled == {mine: True, theirs: False}
     assert of_user() == set()
 
 
@@ -232,7 +231,7 @@ def test_codex_has_one_version_of_a_plugin_and_its_settings_enable_it(home):
     lines = ['[plugins."on@market"]', "enabled = true", '[plugins."off@market"]', "enabled = false"]
     write(home / ".codex" / "config.toml", "\n".join([*lines, '[plugins."../..@x"]']))
     assert of_user() == {str(cache / "on" / "1.10.0" / "skills")}
-    disabled = {place.path.parent for place in user_folders() if not place.is_enabled}
+    disabled = {folder.path.parent for folder in user_folders() if not folder.is_enabled}
     assert disabled == {cache / "on" / "1.2.0", cache / "off" / "1.0.0"}
 
 
@@ -277,7 +276,7 @@ def test_no_file_of_a_host_can_do_harm(tmp_path_factory, record):
         patch.setenv("HOME", str(home))
         for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_CONFIG_HOME"):
             patch.delenv(name, raising=False)
-        assert {str(place.path) for place in user_folders() if not place.plugin} == {str(skills)}
+        assert {str(folder.path) for folder in user_folders() if not folder.plugin} == {str(skills)}
         assert project_folders(home / ".claude") == ()
 
 

@@ -1,7 +1,5 @@
 """What setup does to the files of hosts, worked out without a command line."""
 
-import json
-
 import pytest
 
 from skillsearch.hosts.plans import plan_hosts
@@ -43,17 +41,3 @@ def test_a_file_that_cannot_be_edited_is_refused_with_the_reason(machine, tmp_pa
     (_, plan) = plan_hosts(tmp_path, machine)
     assert (plan.row["state"], plan.change, plan.is_open) == ("refused", None, True)
     assert "it was left as it is" in plan.row["reason"]
-
-
-def test_a_host_that_does_not_trust_the_folder_is_told_of(machine, tmp_path):
-    (machine / ".gemini").mkdir()
-    (plan,) = [
-        each for each in plan_hosts(tmp_path, machine, "server") if "gemini" in str(each.row)
-    ]
-    assert "starts no server and no hook" in plan.note
-    folders = machine / ".gemini" / "trustedFolders.json"
-    folders.write_text(json.dumps({str(machine): "TRUST_FOLDER"}))
-    (plan,) = [
-        each for each in plan_hosts(tmp_path, machine, "server") if "gemini" in str(each.row)
-    ]
-    assert plan.note == ""

@@ -74,10 +74,13 @@ def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
         "mcp-config": ("--help",),
     }
     form = {"hook": [], "mcp-config": []}
-    words = [[name, *more, *form.get(name, ["--json"])] for name, more in commands.items()]
+    runs = [
+        ([name, *options, *form.get(name, ["--json"])], event if name == "hook" else None)
+        for name, options in commands.items()
+    ]
     done = subprocess.run(
         [sys.executable, "-c", RUN],
-        input=json.dumps([[one, event if one[0] == "hook" else None] for one in words]),
+        input=json.dumps(runs),
         capture_output=True,
         text=True,
         env=variables,
@@ -87,22 +90,24 @@ def test_a_new_host_takes_one_row(package_copy, tmp_path, make_skill):
     printed = [json.loads(line) for line in done.stdout.splitlines()]
     assert all(stdout for stdout, _ in printed), (printed, done.stderr)
     *texts, usage = (stdout for stdout, _ in printed)
-    found = dict(zip(commands, map(json.loads, texts), strict=False))
+    answers = dict(zip(commands, map(json.loads, texts), strict=False))
 
-    assert found["index"]["indexed"] == 1
-    (row,) = (row for row in found["setup"]["hosts"] if row["host"] == "quill")
+    assert answers["index"]["indexed"] == 1
+    (row,) = (row for row in answers["setup"]["hosts"] if row["host"] == "quill")
     assert row["state"] == "changed"
     written = json.loads((home / "moved" / "quill.json").read_text("utf-8"))
     assert "skillsearch" in written["mcpServers"]
     assert "BeforeWriting" in written["hooks"]
-    output = found["hook"]["hookSpecificOutput"]
+    output = answers["hook"]["hookSpecificOutput"]
     assert output["hookEventName"] == "BeforeWriting"
     assert "mend-quills" in output["additionalContext"]
-    (listing,) = found["budget"]["hosts"]
+    (listing,) = answers["budget"]["hosts"]
     assert listing["shortened"] == ["mend-quills"]
-    assert "abilities" in json.dumps(found["doctor"])
-    problems = found["validate"]["diagnostics"]
-    (severity,) = (each["severity"] for each in problems if "quill-mode" in each["message"])
+    assert "abilities" in json.dumps(answers["doctor"])
+    problems = answers["validate"]["diagnostics"]
+    (severity,) = (
+        problem["severity"] for problem in problems if "quill-mode" in problem["message"]
+    )
     assert severity == "note"
     assert "or quill" in " ".join(usage.split())
 

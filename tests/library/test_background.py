@@ -69,9 +69,9 @@ def test_how_far_it_is_can_be_told(make_slowly, wait_for):
         with pytest.raises(IndexingError, match="17% is done; search again in about") as caught:
             indexer.index_of(state, make_slowly)
         make_slowly.go_on.set()
-    told = caught.value.progress
-    assert (told.read, told.files, told.embedded, told.texts) == (3, 3, 2, 12)
-    assert 2.5 <= told.seconds_left < SECONDS
+    progress = caught.value.progress
+    assert (progress.read, progress.files, progress.embedded, progress.texts) == (3, 3, 2, 12)
+    assert 2.5 <= progress.seconds_left < SECONDS
     indexer.index_of(state, make_slowly)
     assert indexer.progress is None
 
@@ -102,14 +102,14 @@ def test_words_are_searched_while_the_first_index_takes_long(drinks, index_dir, 
                     return library.search("steep green tea", 1)
 
             assert wait_for(is_answered)
-            found, other = is_answered(), library.search("fly to the moon")
+            early, other = is_answered(), library.search("fly to the moon")
             assert library.progress == IndexProgress()
-    assert ([hit.name for hit in found], found.words_only) == (["steep-tea"], True)
+    assert ([hit.name for hit in early], early.words_only) == (["steep-tea"], True)
     assert (other.abstained, other.words_only) == (True, True)
     final = library.search("steep green tea", 1)
     assert ([hit.name for hit in final], final.words_only) == (["steep-tea"], False)
     assert library.progress is None
-    assert ["words_only" in one.to_dict() for one in (found, final)] == [True, False]
+    assert ["words_only" in result.to_dict() for result in (early, final)] == [True, False]
 
 
 def test_words_that_cannot_be_counted_do_not_stop_the_index(make_slowly, wait_for, caplog):
@@ -147,8 +147,8 @@ def test_a_change_while_an_index_is_made_is_indexed_next(library, later, drinks,
 def test_what_goes_wrong_is_raised_once_and_tried_again(drinks, tmp_path, later):
     """A full disk may have room by then."""
     (tmp_path / "file").write_text("no folder", encoding="utf-8")
-    place = tmp_path / "file" / "index"
-    library = SkillLibrary.from_roots(drinks, index_dir=place, model="hashing", executor=later)
+    folder = tmp_path / "file" / "index"
+    library = SkillLibrary.from_roots(drinks, index_dir=folder, model="hashing", executor=later)
     for _ in range(2):
         with pytest.raises(IndexingError):
             library.search("tea")

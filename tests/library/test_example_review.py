@@ -44,17 +44,18 @@ def review(tmp_path_factory, write_skill):
 
 def check(review, *texts, name=NAME):
     """Return what is kept of the good requests and some more, and the reasons of what is not."""
-    kept, refused = review.check([WrittenExamples(name, [*GOOD[:3], *texts])])
-    return [text for one in kept for text in one.examples][3:], [one.reason for one in refused]
+    accepted, refused = review.check([WrittenExamples(name, [*GOOD[:3], *texts])])
+    texts = [text for record in accepted for text in record.examples]
+    return texts[3:], [refusal.reason for refusal in refused]
 
 
 def test_good_requests_are_kept_with_blanks_folded(review):
     digest = digest_of_skill(NAME, ABOUT)
     for named in (NAME, NAME.upper(), digest, digest[:16]):
-        kept, refused = review.check([WrittenExamples(named, [f" {GOOD[0]}\n", *GOOD[1:]])])
+        accepted, refused = review.check([WrittenExamples(named, [f" {GOOD[0]}\n", *GOOD[1:]])])
         assert refused == []
-        (one,) = kept
-        assert (one.digest, one.name, list(one.examples)) == (digest, NAME, GOOD)
+        (record,) = accepted
+        assert (record.digest, record.name, list(record.examples)) == (digest, NAME, GOOD)
 
 
 @pytest.mark.parametrize(
@@ -91,34 +92,36 @@ def test_good_requests_are_kept_with_blanks_folded(review):
     ],
 )
 def test_a_request_is_refused_with_the_reason(review, text, reason):
-    kept, reasons = check(review, text)
-    assert kept == []
-    assert [one[: len(reason)] for one in reasons] == [reason]
+    accepted, reasons = check(review, text)
+    assert accepted == []
+    assert [refusal[: len(reason)] for refusal in reasons] == [reason]
 
 
 def test_eight_requests_are_enough_and_two_are_too_few(review):
     words = "saddle pedal brake lamp bell fender rack basket mirror".split()
     texts = [f"the {word} of mine is loose and rattles {word}s" for word in words]
-    kept, reasons = check(review, *texts[:6])
-    assert (len(kept), reasons) == (5, ["8 are enough"])
-    kept, refused = review.check([WrittenExamples(NAME, GOOD[:2])])
-    assert kept == []
-    assert [one.reason for one in refused] == ["2 of its requests can be kept; at least 3 must be"]
+    accepted, reasons = check(review, *texts[:6])
+    assert (len(accepted), reasons) == (5, ["8 are enough"])
+    accepted, refused = review.check([WrittenExamples(NAME, GOOD[:2])])
+    assert accepted == []
+    assert [refusal.reason for refusal in refused] == [
+        "2 of its requests can be kept; at least 3 must be"
+    ]
 
 
 def test_requests_in_another_language_are_refused_together_even_if_each_is_too_short(review):
     """A few words do not tell, many do."""
     texts = ["Platten auf dem Weg", "die Kette quietscht und springt", "wo ist der Sattel für mich"]
-    kept, refused = review.check([WrittenExamples(NAME, texts)])
-    assert kept == []
+    accepted, refused = review.check([WrittenExamples(NAME, texts)])
+    assert accepted == []
     assert refused[-1].reason == "its requests are German, its description English"
 
 
 def test_requests_in_the_words_of_whatever_is_asked_are_refused_together(review):
     words = list(read_tables(TABLE)["request words"])
     texts = [f"{' '.join(words[n:80:8])} {part}" for n, part in enumerate(ABOUT.split()[:8])]
-    kept, refused = review.check([WrittenExamples(NAME, texts)])
-    assert kept == []
+    accepted, refused = review.check([WrittenExamples(NAME, texts)])
+    assert accepted == []
     assert refused[-1].reason == "its requests together have the words of whatever is asked"
 
 
@@ -129,8 +132,8 @@ def test_copies_of_a_skill_do_not_count_as_others(tmp_path, make_skill):
     for part in "abcd":
         make_skill(tmp_path / "root", f"{NAME}-{part}", about, body=body)
     index = SkillIndex.from_roots(tmp_path / "root", index_dir=tmp_path / "i", model="hashing")
-    kept, refused = Review(index).check([WrittenExamples(f"{NAME}-a", GOOD)])
-    assert (len(kept), refused) == (1, [])
+    accepted, refused = Review(index).check([WrittenExamples(f"{NAME}-a", GOOD)])
+    assert (len(accepted), refused) == (1, [])
 
 
 @settings(max_examples=50)
@@ -138,11 +141,11 @@ def test_copies_of_a_skill_do_not_count_as_others(tmp_path, make_skill):
 def test_whatever_is_answered_is_kept_as_text_or_refused(review, data):
     records = [{"digest": NAME, "examples": data}, {"name": data, "examples": GOOD}, data]
     answers, refused = read_answers("\n".join(map(json.dumps, records)))
-    kept, more = review.check(answers)
+    accepted, more = review.check(answers)
     assert len(answers) + len(refused) >= 1
-    assert all(one.reason for one in (*refused, *more))
-    again, _ = review.check([WrittenExamples(one.digest, one.examples) for one in kept])
-    assert again == kept
+    assert all(refusal.reason for refusal in (*refused, *more))
+    again, _ = review.check([WrittenExamples(row.digest, row.examples) for row in accepted])
+    assert again == accepted
 
 
 @given(text=st.text())

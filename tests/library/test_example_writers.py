@@ -40,7 +40,9 @@ def test_a_skill_is_pending_until_it_has_examples(index, entry):
     before = Pending.of(index, Selection())
     assert {document.name for document in before.documents} >= {"steep-tea", "brew-coffee"}
     change_examples([entry])
-    assert "steep-tea" not in {one.name for one in Pending.of(index, Selection()).documents}
+    assert "steep-tea" not in {
+        document.name for document in Pending.of(index, Selection()).documents
+    }
     assert Pending.of(index, Selection(), ["steep-tea"]).documents == []
 
 

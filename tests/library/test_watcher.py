@@ -25,7 +25,7 @@ class Watched:
     def __init__(self, paths, *, debounce=DEBOUNCE_MS, **options):
         self.calls = 0
         self.expected = None
-        self.told = []
+        self.changes = []
         self.fault = None
         self.has_ended = False
         self.stop = threading.Event()
@@ -40,7 +40,7 @@ class Watched:
             self.has_ended = True
 
     def _told(self, changed):
-        self.told.append(changed)
+        self.changes.append(changed)
         fault, self.calls = self.fault, self.calls + 1
         if fault:
             raise fault
@@ -104,8 +104,8 @@ def test_a_skill_that_comes_changes_and_goes_is_told(start, root, make_skill):
     watched.wait(3)
     path.unlink()
     watched.wait(4)
-    assert watched.told[0] is None  # what happened before the watch, nobody saw
-    assert all(path.parent in told or path in told for told in watched.told[1:])
+    assert watched.changes[0] is None  # what happened before the watch, nobody saw
+    assert all(path.parent in paths or path in paths for paths in watched.changes[1:])
 
 
 def test_any_spelling_of_the_file_counts(start, root):
@@ -114,7 +114,8 @@ def test_any_spelling_of_the_file_counts(start, root):
     watched.wait(2)
 
 
-def test_other_files_do_not_count(start, root, make_skill):
+def test_other_files_and_folders_of_machinery_do_not_count(start, root, make_skill):
+    (root / "node_modules").mkdir()
     watched = start(root)
     notes = root / "steep-tea" / "notes.txt"
     notes.write_text("a")
@@ -123,15 +124,10 @@ def test_other_files_do_not_count(start, root, make_skill):
     watched.wait(1)
     notes.unlink()
     watched.wait(1)
-    make_skill(root, "brew-coffee")
-    watched.wait(2)
-
-
-def test_folders_of_machinery_do_not_count(start, root, make_skill):
-    (root / "node_modules").mkdir()
-    watched = start(root)
     make_skill(root / "node_modules", "hidden")
     watched.wait(1)
+    make_skill(root, "brew-coffee")
+    watched.wait(2)
 
 
 def test_a_root_inside_a_folder_of_machinery_counts(start, root, make_skill):
@@ -205,9 +201,9 @@ def test_a_link_to_the_root_can_be_turned(start, tmp_path, make_skill):
     watched = start(link)
     link.unlink()
     link.symlink_to("new")
-    told = watched.reach(2)
+    calls = watched.reach(2)
     make_skill(tmp_path / "new", "brew-coffee")
-    watched.wait(told + 1)
+    watched.wait(calls + 1)
 
 
 def test_a_missing_root_is_waited_for(start, tmp_path, make_skill):
@@ -235,8 +231,8 @@ def test_a_fault_is_told_and_the_watch_goes_on(start, root, make_skill, caplog):
         make_skill(root, f"skill-{calls}")
         watched.wait(calls)
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [f"{fault} Still watching." for fault in faults]
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == [f"{fault} Still watching." for fault in faults]
 
 
 def test_folders_are_polled_where_the_system_cannot_tell(

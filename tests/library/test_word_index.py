@@ -34,7 +34,7 @@ def words_of(*roots):
 @pytest.fixture(scope="module")
 def root(tmp_path_factory):
     folder = tmp_path_factory.mktemp("skills")
-    for place, name, more in (
+    for path, name, more in (
         ("a/steep-tea", "steep-tea", "description: Steep green tea."),
         ("b/steep-tea", "steep-tea", "description: Steep green tea."),
         ("black", "black-tea", "description: Steep black tea, hot."),
@@ -42,9 +42,9 @@ def root(tmp_path_factory):
         ("lemons", "lemons", "description: Sour lemons.\ndisable-model-invocation: true"),
         ("회의", "회의록", "description: 회의 녹음을 글로 옮깁니다."),
     ):
-        (folder / place).mkdir(parents=True)
+        (folder / path).mkdir(parents=True)
         text = f"---\nname: {name}\n{more}\n---\n# Body\n\nThe moon.\n"
-        (folder / place / "SKILL.md").write_text(text, encoding="utf-8")
+        (folder / path / "SKILL.md").write_text(text, encoding="utf-8")
     return folder
 
 
@@ -70,11 +70,11 @@ def test_hits_are_those_of_an_index_that_no_embedder_helps(
     words, oracle, query, n, threshold, include_hidden
 ):
     options = {"threshold": threshold, "include_hidden": include_hidden}
-    found = words.answer([query], SearchOptions(n, **options))[0]
+    result = words.answer([query], SearchOptions(n, **options))[0]
     expected = oracle.search(query, n, reader="off", **options)
-    assert (found.hits, found.perhaps) == (expected.hits, expected.perhaps)
-    assert (found.threshold, found.abstained) == (expected.threshold, expected.abstained)
-    assert (found.words_only, expected.words_only) == (True, False)
+    assert (result.hits, result.perhaps) == (expected.hits, expected.perhaps)
+    assert (result.threshold, result.abstained) == (expected.threshold, expected.abstained)
+    assert (result.words_only, expected.words_only) == (True, False)
 
 
 def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
@@ -84,15 +84,15 @@ def test_a_scan_that_takes_a_skill_over_keeps_its_tags(root):
 
 
 def test_without_skills_nothing_is_found(tmp_path):
-    (found,) = words_of(tmp_path).answer(["tea"], SearchOptions())
-    assert (found.hits, found.abstained, found.words_only) == ((), True, True)
+    (result,) = words_of(tmp_path).answer(["tea"], SearchOptions())
+    assert (result.hits, result.abstained, result.words_only) == ((), True, True)
 
 
 def test_skills_of_one_name_that_say_other_things_are_two_hits(tmp_path, make_skill):
     for folder, about in (("a", "Steep green tea."), ("b", "Steep green tea."), ("c", "Hot tea.")):
         make_skill(tmp_path / folder, "steep-tea", about)
-    found = words_of(tmp_path).answer(["steep tea"], SearchOptions(5, 0.0))[0]
-    assert [(hit.description, len(hit.duplicates)) for hit in found] == [
+    hits = words_of(tmp_path).answer(["steep tea"], SearchOptions(5, 0.0))[0]
+    assert [(hit.description, len(hit.duplicates)) for hit in hits] == [
         ("Steep green tea.", 1),
         ("Hot tea.", 0),
     ]
@@ -105,8 +105,8 @@ def test_a_skill_that_another_shadows_counts_for_nothing(tmp_path, make_skill):
     for number, about in enumerate(("Steep green tea.", "Tea, green tea, steep it.")):
         make_skill(tmp_path / f"later-{number}", "steep-tea", about)
     later = [tmp_path / f"later-{number}" for number in range(2)]
-    found = words_of(tmp_path / "first", *later).answer(["steep green tea"], SearchOptions(5, 0.0))[
-        0
-    ]
-    assert found.hits == alone.hits
-    assert found.hits[0].root == str(tmp_path / "first")
+    shadowing = words_of(tmp_path / "first", *later).answer(
+        ["steep green tea"], SearchOptions(5, 0.0)
+    )[0]
+    assert shadowing.hits == alone.hits
+    assert shadowing.hits[0].root == str(tmp_path / "first")

@@ -10,6 +10,7 @@ import tomllib
 import zipfile
 from functools import cached_property
 from itertools import count
+from operator import methodcaller
 from pathlib import Path
 from typing import Annotated
 
@@ -86,14 +87,14 @@ class Step(BaseModel, extra="forbid"):
 
     def check(self, code, output):
         """Compare what came with what must come."""
-        told = f"{getattr(self, self.does)}: exit {code}\n{output}"
-        assert code == self.exit, told
+        outcome = f"{getattr(self, self.does)}: exit {code}\n{output}"
+        assert code == self.exit, outcome
         for words in self.says:
-            assert words in output, f"{words!r} is not said by {told}"
+            assert words in output, f"{words!r} is not said by {outcome}"
         for words in self.once:
-            assert output.count(words) == 1, f"{words!r} is not said once by {told}"
+            assert output.count(words) == 1, f"{words!r} is not said once by {outcome}"
         for words in self.lacks:
-            assert words not in output, f"{words!r} is said by {told}"
+            assert words not in output, f"{words!r} is said by {outcome}"
 
 
 class Kind(BaseModel, extra="forbid"):
@@ -151,7 +152,7 @@ class Walk:
 
     def call(self, step):
         """Call a tool of a server, the same one in all steps."""
-        answer = self._talk(self._server, lambda one: one.call_tool(step.call, step.arguments))
+        answer = self._talk(self._server, methodcaller("call_tool", step.call, step.arguments))
         return int(answer.is_error), "\n".join(part.text for part in answer.content)
 
     def python(self, step):
@@ -186,9 +187,9 @@ def walk(cli, home, make_server, talk, monkeypatch):
         kind = read_kind(folder)
         for name, value in kind.variables.items():
             monkeypatch.setenv(name, value)
-        for name, place in (("work", Path.cwd()), ("home", home)):
+        for name, target in (("work", Path.cwd()), ("home", home)):
             if (folder / name).exists():
-                shutil.copytree(folder / name, place, dirs_exist_ok=True)
+                shutil.copytree(folder / name, target, dirs_exist_ok=True)
         for made in kind.make:
             made.lay_out(Path.cwd())
         for step in kind.steps:

@@ -16,13 +16,6 @@ from skillsearch.roots.bundles import content_digest
 from skillsearch.roots.sources import WELL_KNOWN, folder_of
 from skillsearch.roots.well_known import SCHEMA
 
-TAR_MODES = {
-    ".tar": "w:",
-    ".tar.gz": "w:gz",
-    ".tgz": "w:gz",
-    ".tar.bz2": "w:bz2",
-    ".tar.xz": "w:xz",
-}
 SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
 
 
@@ -32,6 +25,28 @@ def no_proxy(monkeypatch):
     for name in ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.delenv("SKILLS_ROOT", raising=False)
+
+
+@pytest.fixture(scope="session")
+def contents():
+    """Return the bytes of the files of a folder by their paths."""
+
+    def read(folder):
+        files = (path for path in folder.rglob("*") if path.is_file())
+        return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
+
+    return read
+
+
+@pytest.fixture(scope="session")
+def skill_md():
+    """Return the bytes of a SKILL.md."""
+
+    def write(name, text="Do it."):
+        about = f"The skill {name} does a thing."
+        return f"---\nname: {name}\ndescription: {about}\n---\n{text}\n".encode()
+
+    return write
 
 
 @pytest.fixture
@@ -49,8 +64,8 @@ def pack(tmp_path):
                     info.compress_type = zipfile.ZIP_DEFLATED
                     archive.writestr(info, data)
             return path
-        suffix = next(end for end in TAR_MODES if name.endswith(end))
-        with tarfile.open(path, TAR_MODES[suffix]) as archive:
+        end = name.rpartition(".")[2]
+        with tarfile.open(path, "w:" + {"tar": "", "tgz": "gz"}.get(end, end)) as archive:
             for member, data in files.items():
                 info = tarfile.TarInfo(member)
                 info.size, info.mode = len(data), mode
@@ -65,14 +80,14 @@ class Server:
 
     def __init__(self):
         self.pages = {}
-        self.asked = []
+        self.requests = []
         server = self
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self):
-                server.asked.append((self.path, dict(self.headers)))
+                server.requests.append((self.path, dict(self.headers)))
                 self.close_connection = True
                 try:
                     server.pages[self.path.partition("?")[0]](self)
@@ -131,19 +146,31 @@ def server():
 
 
 @pytest.fixture
+def fails(cli):
+    """Run a command that must fail and say so on stderr in these words; return its result."""
+
+    def run(*args, says, code=2, **options):
+        result = cli(*args, **options)
+        assert result.exit_code == code, result.stderr
+        assert says in result.stderr
+        return result
+
+    return run
+
+
+@pytest.fixture
 def hashing(monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
 
 
 @pytest.fixture
-def host(server):
+def host(server, skill_md):
     """Offer skills at the well-known place, given by name and text; entries may be changed."""
 
     def offer(skills, change=lambda entry: entry, **index):
         entries = []
         for name, text in skills.items():
-            front = f"name: {name}\ndescription: The skill {name} does a thing."
-            data = f"---\n{front}\n---\n{text}\n".encode()
+            data = skill_md(name, text)
             digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
             server.page(f"/files/{name}.md", data)
             entry = {"name": name, "type": "skill-md", "description": "x"}
@@ -162,7 +189,9 @@ def state():
     def read():
         path = lock.lock_file()
         copies = {entry.source: folder_of(entry.source) for entry in lock.known_sources().values()}
-        digests = {name: content_digest(place) for name, place in copies.items() if place.is_dir()}
+        digests = {
+            name: content_digest(folder) for name, folder in copies.items() if folder.is_dir()
+        }
         return path.read_text() if path.exists() else "", digests
 
     return read

@@ -16,11 +16,7 @@ from skillsearch.roots.sources import added_source, folder_of
 pytestmark = pytest.mark.usefixtures("hashing")
 
 
-def skill_md(name, text="Do it."):
-    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
-
-
-def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, names, state):
+def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, fails, host, names, state):
     url = host({"brew-tea": "Hot.", "boil-egg": "Six minutes."})
     result = cli("add", url, "--json")
     assert result.exit_code == 0
@@ -34,14 +30,12 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
 
     host({"brew-tea": "Hotter.", "fry-egg": "Hot pan."})
     before = state()
-    asked = cli("update")
-    assert asked.exit_code == 1
-    assert "added: fry-egg; changed: brew-tea; removed: boil-egg" in asked.stderr
+    fails("update", says="added: fry-egg; changed: brew-tea; removed: boil-egg", code=1)
     assert state() == before
     assert cli("index").exit_code == 0  # it renews nothing that was added
     assert state() == before
-    taken = json.loads(cli("update", url, "--yes", "--json").stdout)["sources"]
-    assert [record["state"] for record in taken] == ["updated"]
+    updated = json.loads(cli("update", url, "--yes", "--json").stdout)["sources"]
+    assert [record["state"] for record in updated] == ["updated"]
     assert names() == ["brew-tea", "fry-egg"]
     assert cli("update").exit_code == 0
 
@@ -53,7 +47,7 @@ def test_the_skills_of_a_host_are_added_pinned_updated_and_removed(cli, host, na
     assert "brew-tea" not in names()
 
 
-def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names):
+def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names, skill_md):
     files = {
         f"repo-1/{part}/{name}/SKILL.md": skill_md(name)
         for part, name in (("skills", "a"), ("skills", "b"), ("other", "c"))
@@ -82,7 +76,9 @@ def test_a_folder_here_is_not_pinned_and_is_removed_by_its_path(cli, names, make
     assert names() == ["other"]
 
 
-def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkeypatch, names):
+def test_archives_of_one_name_in_two_folders_are_two(
+    cli, fails, pack, tmp_path, monkeypatch, names, skill_md
+):
     for folder in ("p1", "p2", "p3"):
         (tmp_path / folder).mkdir()
         pack(f"{folder}/s.zip", {f"{folder}/SKILL.md": skill_md(folder)})
@@ -95,8 +91,7 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
     assert names() == ["p2", "p3"]
     monkeypatch.chdir(tmp_path)
     for command in ("update", "remove"):
-        refused = cli(command, "s.zip")
-        assert (refused.exit_code, "was not added" in refused.stderr) == (2, True)
+        fails(command, "s.zip", says="was not added")
     near = cli("remove", f"{tmp_path}/p2/s.zi").stderr
     assert near.count(f"{tmp_path}/p2/s.zip") == near.count(f"{tmp_path}/p3/s.zip") == 1
     assert cli("add", "p1/../p2/s.zip").exit_code == 0
@@ -106,10 +101,8 @@ def test_archives_of_one_name_in_two_folders_are_two(cli, pack, tmp_path, monkey
 
 
 @pytest.mark.parametrize("url", ["https://", "https:///", "http:///skills.zip", "mcp+https://"])
-def test_a_url_without_a_host_is_no_folder(cli, url):
-    result = cli("add", url)
-    assert result.exit_code == 2
-    assert "is not a usable URL; write it as https://HOST/PATH" in result.stderr
+def test_a_url_without_a_host_is_no_folder(fails, url):
+    fails("add", url, says="is not a usable URL; write it as https://HOST/PATH")
 
 
 def test_an_update_of_nothing_says_so(cli):
@@ -141,12 +134,11 @@ def test_the_only_source_can_be_removed_again(cli, host, names):
     assert names() == ["good"]
 
 
-def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, host):
+def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, fails, host):
     url = host({"good": "Good."})
     cli("add", url)
     cli("index", "--replace", added_source(url))
-    refused = cli("remove", url)
-    assert (refused.exit_code, "Nothing would be left" in refused.stderr) == (2, True)
+    fails("remove", url, says="Nothing would be left")
     assert len(lock.read_lock()) == 1
 
 
@@ -160,9 +152,9 @@ def test_a_first_index_holds_what_hosts_look_for_too(cli, host, home, names, mak
     assert [document.name for document in SkillIndex.open(tmp_path / "other").documents()] == [
         "good"
     ]
-    told = cli("add", url)
+    added = cli("add", url)
     assert names() == ["good", "pdf-forms"]
-    assert f"new: {home}/.claude/skills (1 skill; " in told.stderr
+    assert f"new: {home}/.claude/skills (1 skill; " in added.stderr
     make_skill(home / ".claude" / "skills", "later")
     assert cli("query", "later").exit_code == 0
     assert names() == ["good", "later", "pdf-forms"]
@@ -181,7 +173,7 @@ def test_settings_that_name_roots_say_what_a_first_index_holds(
 
 
 @pytest.mark.parametrize("root", ["~", "{home}/..", "/etc"])
-def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
+def test_a_whole_home_folder_is_refused(fails, home, monkeypatch, root):
     monkeypatch.chdir(home)
     root = root.format(home=home)
     for variables, command in (
@@ -191,8 +183,7 @@ def test_a_whole_home_folder_is_refused(cli, home, monkeypatch, root):
         ({"SKILLSEARCH_ROOTS": root}, ("add", "owner/repo")),
         ({"SKILLSEARCH_ROOTS": root}, ("watch",)),
     ):
-        refused = cli(*command, env=variables)
-        assert (refused.exit_code, "a whole home folder or disk" in refused.stderr) == (2, True)
+        refused = fails(*command, env=variables, says="a whole home folder or disk")
         assert re.search(r"skillsearch index --yes /\S*", " ".join(refused.stderr.split()))
     assert not lock.lock_file().exists()
 
@@ -207,40 +198,42 @@ def test_roots_of_the_settings_that_are_agreed_to_are_not_asked_about_again(cli,
 def test_an_archive_without_a_skill_is_not_added(cli, server, pack):
     for files in ({"README.md": b"x"}, {}):
         url = server.page("/x.zip", pack("x.zip", files).read_bytes())
-        for given in (url, f"{url}#folder=none" if files else url):
-            refused = cli("add", given)
+        for source in (url, f"{url}#folder=none" if files else url):
+            refused = cli("add", source)
             assert refused.exit_code == 2
-            assert not folder_of(added_source(given)).exists()
+            assert not folder_of(added_source(source)).exists()
         assert "holds no skill" in cli("add", url).stderr
     assert lock.read_lock() == {}
     assert cli("query", "x").exit_code == 4
 
 
-def test_the_command_that_vouches_works_as_it_is_printed(cli, server, host, pack, tmp_path):
+def test_the_command_that_vouches_works_as_it_is_printed(
+    cli, server, host, pack, tmp_path, skill_md
+):
     url = server.page(
         "/o/r/archive/HEAD.zip", pack("r.zip", {"s x/a/SKILL.md": skill_md("a")}).read_bytes()
     )
-    for given, option in (
+    for source, option in (
         (host({"good": "x"}), []),
         (f"{url}?key=secret#folder=a", ["--index-dir", tmp_path / "an index"]),
         (f"{url}#folder=", []),
     ):
-        told = cli("add", given, *option).stderr
-        command = re.search(r"to vouch for them: skillsearch (.*)", told)[1]
-        assert "secret" not in told
+        message = cli("add", source, *option).stderr
+        command = re.search(r"to vouch for them: skillsearch (.*)", message)[1]
+        assert "secret" not in message
         assert cli(*shlex.split(command)).exit_code == 0
         roots = {root.path: root for root in SkillIndex.open(*option[1:]).opened.settings.roots}
-        assert roots[folder_of(added_source(given))].trust == "vetted"
+        assert roots[folder_of(added_source(source))].trust == "vetted"
 
 
-def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
+def test_two_folders_of_one_archive_are_told_apart(cli, server, pack, skill_md):
     data = pack("r.zip", {f"r/{name}/a/SKILL.md": skill_md(name) for name in "ab"}).read_bytes()
     url = server.page("/o/r/archive/HEAD.zip", data)
     cli("index", f"{url}#folder=a", f"{url}#folder=b")
     for command in ("doctor", "status"):
-        told = "".join(cli(command).stdout.split())
-        assert f"{url}#folder=a" in told
-        assert f"{url}#folder=b" in told
+        output = "".join(cli(command).stdout.split())
+        assert f"{url}#folder=a" in output
+        assert f"{url}#folder=b" in output
 
 
 # Words that people bring.
@@ -251,14 +244,11 @@ def test_two_folders_of_one_archive_are_told_apart(cli, server, pack):
     [
         *(("install", "add"), ("uninstall", "remove"), ("upgrade", "update"), ("ls", "list")),
         *(("info", "show"), ("serve", "mcp"), ("init", "setup"), ("lookup", "query")),
-        *(("instal", "add"), ("unistall", "remove"), ("upgarde", "update"), ("seach", "search")),
-        *(("qurey", "query"), ("indx", "index"), ("serach", "search")),
+        *(("qurey", "query"), ("indx", "index"), ("serach", "search"), ("seach", "search")),
     ],
 )
-def test_other_tools_words_lead_to_ours(cli, word, meant):
-    result = cli(word, "pdf")
-    assert result.exit_code == 2
-    assert f"Did you mean: {meant}" in result.stderr
+def test_other_tools_words_lead_to_ours(fails, word, meant):
+    fails(word, "pdf", says=f"Did you mean: {meant}")
 
 
 @pytest.mark.parametrize("meant", [name for name, row in COMMANDS.items() if row.intents])

@@ -23,26 +23,13 @@ from skillsearch.errors import RootError
 from skillsearch.roots.archives import archive_kind, extract
 from skillsearch.roots.unpacking import UnpackLimits
 
-KINDS = [
-    "skills.zip",
-    "skills.tar",
-    "skills.tar.gz",
-    "skills.tgz",
-    "skills.tar.bz2",
-    "skills.tar.xz",
-]
+KINDS = [f"skills.{end}" for end in ("zip", "tar", "tar.gz", "tgz", "tar.bz2", "tar.xz")]
 FILES = {
     "top/tea/SKILL.md": b"tea\n" * 20_000,
     "top/tea/" + "long/" * 15 + "name-" * 12 + ".md": b"",
     "top/茶/SKILL.md": b"\0\xff",
 }
 SMALL = UnpackLimits(members=50, file_bytes=100_000, total_bytes=200_000)
-
-
-def contents(folder):
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
-    }
 
 
 def refused(archive, limits=SMALL):
@@ -58,11 +45,15 @@ def refused(archive, limits=SMALL):
     return message
 
 
-def tar_header(name="a", **fields):
+def tar_info(name, **fields):
     info = tarfile.TarInfo(name)
     for field, value in fields.items():
         setattr(info, field, value)
-    return info.tobuf(tarfile.GNU_FORMAT)
+    return info
+
+
+def tar_header(name="a", **fields):
+    return tar_info(name, **fields).tobuf(tarfile.GNU_FORMAT)
 
 
 @pytest.fixture
@@ -82,27 +73,23 @@ def test_the_right_to_run_is_kept_and_no_more(pack, tmp_path, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name):
+def test_what_an_archive_is_shows_from_its_bytes(pack, tmp_path, name, contents):
     archive = pack(name, FILES).rename(tmp_path / "download")
     extract(archive, tmp_path / "into")
     assert contents(tmp_path / "into") == FILES
 
 
 @pytest.mark.parametrize("form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
-def test_every_form_of_tar_is_read(tmp_path, form):
+def test_every_form_of_tar_is_read(tmp_path, form, contents):
     with tarfile.open(tmp_path / "a.tar", "w", format=form, pax_headers={"comment": "c"}) as tar:
-        folder = tarfile.TarInfo("./top/")
-        folder.type = tarfile.DIRTYPE
-        tar.addfile(folder)
-        info = tarfile.TarInfo("./top/" + "n" * 99)
-        info.size = 3
-        tar.addfile(info, io.BytesIO(b"abc"))
+        tar.addfile(tar_info("./top/", type=tarfile.DIRTYPE))
+        tar.addfile(tar_info("./top/" + "n" * 99, size=3), io.BytesIO(b"abc"))
     extract(tmp_path / "a.tar", tmp_path / "into")
     assert contents(tmp_path / "into") == {"top/" + "n" * 99: b"abc"}
 
 
 @pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
-def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress):
+def test_several_compressed_streams_are_one_file(pack, write, tmp_path, compress, contents):
     data = pack("plain.tar", FILES).read_bytes()
     middle = len(data) // 2
     joined = compress(data[:middle]) + compress(data[middle:]) + b"\0" * 1024
@@ -142,15 +129,15 @@ LEFT_OUT = {
 
 
 @pytest.mark.parametrize("name", KINDS[:2])
-def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name):
+def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name, contents):
     base = tmp_path / "base"
     base.mkdir()
     bad = dict.fromkeys(LEFT_OUT, b"x")
-    told = extract(pack(name, FILES | bad), base / "into")
+    reports = extract(pack(name, FILES | bad), base / "into")
     assert contents(base / "into") == FILES
     assert list(base.iterdir()) == [base / "into"]
-    for one, reason in zip(told, LEFT_OUT.values(), strict=True):
-        assert one.endswith(reason)
+    for report, reason in zip(reports, LEFT_OUT.values(), strict=True):
+        assert report.endswith(reason)
 
 
 @pytest.mark.parametrize(
@@ -165,18 +152,13 @@ def test_members_that_lead_elsewhere_are_left_out_and_told(pack, tmp_path, name)
         ({"type": tarfile.GNUTYPE_SPARSE}, "is a sparse file"),
     ],
 )
-def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, reason):
+def test_what_is_neither_file_nor_folder_is_left_out_of_a_tar(tmp_path, fields, reason, contents):
     with tarfile.open(tmp_path / "skills.tar.gz", "w:gz") as tar:
         tar.addfile(tarfile.TarInfo("good"))
-        info = tarfile.TarInfo("bad")
-        for field, value in fields.items():
-            setattr(info, field, value)
-        tar.addfile(info)
-        info = tarfile.TarInfo("bad/last")
-        info.size = 4
-        tar.addfile(info, io.BytesIO(b"last"))
-    (told,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
-    assert told.startswith(f"'bad' {reason}")
+        tar.addfile(tar_info("bad", **fields))
+        tar.addfile(tar_info("bad/last", size=4), io.BytesIO(b"last"))
+    (report,) = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
+    assert report.startswith(f"'bad' {reason}")
     assert contents(tmp_path / "into") == {"good": b"", "bad/last": b"last"}
 
 
@@ -187,21 +169,12 @@ def test_names_of_what_is_left_out_take_no_memory(tmp_path):
             tar.addfile(tarfile.TarInfo(f"{number:03}\U0001f375" + "n" * 15_000))
     tracemalloc.start()
     try:
-        told = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
+        reports = extract(tmp_path / "skills.tar.gz", tmp_path / "into")
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert len(told) == 500
+    assert len(reports) == 500
     assert peak < 6_000_000  # all names take 30 MB
-
-
-def test_a_tar_folder_with_content_is_refused(tmp_path):
-    """Readers disagree on where the next member begins."""
-    with tarfile.open(tmp_path / "skills.tar", "w") as tar:
-        info = tarfile.TarInfo("bad")
-        info.type, info.size = tarfile.DIRTYPE, 512
-        tar.addfile(info, io.BytesIO(b"\0" * 512))
-    assert "the member 'bad' is a folder that has content" in refused(tmp_path / "skills.tar")
 
 
 def test_a_bomb_that_is_left_out_counts(write):
@@ -212,15 +185,15 @@ def test_a_bomb_that_is_left_out_counts(write):
     assert "is beyond 50 members" in refused(write(tar_header("good") + links + b"\0" * 1024))
 
 
-def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path):
+def test_what_cannot_be_read_of_a_zip_is_left_out(tmp_path, contents):
     with zipfile.ZipFile(tmp_path / "skills.zip", "w") as archive:
         archive.writestr("top/AGENTS.md", "rules")
         link = zipfile.ZipInfo("top/CLAUDE.md")
         link.external_attr = (stat.S_IFLNK | 0o777) << 16
         archive.writestr(link, "AGENTS.md")
         archive.writestr("top/odd", "1" * 1000, zipfile.ZIP_LZMA)
-    told = extract(tmp_path / "skills.zip", tmp_path / "into")
-    assert told == (
+    reports = extract(tmp_path / "skills.zip", tmp_path / "into")
+    assert reports == (
         "'top/CLAUDE.md' is a link",
         "'top/odd' is compressed with method 14; use deflate",
     )
@@ -340,8 +313,8 @@ def test_an_xz_that_wants_much_memory_is_refused(write):
     filters = [{"id": lzma.FILTER_LZMA2, "dict_size": 1 << 20}]
     data = bytearray(lzma.compress(tar_header() + b"\0" * 1024, filters=filters))
     # The dictionary's size is a byte in the block header, whose checksum follows it.
-    place = data.index(bytes([0x21, 0x01])) + 2
-    data[place] = 38  # 2 GiB
+    offset = data.index(bytes([0x21, 0x01])) + 2
+    data[offset] = 38  # 2 GiB
     start, length = 12, (data[12] + 1) * 4
     crc = zlib.crc32(bytes(data[start : start + length - 4]))
     data[start + length - 4 : start + length] = struct.pack("<L", crc)
@@ -371,22 +344,20 @@ def test_a_sparse_map_without_end_is_refused(write):
     assert "has a header of improper size" in refused(write(data))
 
 
-def test_a_pax_sparse_file_is_refused(tmp_path):
+@pytest.mark.parametrize(
+    ("fields", "data", "reason"),
+    [
+        ({"type": tarfile.DIRTYPE}, b"\0" * 512, "the member 'bad' is a folder that has content"),
+        ({"pax_headers": {"GNU.sparse.map": "0,1,9,1"}}, b"ab", "is a sparse file"),
+        ({"pax_headers": {"path": "../evil"}}, b"", "the member '../evil' climbs"),
+    ],
+    ids=["folder with content", "sparse file of pax", "name of pax"],
+)
+def test_a_member_that_readers_take_for_different_ones_is_refused(tmp_path, fields, data, reason):
+    """They disagree on where the next member begins, how large it is, and what it is called."""
     with tarfile.open(tmp_path / "skills.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("sparse")
-        info.pax_headers = {"GNU.sparse.map": "0,1,9,1", "GNU.sparse.size": "1000000000000"}
-        info.size = 2
-        tar.addfile(info, io.BytesIO(b"ab"))
-    assert "is a sparse file" in refused(tmp_path / "skills.tar")
-
-
-def test_a_pax_name_is_checked_like_any_other(tmp_path):
-    """It takes the place of the one in the header."""
-    with tarfile.open(tmp_path / "skills.tar", "w", format=tarfile.PAX_FORMAT) as tar:
-        info = tarfile.TarInfo("good")
-        info.pax_headers = {"path": "../evil"}
-        tar.addfile(info)
-    assert "the member '../evil' climbs" in refused(tmp_path / "skills.tar")
+        tar.addfile(tar_info("bad", size=len(data), **fields), io.BytesIO(data))
+    assert reason in refused(tmp_path / "skills.tar")
 
 
 @pytest.mark.parametrize("size", [-1, -512, -(1 << 40)])
@@ -424,13 +395,12 @@ def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
         else:
             mode = name.rpartition(".")[2]
             with tarfile.open(path, "w" if mode == "tar" else f"w:{mode}") as tar:
-                info = tarfile.TarInfo("a/SKILL.md" + "x" * 100)
-                info.size = 120
+                info = tar_info("a/SKILL.md" + "x" * 100, size=120)
                 tar.addfile(info, io.BytesIO(b"tea " * 30))
         content = bytearray(path.read_bytes())
         for _ in range(data.draw(st.integers(1, 4))):
-            place = data.draw(st.integers(0, min(len(content), 2600) - 1))
-            content[place] = data.draw(st.integers(0, 255))
+            offset = data.draw(st.integers(0, min(len(content), 2600) - 1))
+            content[offset] = data.draw(st.integers(0, 255))
         path.write_bytes(content)
         try:
             extract(path, Path(base, "into"), SMALL)
@@ -438,7 +408,7 @@ def test_whatever_the_bytes_an_archive_is_unpacked_or_refused(name, data):
             assert not Path(base, "into").exists()
 
 
-def test_backslashes_in_a_zip_part_folders(pack, tmp_path):
+def test_backslashes_in_a_zip_part_folders(pack, tmp_path, contents):
     """Windows writes them; the same names as ever are refused."""
     extract(pack("skills.zip", {"tea\\SKILL.md": b"x", "tea\\docs/a.md": b"y"}), tmp_path / "into")
     assert contents(tmp_path / "into") == {"tea/SKILL.md": b"x", "tea/docs/a.md": b"y"}

@@ -25,18 +25,12 @@ UNPACK = (
 OLD_NS = 1_600_000_000_000_000_000
 
 
-def contents(folder):
-    return {
-        p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()
-    }
+def inode(root):
+    return root.stat().st_ino
 
 
-def inode(place):
-    return place.stat().st_ino
-
-
-def beside(place):
-    return sorted(path.name for path in place.parent.iterdir())
+def beside(root):
+    return sorted(path.name for path in root.parent.iterdir())
 
 
 def age(path):
@@ -44,20 +38,20 @@ def age(path):
     return path
 
 
-def test_an_archive_is_unpacked_into_the_cache(pack):
+def test_an_archive_is_unpacked_into_the_cache(pack, contents):
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
-    place = local_root(str(archive))
-    assert contents(place) == {"tea/SKILL.md": b"tea"}
-    assert beside(place) == ["drinks", "lock", "ready.json"]
-    for folder in (place, place.parent, place.parent.parent):
+    root = local_root(str(archive))
+    assert contents(root) == {"tea/SKILL.md": b"tea"}
+    assert beside(root) == ["drinks", "lock", "ready.json"]
+    for folder in (root, root.parent, root.parent.parent):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_what_packagers_of_skills_write_is_an_archive(pack):
+def test_what_packagers_of_skills_write_is_an_archive(pack, contents):
     archive = pack("drinks.zip", {"tea/SKILL.md": b"tea"})
-    place = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
-    assert place.name == "Drinks"
-    assert contents(place) == {"tea/SKILL.md": b"tea"}
+    root = local_root(str(archive.rename(archive.with_name("Drinks.SKILL"))))
+    assert root.name == "Drinks"
+    assert contents(root) == {"tea/SKILL.md": b"tea"}
 
 
 def test_what_is_left_out_of_an_archive_is_told(pack, caplog):
@@ -68,95 +62,74 @@ def test_what_is_left_out_of_an_archive_is_told(pack, caplog):
 
 def test_an_archive_that_is_the_same_is_not_unpacked_again(pack):
     archive = age(pack("drinks.zip"))
-    place = local_root(archive)
-    before = inode(place)
-    assert local_root(archive) == place
+    root = local_root(archive)
+    before = inode(root)
+    assert local_root(archive) == root
     os.utime(archive)
-    assert local_root(archive) == place
-    assert inode(place) == before
+    assert local_root(archive) == root
+    assert inode(root) == before
 
 
-def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack):
-    place = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
-    assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == place
-    assert contents(place) == {"b": b"3", "c": b"4"}
+def test_an_archive_that_changed_is_unpacked_in_the_same_place(pack, contents):
+    root = local_root(pack("drinks.zip", {"a": b"1", "b": b"2"}))
+    assert local_root(pack("drinks.zip", {"b": b"3", "c": b"4"})) == root
+    assert contents(root) == {"b": b"3", "c": b"4"}
 
 
-def test_an_archive_written_twice_in_a_moment_is_seen(pack):
+def test_an_archive_written_twice_in_a_moment_is_seen(pack, contents):
     """A young file's time is not trusted: here size, time and inode are those of before."""
     archive = pack("drinks.tar", {"a": b"1"})
     now = time.time_ns()
     os.utime(archive, ns=(now, now))
-    place = local_root(archive)
+    root = local_root(archive)
     data = pack("other.tar", {"a": b"2"}).read_bytes()
     with archive.open("r+b") as file:
         file.write(data)
     os.utime(archive, ns=(now, now))
     assert contents(local_root(archive)) == {"a": b"2"}
-    assert contents(place) == {"a": b"2"}
-
-
-def remove_ready(place):
-    (place.parent / "ready.json").unlink()
-
-
-def spoil_ready(place):
-    (place.parent / "ready.json").write_text('{"source": 1}')
-
-
-def nest_ready(place):
-    (place.parent / "ready.json").write_text("[" * 50_000)
-
-
-def edit_file(place):
-    (place / "steep-tea" / "SKILL.md").write_bytes(b"x" * len(SKILL))
-
-
-def remove_file(place):
-    (place / "steep-tea" / "SKILL.md").unlink()
-
-
-def add_file(place):
-    (place / "more.md").write_text("more")
-
-
-def permit_file(place):
-    (place / "steep-tea" / "SKILL.md").chmod(0o666)
+    assert contents(root) == {"a": b"2"}
 
 
 SKILL = b"---\nname: steep-tea\ndescription: Steep green tea in hot water.\n---\nUse 80 C.\n"
+DAMAGES = {
+    "no record": lambda record, skill: record.unlink(),
+    "another record": lambda record, skill: record.write_text('{"source": 1}'),
+    "nested record": lambda record, skill: record.write_text("[" * 50_000),
+    "edited file": lambda record, skill: skill.write_bytes(b"x" * len(SKILL)),
+    "no file": lambda record, skill: skill.unlink(),
+    "another file": lambda record, skill: skill.with_name("more.md").write_text("more"),
+    "permissions": lambda record, skill: skill.chmod(0o666),
+}
 
 
-@pytest.mark.parametrize(
-    "damage", [remove_ready, spoil_ready, nest_ready, edit_file, remove_file, add_file, permit_file]
-)
-def test_what_is_damaged_is_made_anew(pack, damage):
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_what_is_damaged_is_made_anew(pack, damage, contents):
     archive = age(pack("drinks.zip"))
-    place = local_root(archive)
-    before = inode(place)
-    damage(place)
+    root = local_root(archive)
+    before = inode(root)
+    damage(root.parent / "ready.json", root / "steep-tea" / "SKILL.md")
     local_root(archive)
-    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
-    assert inode(place) != before
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+    assert contents(root) == {"steep-tea/SKILL.md": SKILL}
+    assert inode(root) != before
+    assert beside(root) == ["drinks", "lock", "ready.json"]
 
 
 def test_what_crashed_processes_left_is_removed(pack):
     archive = age(pack("drinks.zip"))
-    place = local_root(archive)
-    (place.parent / ".temporary-1" / "new").mkdir(parents=True)
+    root = local_root(archive)
+    (root.parent / ".temporary-1" / "new").mkdir(parents=True)
     local_root(archive)
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+    assert beside(root) == ["drinks", "lock", "ready.json"]
 
 
-def test_a_refused_archive_leaves_what_was_there(pack):
-    place = local_root(pack("drinks.zip"))
+def test_a_refused_archive_leaves_what_was_there(pack, contents):
+    root = local_root(pack("drinks.zip"))
     archive = pack("drinks.zip", {"../evil": b"x"})
     with pytest.raises(RootError) as caught:
         local_root(archive)
     assert f"The archive {archive} was refused: the member '../evil'" in str(caught.value)
-    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+    assert contents(root) == {"steep-tea/SKILL.md": SKILL}
+    assert beside(root) == ["drinks", "lock", "ready.json"]
     other = archive.rename(archive.with_name("other.zip"))
     with pytest.raises(RootError):
         local_root(f"file://{other}")
@@ -179,47 +152,47 @@ def test_a_cache_that_cannot_be_written_is_told(pack, home):
 def test_another_process_is_waited_for_but_not_forever(pack, monkeypatch):
     monkeypatch.setattr(bundles, "LOCK_SECONDS", 0.2)
     archive = pack("drinks.zip")
-    place = local_root(archive)
+    root = local_root(archive)
     reason = r"drinks\.zip: another process has been unpacking it for 0\.2 s"
-    with (place.parent / "lock").open("rb") as held:
+    with (root.parent / "lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(RootError, match=reason):
-            update(str(archive), place)
-    update(str(archive), place)
+            update(str(archive), root)
+    update(str(archive), root)
 
 
-def test_a_url_is_downloaded_once_and_asked_about_after(server, pack):
+def test_a_url_is_downloaded_once_and_asked_about_after(server, pack, contents):
     data = pack("drinks.zip", {"a": b"1"}).read_bytes()
     url = server.page("/packs/drinks.zip", data, etag='"1"')
-    place = local_root(url)
-    before = inode(place)
-    assert contents(place) == {"a": b"1"}
-    assert local_root(url) == place
-    assert inode(place) == before
-    assert [headers.get("If-None-Match") for _, headers in server.asked] == [None, '"1"']
+    root = local_root(url)
+    before = inode(root)
+    assert contents(root) == {"a": b"1"}
+    assert local_root(url) == root
+    assert inode(root) == before
+    assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, '"1"']
     server.page("/packs/drinks.zip", pack("d.zip", {"b": b"2"}).read_bytes(), etag='"2"')
     assert contents(local_root(url)) == {"b": b"2"}
 
 
-def test_a_damaged_copy_is_downloaded_whole(server, pack):
+def test_a_damaged_copy_is_downloaded_whole(server, pack, contents):
     """The server is not told that we have it; the same bytes are not unpacked again."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes(), etag='"1"')
-    place = local_root(url)
-    remove_file(place)
+    root = local_root(url)
+    (root / "steep-tea" / "SKILL.md").unlink()
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
-    assert [headers.get("If-None-Match") for _, headers in server.asked] == [None, None]
-    before = inode(place)
+    assert [headers.get("If-None-Match") for _, headers in server.requests] == [None, None]
+    before = inode(root)
     server.page("/drinks.zip", pack("drinks.zip").read_bytes())
-    assert (inode(local_root(url)), len(server.asked)) == (before, 3)
+    assert (inode(local_root(url)), len(server.requests)) == (before, 3)
 
 
-def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog):
+def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog, contents):
     """One that is out of order is as good as none; without a copy it is an error."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
-    place = local_root(url)
+    root = local_root(url)
     server.page("/drinks.zip", status=503)
     with caplog.at_level(logging.WARNING):
-        assert local_root(url) == place
+        assert local_root(url) == root
     assert [record.message for record in caplog.records] == [
         f"Using the copy that was unpacked before: {url}: the server is failing (503); "
         "try again later."
@@ -230,20 +203,20 @@ def test_without_the_server_the_copy_is_used_with_a_warning(server, pack, caplog
         local_root(url.replace("drinks", "other"))
 
 
-def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack):
+def test_a_file_that_is_gone_is_no_reason_to_use_the_copy(server, pack, contents):
     """The server is there and says no; the copy stays for the index that is over it."""
     url = server.page("/drinks.zip", pack("drinks.zip").read_bytes())
-    place = local_root(url)
+    root = local_root(url)
     server.page("/drinks.zip", status=404)
     with pytest.raises(RootError, match="the server answered 404"):
         local_root(url)
-    assert contents(place) == {"steep-tea/SKILL.md": SKILL}
+    assert contents(root) == {"steep-tea/SKILL.md": SKILL}
 
 
-def test_a_bare_skill_md_becomes_a_folder(server):
+def test_a_bare_skill_md_becomes_a_folder(server, contents):
     url = server.page("/skills/steep-tea/SKILL.md", SKILL)
-    place = local_root(url)
-    assert (place.name, contents(place)) == ("steep-tea", {"SKILL.md": SKILL})
+    root = local_root(url)
+    assert (root.name, contents(root)) == ("steep-tea", {"SKILL.md": SKILL})
 
 
 def test_a_web_page_is_no_skill_and_no_archive(server):
@@ -253,7 +226,7 @@ def test_a_web_page_is_no_skill_and_no_archive(server):
             local_root(url)
 
 
-def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack):
+def test_an_archive_behind_any_url_is_known_by_its_bytes(server, pack, contents):
     url = server.page("/o/r/zip/refs/heads/main", pack("drinks.tgz").read_bytes())
     assert contents(local_root(url)) == {"steep-tea/SKILL.md": SKILL}
     url = server.page("/notes.txt", b"just text")
@@ -276,22 +249,22 @@ def start(archive):
 
 
 @pytest.mark.slow
-def test_processes_at_once_unpack_an_archive_once(pack):
+def test_processes_at_once_unpack_an_archive_once(pack, contents):
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(2000)}
     archive = pack("drinks.zip", files)
     running = [start(archive) for _ in range(4)]
     try:
-        told = {process.communicate(timeout=120)[0].strip() for process in running}
+        printed = {process.communicate(timeout=120)[0].strip() for process in running}
     finally:
         for process in running:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
             process.wait(120)
-    place = folder_of(archive)
-    assert told == {str(place)}
+    root = folder_of(archive)
+    assert printed == {str(root)}
     assert [process.returncode for process in running] == [0] * 4
-    assert contents(place) == files
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+    assert contents(root) == files
+    assert beside(root) == ["drinks", "lock", "ready.json"]
 
 
 def wait_for(process, is_there):
@@ -302,24 +275,24 @@ def wait_for(process, is_there):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("files_before", [0, 1, 300, 1500])
-def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before):
+def test_a_process_killed_while_it_unpacks_leaves_no_half_root(pack, files_before, contents):
     old = {"old/SKILL.md": b"old"}
-    place = local_root(pack("drinks.tar", old))
+    root = local_root(pack("drinks.tar", old))
     files = {f"skill-{number}/SKILL.md": b"x" * 100 for number in range(3000)}
     archive = pack("drinks.tar", files)
     process = start(archive)
     try:
         new = f".temporary-*/new/skill-{files_before}"
-        wait_for(process, lambda: any(place.parent.glob(new)))
+        wait_for(process, lambda: any(root.parent.glob(new)))
         process.send_signal(signal.SIGKILL)
     finally:
         process.kill()
         process.communicate(timeout=120)
     if process.returncode == -signal.SIGKILL:
-        assert contents(place) in (old, files)
+        assert contents(root) in (old, files)
     local_root(archive)
-    assert contents(place) == files
-    assert beside(place) == ["drinks", "lock", "ready.json"]
+    assert contents(root) == files
+    assert beside(root) == ["drinks", "lock", "ready.json"]
 
 
 KILLED = """
@@ -363,36 +336,36 @@ def kill_at():
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals as on POSIX")
-def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at):
+def test_a_kill_at_any_step_leaves_the_old_root_or_the_new_one(pack, kill_at, contents):
     old, new = pack("old.zip", {"old": b"1"}), pack("new.zip", {"new": b"2"})
     archive = old.with_name("drinks.zip")
-    place, found = folder_of(archive), []
+    root, states = folder_of(archive), []
     for step in range(1, 60):
         shutil.copy(old, archive)
         local_root(archive)
         shutil.copy(new, archive)
         code = kill_at(step, archive)
         archive.unlink()
-        update(str(archive), place, only_mend=True)
-        found.append(contents(place))
-        assert beside(place) == ["drinks", "lock", "ready.json"]
+        update(str(archive), root, only_mend=True)
+        states.append(contents(root))
+        assert beside(root) == ["drinks", "lock", "ready.json"]
         if code == 0:
             break
         assert code == -signal.SIGKILL
     assert step > 5
-    assert found == sorted(found, key=str, reverse=True)  # there is one step that makes it new
-    assert (found[0], found[-1]) == ({"old": b"1"}, {"new": b"2"})
+    assert states == sorted(states, key=str, reverse=True)  # there is one step that makes it new
+    assert (states[0], states[-1]) == ({"old": b"1"}, {"new": b"2"})
 
 
-def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
+def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch, contents):
     archive = pack("drinks.zip", {"old": b"1"})
-    place = local_root(archive)
+    root = local_root(archive)
     for failing in range(1, 4):
-        work = place.parent / ".temporary-killed"
+        work = root.parent / ".temporary-killed"
         (work / "new").mkdir(parents=True)
         (work / "ready.json").write_text("{}")
-        place.rename(work / "old")
-        (place.parent / "ready.json").rename(work / "old.json")
+        root.rename(work / "old")
+        (root.parent / "ready.json").rename(work / "old.json")
         steps = iter(range(1, 9))
 
         def step(self, target, steps=steps, failing=failing, rename=Path.rename):
@@ -402,7 +375,7 @@ def test_a_crash_of_the_mending_is_mended_too(pack, monkeypatch):
 
         with monkeypatch.context() as patched, contextlib.suppress(KeyboardInterrupt):
             patched.setattr(Path, "rename", step)
-            update(str(archive), place, only_mend=True)
-        update(str(archive), place, only_mend=True)
-        assert contents(place) == {"old": b"1"}
-        assert beside(place) == ["drinks", "lock", "ready.json"]
+            update(str(archive), root, only_mend=True)
+        update(str(archive), root, only_mend=True)
+        assert contents(root) == {"old": b"1"}
+        assert beside(root) == ["drinks", "lock", "ready.json"]

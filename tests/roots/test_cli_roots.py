@@ -65,19 +65,19 @@ def test_a_url_is_indexed_and_looked_at_again_by_index_alone(index, query, cli, 
     server.page("/drinks.zip", pack("drinks.zip", TEA).read_bytes(), etag='"1"')
     url = f"{server.url}/drinks.zip"
     index(url)
-    assert len(server.asked) == 1
+    assert len(server.requests) == 1
     assert query("green tea") == {"steep-tea"}
     index()
-    assert [path for path, _ in server.asked] == ["/drinks.zip"] * 2
-    assert server.asked[1][1]["If-None-Match"] == '"1"'
+    assert [path for path, _ in server.requests] == ["/drinks.zip"] * 2
+    assert server.requests[1][1]["If-None-Match"] == '"1"'
 
 
 def test_status_and_doctor_say_where_a_root_is_from(index, cli, pack, index_dir, no_network):
     archive = pack("drinks.zip", TEA)
     index(archive)
     status = cli("status", "--index-dir", index_dir)
-    place = folder_of(archive)
-    assert f"root\t{place} (alias drinks, from {archive}, fetched)" in status.stdout
+    folder = folder_of(archive)
+    assert f"root\t{folder} (alias drinks, from {archive}, fetched)" in status.stdout
     assert status.exit_code == 0
     doctor = cli("doctor", "--index-dir", index_dir).stdout
     assert f"(alias drinks, from {archive}, fetched)" in doctor
@@ -97,8 +97,8 @@ def test_an_unpacked_root_that_is_lost_is_made_anew_by_index(index, query, cli, 
     shutil.rmtree(cache_dir() / "roots")
     result = cli("query", "green tea", "--index-dir", index_dir, "--threshold", "0")
     command = f"skillsearch index --index-dir {index_dir}"
-    told = f"is gone; searching the index as it was. To fix: run `{command}`"
-    assert told in result.stderr
+    warning = f"is gone; searching the index as it was. To fix: run `{command}`"
+    assert warning in result.stderr
     assert "steep-tea" in result.stdout
     index()
     assert cli("status", "--index-dir", index_dir).exit_code == 0
@@ -152,14 +152,12 @@ def test_a_library_reads_an_archive_or_refuses_it(pack):
     assert library.get("steep-tea").body == "# steep-tea"
 
 
-def test_budget_measures_an_archive(cli, pack, tmp_path):
+def test_budget_measures_an_archive(cli, fails, pack, tmp_path):
     measured = json.loads(cli("budget", pack("drinks.zip", TEA), "--json").stdout)
     assert measured["skills"] == 1
     (tmp_path / "notes.txt").write_text("x")
     for root in ("gone.zip", tmp_path / "gone", tmp_path / "notes.txt"):
-        result = cli("budget", root)
-        assert result.exit_code == 2
-        assert "There is no folder or archive" in result.stderr
+        fails("budget", root, says="There is no folder or archive")
 
 
 def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
@@ -169,9 +167,8 @@ def test_mcp_config_names_archives_and_urls(cli, pack, no_network):
     assert arguments[-2:] == [str(archive), "https://x.org/a.zip"]
 
 
-def test_own_skills_in_an_archive_are_judged(cli, pack, tmp_path):
+def test_own_skills_in_an_archive_are_judged(fails, pack, tmp_path):
     """They are read; for a collection these two say too little of themselves."""
     archive = pack("drinks.zip", {**TEA, **COFFEE})
-    result = cli("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
-    assert result.exit_code == 2
-    assert "No query can be made from 2 skills" in result.stderr
+    command = ("eval", archive, "--self", "--system", "bm25", "--work", tmp_path / "work")
+    fails(*command, says="No query can be made from 2 skills")

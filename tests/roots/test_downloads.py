@@ -23,14 +23,14 @@ def get(url, **kwargs):
 def test_a_file_is_downloaded_with_its_digest(server):
     data = b"archive" * 10_000
     url = server.page("/a.zip", data, etag='"v1"', last_modified="Mon, 01 Jan 2024 00:00:00 GMT")
-    found, body = get(url)
+    downloaded, body = get(url)
     expected = Downloaded(sha256(data).hexdigest(), '"v1"', "Mon, 01 Jan 2024 00:00:00 GMT")
-    assert (found, body) == (expected, data)
+    assert (downloaded, body) == (expected, data)
 
 
 def test_the_server_learns_who_asks_and_nothing_else(server):
     get(server.page("/a.zip", b"x") + "?q=1#part")
-    path, headers = server.asked[0]
+    path, headers = server.requests[0]
     assert path == "/a.zip?q=1"
     assert headers == {
         "Host": server.address,
@@ -42,22 +42,22 @@ def test_the_server_learns_who_asks_and_nothing_else(server):
 
 
 @pytest.mark.parametrize(
-    ("known", "header"),
+    ("cached", "header"),
     [
         (Downloaded("0", etag='"v1"', last_modified="then"), ("If-None-Match", '"v1"')),
         (Downloaded("0", last_modified="then"), ("If-Modified-Since", "then")),
     ],
 )
-def test_what_is_known_is_not_downloaded_again(server, known, header):
+def test_what_is_known_is_not_downloaded_again(server, cached, header):
     url = server.page("/a.zip", b"x", etag='"v1"', last_modified="then")
-    assert get(url, cached=known) == (None, b"")
-    assert header in server.asked[0][1].items()
+    assert get(url, cached=cached) == (None, b"")
+    assert header in server.requests[0][1].items()
 
 
 @pytest.mark.parametrize("value", ["a" * 513, "caf\xe9"])
 def test_an_odd_tag_is_not_kept(server, value):
-    found, _ = get(server.page("/a.zip", b"x", etag=value))
-    assert found.etag == ""
+    downloaded, _ = get(server.page("/a.zip", b"x", etag=value))
+    assert downloaded.etag == ""
 
 
 @pytest.mark.parametrize("status", [301, 308])
@@ -66,14 +66,14 @@ def test_redirects_are_followed(server, status):
     server.redirect("/b/step", "\xc3\xa4.zip", status)
     url = server.redirect("/a.zip", "b/step", status)
     assert get(url)[1] == b"there"
-    assert [path for path, _ in server.asked] == ["/a.zip", "/b/step", "/b/%C3%A4.zip"]
+    assert [path for path, _ in server.requests] == ["/a.zip", "/b/step", "/b/%C3%A4.zip"]
 
 
 def test_redirects_end(server):
     url = server.redirect("/a.zip", "/a.zip")
     with pytest.raises(RootError, match=r"/a\.zip redirects more than 5 times"):
         get(url)
-    assert len(server.asked) == 6
+    assert len(server.requests) == 6
 
 
 @pytest.mark.parametrize(
@@ -117,11 +117,11 @@ class FakeAnswer:
 )
 def test_https_stays_https(target, is_fine):
     """Anyone on the network could otherwise replace the archive."""
-    asked = []
+    urls = []
 
     def answer(request, timeout):
-        asked.append(request.full_url)
-        return FakeAnswer(200, b"x") if len(asked) > 1 else FakeAnswer(302, Location=target)
+        urls.append(request.full_url)
+        return FakeAnswer(200, b"x") if len(urls) > 1 else FakeAnswer(302, Location=target)
 
     opener = SimpleNamespace(open=answer)
     if is_fine:
@@ -129,7 +129,7 @@ def test_https_stays_https(target, is_fine):
     else:
         with pytest.raises(RootError, match=r"from https to http://y\.org/b\.zip"):
             follow(opener, "https://x.org/a.zip", {}, 1)
-    assert len(asked) == 1 + is_fine
+    assert len(urls) == 1 + is_fine
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def unwritable():
 
 
 def is_pinned():
-    known = lock.read_lock()
-    return all(content_digest(folder_of(name)) == known[name].digest for name in known)
+    pins = lock.read_lock()
+    return all(content_digest(folder_of(name)) == pins[name].digest for name in pins)
 
 
 def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, host, names):
@@ -48,9 +48,9 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
     host({"good": "Other.", "same": "Same."})
     assert cli("update", "--yes").exit_code == 0
     path.write_text(path.read_text().replace(lock.read_lock()[agreed.source].digest, agreed.digest))
-    asked = cli("update")
-    assert (asked.exit_code, is_pinned()) == (1, False)
-    assert f"{url}: added: good, same\n" in asked.stderr
+    update = cli("update")
+    assert (update.exit_code, is_pinned()) == (1, False)
+    assert f"{url}: added: good, same\n" in update.stderr
     assert "skillsearch update" in cli("doctor").stdout
     assert cli("update", "--yes").exit_code == 0
     assert is_pinned()
@@ -59,18 +59,14 @@ def test_a_copy_that_was_never_agreed_to_is_asked_about_however_it_came(cli, hos
 
 
 @pytest.mark.parametrize("command", ["add", "update"])
-def test_nothing_is_taken_that_cannot_be_pinned(cli, host, state, command):
+def test_nothing_is_taken_that_cannot_be_pinned(cli, fails, host, state, command):
     url = host({"good": "Good."})
     cli("add", url)
     before = state()
     host({"good": "Other."})
     ask = (command, url, *(["--yes"] if command == "update" else []))
     with unwritable():
-        result = cli(*ask)
-    assert (result.exit_code, "cannot be written" in result.stderr) == (
-        2 - (command == "update"),
-        True,
-    )
+        fails(*ask, says="cannot be written", code=1 if command == "update" else 2)
     assert state() == before
     assert cli(*ask).exit_code == 0
     assert is_pinned()
@@ -110,8 +106,8 @@ left = int(sys.argv[1])
 
 def kill(event, arguments):
     global left
-    here = ("/roots/", "skillsearch.lock")
-    if event in ("os.remove", "os.rename") and any(place in str(arguments) for place in here):
+    ours = ("/roots/", "skillsearch.lock")
+    if event in ("os.remove", "os.rename") and any(path in str(arguments) for path in ours):
         left -= 1
         if left == 0:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -130,8 +126,8 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
         host({"good": str(step)})
         command = [sys.executable, "-c", KILLED, str(step)]
         code = subprocess.run(command, capture_output=True, check=False).returncode
-        found = cli("update")
-        assert (found.exit_code, is_pinned()) in ((0, True), (1, True)), step
+        update = cli("update")
+        assert (update.exit_code, is_pinned()) in ((0, True), (1, True)), step
         host({"good": "another"})
         assert cli("update").exit_code == 1
         assert cli("update", "--yes").exit_code == 0
@@ -142,18 +138,16 @@ def test_a_kill_at_any_step_of_an_update_is_healed_by_the_next(cli, host):
     assert step > 4
 
 
-def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, host, names, server):
+def test_a_copy_that_was_cleaned_away_must_be_what_was_added(cli, fails, host, names, server):
     url = host({"good": "Good."})
     cli("add", url)
-    place = folder_of(added_source(url))
-    shutil.rmtree(place.parent)
+    folder = folder_of(added_source(url))
+    shutil.rmtree(folder.parent)
     assert cli("index").exit_code == 0
     assert names() == ["good"]
-    shutil.rmtree(place.parent)
+    shutil.rmtree(folder.parent)
     host({"good": "Bad."})
-    refused = cli("index")
-    assert refused.exit_code == 2
-    assert f"skillsearch update {url}" in refused.stderr
+    fails("index", says=f"skillsearch update {url}")
     assert "its copy is gone" in cli("doctor").stdout
     assert cli("update", "--yes").exit_code == 0
     assert names() == ["good"]
@@ -163,8 +157,8 @@ def test_doctor_compares_copies_with_the_lock_file(cli, host):
     url = host({"good": "Good."})
     cli("add", url)
     assert f"{url}, added or updated on" in cli("doctor").stdout
-    place = folder_of(added_source(url))
-    path = place / "good" / "SKILL.md"
+    folder = folder_of(added_source(url))
+    path = folder / "good" / "SKILL.md"
     path.write_bytes(path.read_bytes().replace(b"Good", b"Evil"))
     assert "its copy is not what was added on" in cli("doctor").stdout
     assert "its copy is not what was added on" in cli("status").stdout
@@ -184,36 +178,34 @@ def test_a_broken_lock_file_is_told(text):
         lock.read_lock()
 
 
-def test_a_broken_lock_file_is_in_the_way_of_changes_alone(cli, host, make_skill, tmp_path):
+def test_a_broken_lock_file_is_in_the_way_of_changes_alone(cli, fails, host, make_skill, tmp_path):
     make_skill(tmp_path / "mine", "mine")
     cli("index", tmp_path / "mine")
     path = lock.lock_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("[]")
     for command in (("add", host({"good": "x"})), ("update",), ("remove", "x/y")):
-        result = cli(*command)
-        assert (result.exit_code, "cannot be read" in result.stderr) == (2, True)
+        fails(*command, says="cannot be read")
     assert cli("query", "mine").exit_code == 0
     assert "The lock file" in cli("doctor").stdout
     assert path.read_text() == "[]"
 
 
-def test_a_source_that_cannot_be_indexed_is_not_locked(cli, host, tmp_path):
+def test_a_source_that_cannot_be_indexed_is_not_locked(fails, host, tmp_path):
     url = host({"good": "x"})
     (tmp_path / "file").touch()
-    result = cli("add", url, "--index-dir", tmp_path / "file" / "index")
-    assert (result.exit_code, "Not a directory" in result.stderr) == (1, True)
+    fails("add", url, "--index-dir", tmp_path / "file" / "index", says="Not a directory", code=1)
     assert folder_of(added_source(url)).is_dir()
     assert lock.read_lock() == {}
 
 
 def test_nothing_is_fetched_unasked(cli, host, server):
     cli("add", host({"good": "x"}))
-    server.asked.clear()
+    server.requests.clear()
     for command in (("query", "good"), ("list",), ("doctor",), ("status",), ("index",), ("setup",)):
         cli(*command)
     local_root(added_source(server.url))
-    assert server.asked == []
+    assert server.requests == []
 
 
 # Out again.
@@ -239,11 +231,10 @@ def test_a_removal_that_cannot_be_pinned_is_done_by_the_next(cli, host):
     assert lock.read_lock() == {}
 
 
-def test_what_another_index_holds_stays_pinned(cli, host, tmp_path, make_skill):
+def test_what_another_index_holds_stays_pinned(cli, fails, host, tmp_path, make_skill):
     make_skill(tmp_path / "mine", "mine")
     url = host({"good": "Good."})
     cli("add", url)
     cli("index", tmp_path / "mine", "--index-dir", tmp_path / "other")
-    refused = cli("remove", url, "--index-dir", tmp_path / "other")
-    assert (refused.exit_code, "is not a root of this index" in refused.stderr) == (2, True)
+    fails("remove", url, "--index-dir", tmp_path / "other", says="is not a root of this index")
     assert len(lock.read_lock()) == 1

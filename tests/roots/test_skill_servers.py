@@ -23,15 +23,13 @@ from skillsearch.roots.sources import added_source, folder_of
 pytestmark = pytest.mark.usefixtures("hashing")
 
 
-def skill_md(name, text="Do it."):
-    return f"---\nname: {name}\ndescription: The skill {name} does a thing.\n---\n{text}\n".encode()
-
-
 def sha256(data):
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
 
 
-def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill, names, home):
+def test_skills_of_a_server_come_with_all_their_files(
+    cli, fails, tmp_path, make_skill, names, home
+):
     pytest.importorskip("mcp")
     served = tmp_path / "served"
     path = make_skill(served, "draw-map", "Draw a map of a walk.")
@@ -50,8 +48,7 @@ def test_skills_of_a_server_come_with_all_their_files(cli, tmp_path, make_skill,
     (document,) = SkillIndex.open().documents()
     copy = Path(document.path).parent
     assert content_digest(copy) == content_digest(path.parent)
-    unreachable = cli("update")
-    assert (unreachable.exit_code, "does not serve skills" in unreachable.stderr) == (1, True)
+    fails("update", says="does not serve skills", code=1)
     assert names() == ["draw-map"]
 
 
@@ -75,29 +72,29 @@ def served(server):
             for name, skill in skills.items()
         ]
 
-        def result_of(asked):
-            if asked["method"] == "initialize":
-                version = asked["params"]["protocolVersion"]
+        def result_of(request):
+            if request["method"] == "initialize":
+                version = request["params"]["protocolVersion"]
                 about = {"name": "x", "version": "1"}
                 return {"protocolVersion": version, "capabilities": {}, "serverInfo": about}
-            if asked["method"] == "skills/list":
+            if request["method"] == "skills/list":
                 return {"skills": listed}
-            uri = asked["params"]["uri"]
+            uri = request["params"]["uri"]
             blob = base64.b64encode(texts[uri]).decode()
             return {"contents": [{"uri": uri, "mimeType": "text/plain", "blob": blob}]}
 
         def answer(handler):
-            asked = json.loads(handler.body)
-            if "id" not in asked:
+            request = json.loads(handler.body)
+            if "id" not in request:
                 handler.send_response(202)
                 handler.send_header("Content-Length", "0")
                 handler.end_headers()
                 return
-            reply = {"jsonrpc": "2.0", "id": asked["id"]}
-            if asked["method"] == "server/discover":
+            reply = {"jsonrpc": "2.0", "id": request["id"]}
+            if request["method"] == "server/discover":
                 reply |= {"error": {"code": -32601, "message": "no"}}
             else:
-                reply |= {"result": change(asked["method"], result_of(asked))}
+                reply |= {"result": change(request["method"], result_of(request))}
             data = json.dumps(reply).encode()
             data = b"event: message\ndata: " + data + b"\n\n" if as_events else data
             kind = "text/event-stream" if as_events else "application/json"
@@ -112,7 +109,9 @@ def served(server):
     return serve
 
 
-def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, monkeypatch):
+def test_files_of_a_server_may_be_as_large_as_we_say(
+    cli, fails, served, names, monkeypatch, skill_md
+):
     assert skill_servers.MAX_FILE_BYTES * 4 // 3 < skill_servers.MAX_ANSWER  # as base64
     monkeypatch.setattr(skill_servers, "MAX_FILE_BYTES", 1 << 18)
     most = bytes(skill_servers.MAX_FILE_BYTES)
@@ -120,8 +119,7 @@ def test_files_of_a_server_may_be_as_large_as_we_say(cli, served, names, monkeyp
     assert cli("add", served({"a": files})).exit_code == 0
     assert names() == ["a"]
     url = served({"a": {**files, "a/more.bin": most + b"x"}}, as_events=False)
-    result = cli("update", "--yes")
-    assert (result.exit_code, "is larger than 262,144 bytes" in result.stderr) == (1, True)
+    fails("update", "--yes", says="is larger than 262,144 bytes", code=1)
     assert len(list(folder_of(added_source(url)).rglob("*.bin"))) == 1
 
 
@@ -156,12 +154,11 @@ ENDLESS = {
 
 
 @pytest.mark.parametrize(("answer", "message"), ENDLESS.values(), ids=ENDLESS)
-def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, message):
+def test_an_answer_of_a_server_has_an_end(fails, server, monkeypatch, answer, message):
     pytest.importorskip("mcp")
     monkeypatch.setattr(skill_servers, "MAX_ANSWER", 1 << 18)
     server.pages["/mcp"] = answer
-    result = cli("add", f"mcp+{server.url}/mcp")
-    assert (result.exit_code, message in result.stderr) == (2, True)
+    result = fails("add", f"mcp+{server.url}/mcp", says=message)
     assert len(result.stderr.splitlines()) == 1
     assert lock.read_lock() == {}
 
@@ -174,11 +171,10 @@ def test_an_answer_of_a_server_has_an_end(cli, server, monkeypatch, answer, mess
         ("text/html", b"nothing"),
     ],
 )
-def test_an_odd_server_is_one_line(cli, server, kind, data):
+def test_an_odd_server_is_one_line(fails, server, kind, data):
     pytest.importorskip("mcp")
     server.page("/mcp", data, content_type=kind)
-    result = cli("add", f"mcp+{server.url}/mcp")
-    assert (result.exit_code, "does not serve skills" in result.stderr) == (2, True)
+    result = fails("add", f"mcp+{server.url}/mcp", says="does not serve skills")
     assert len(result.stderr.splitlines()) == 1
 
 
@@ -188,20 +184,21 @@ def test_what_the_library_logs_of_an_odd_server_is_not_told(cli, server, monkeyp
     for name in (None, *skill_servers._LIBRARIES):
         monkeypatch.setattr(logging.getLogger(name), "handlers", [])
     server.page("/mcp", b"{", content_type="application/json")
-    told = cli("add", f"mcp+{server.url}/mcp").stderr
-    assert told.startswith("Error: ")
-    assert len(told.splitlines()) == 1
+    message = cli("add", f"mcp+{server.url}/mcp").stderr
+    assert message.startswith("Error: ")
+    assert len(message.splitlines()) == 1
 
 
-def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, caplog):
+def test_a_skill_of_too_many_files_is_left_out_and_told(
+    cli, fails, served, names, caplog, skill_md
+):
     many = {f"b/{number}": b"" for number in range(skill_servers.MAX_FILES)}
     skills = {"a": {"a/SKILL.md": skill_md("a")}, "b": {"b/SKILL.md": skill_md("b"), **many}}
     assert cli("add", served(skills)).exit_code == 0
     assert names() == ["a"]
     assert "skill://b/SKILL.md has 513 files, more than 512" in caplog.text
     url = served({"b": skills["b"]})
-    refused = cli("add", url)
-    assert (refused.exit_code, "serves no skills that can be used" in refused.stderr) == (2, True)
+    fails("add", url, says="serves no skills that can be used")
 
 
 @pytest.mark.parametrize(
@@ -220,7 +217,7 @@ def test_a_skill_of_too_many_files_is_left_out_and_told(cli, served, names, capl
     ],
 )
 def test_a_skill_of_impossible_names_is_left_out_and_the_rest_comes(
-    cli, served, names, caplog, path, more, fault
+    cli, served, names, caplog, path, more, fault, skill_md
 ):
     """The disk was blamed, and nothing came."""
     first = {"a/SKILL.md": skill_md("a")} | ({} if fault is None else {"a/b": b"file"})

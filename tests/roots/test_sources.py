@@ -106,24 +106,24 @@ def test_a_file_of_another_machine_is_refused(url):
     ],
 )
 def test_the_folder_of_a_bundle_is_named_after_it(root, name):
-    place = folder_of(root)
-    assert place.name == name
-    assert place.parent.parent == cache_dir() / "roots"
+    folder = folder_of(root)
+    assert folder.name == name
+    assert folder.parent.parent == cache_dir() / "roots"
 
 
 @given(st.text(max_size=80), st.sampled_from(["https://x.org/", "https://", "/srv/"]))
 def test_whatever_the_source_its_folder_lies_in_the_cache(text, start):
-    place = folder_of(f"{start}{text}.zip")
-    assert place.parent.parent == cache_dir() / "roots"
-    assert 0 < len(os.fsencode(place.name)) <= 255
-    assert place.name not in {".", ".."}
-    assert "/" not in place.name
+    folder = folder_of(f"{start}{text}.zip")
+    assert folder.parent.parent == cache_dir() / "roots"
+    assert 0 < len(os.fsencode(folder.name)) <= 255
+    assert folder.name not in {".", ".."}
+    assert "/" not in folder.name
 
 
 def test_each_source_has_a_folder_of_its_own():
-    places = {folder_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
-    assert len(places) == 3
-    assert folder_of("https://x.org/a.zip") in places
+    folders = {folder_of(f"https://{host}/a.zip") for host in ("x.org", "y.org", "x.org:8080")}
+    assert len(folders) == 3
+    assert folder_of("https://x.org/a.zip") in folders
 
 
 def test_plain_folders_are_returned_as_they_are(tmp_path, monkeypatch):
@@ -157,20 +157,20 @@ def test_messages_show_no_password_and_no_key(url, text):
 
 def test_what_a_folder_was_unpacked_from_can_be_told(pack, tmp_path):
     archive = pack("drinks.zip")
-    place = local_root(archive)
-    assert source_behind(place) == str(archive)
+    folder = local_root(archive)
+    assert source_behind(folder) == str(archive)
     assert source_behind(tmp_path) == ""
     os.mkfifo(tmp_path / "ready.json")
     assert source_behind(tmp_path / "root") == ""
-    (place.parent / "ready.json").write_text("[]")
-    assert source_behind(place) == ""
+    (folder.parent / "ready.json").write_text("[]")
+    assert source_behind(folder) == ""
 
 
 GITHUB = "https://github.com/owner/repo/archive"
 
 
 @pytest.mark.parametrize(
-    ("given", "source"),
+    ("name", "source"),
     [
         ("owner/repo", f"{GITHUB}/HEAD.zip"),
         ("owner/repo@v1.2", f"{GITHUB}/v1.2.zip"),
@@ -183,8 +183,8 @@ GITHUB = "https://github.com/owner/repo/archive"
         ("mcp+https://x.example/mcp", "mcp+https://x.example/mcp"),
     ],
 )
-def test_what_people_name_means_a_source(given, source):
-    assert added_source(given) == (source or f"{GITHUB}/main/skills.zip")
+def test_what_people_name_means_a_source(name, source):
+    assert added_source(name) == (source or f"{GITHUB}/main/skills.zip")
 
 
 GITLAB, CODEBERG = "https://gitlab.com/owner/repo", "https://codeberg.org/owner/repo"
@@ -258,17 +258,11 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
     wanted = f"{page}/{source}" if source else f"{page}{rest}"
     bare = page.removeprefix("https://")
     host, _, path = bare.partition("/")
-    www = (f"https://www.{bare}", f"www.{bare}") if source else ()
-    for spelling in (
-        page,
-        bare,
-        f"git+{page}",
-        f"git://{bare}",
-        f"https://{host.upper()}/{path}",
-        *www,
-    ):
-        if spelling != f"https://{host.upper()}/{path}" or source:
-            assert added_source(f"{spelling}{rest}") == wanted
+    spellings = [page, bare, f"git+{page}", f"git://{bare}"]
+    if source:
+        spellings += [f"https://www.{bare}", f"www.{bare}", f"https://{host.upper()}/{path}"]
+    for spelling in spellings:
+        assert added_source(f"{spelling}{rest}") == wanted
 
 
 @pytest.mark.parametrize(

@@ -94,24 +94,24 @@ def test_whatever_the_names_nothing_is_written_elsewhere(names):
             except (RefusedMemberError, FileExistsError, NotADirectoryError, IsADirectoryError):
                 continue
             written["/".join(part for part in name.split("/") if part not in ("", "."))] = b"x"
-        found = {p.relative_to(into).as_posix(): p for p in into.rglob("*") if p.is_file()}
-        assert {name: path.read_bytes() for name, path in found.items()} == written
+        files = {p.relative_to(into).as_posix(): p for p in into.rglob("*") if p.is_file()}
+        assert {name: path.read_bytes() for name, path in files.items()} == written
         assert [p for p in Path(base).rglob("*") if into not in (p, *p.parents)] == [into.parent]
 
 
 def test_files_get_their_bytes_and_folders_are_made_on_the_way(unpack):
-    found = unpack(a_folder("a"), a_file("a/b/c.md", b"1"), a_folder("a/b"), a_file("d", b"2"))
-    files = {name: path.read_bytes() for name, path in found.items() if path.is_file()}
+    unpacked = unpack(a_folder("a"), a_file("a/b/c.md", b"1"), a_folder("a/b"), a_file("d", b"2"))
+    files = {name: path.read_bytes() for name, path in unpacked.items() if path.is_file()}
     assert files == {"a/b/c.md": b"1", "d": b"2"}
 
 
 @pytest.mark.parametrize(
-    ("mode", "kept"),
+    ("mode", "masked"),
     [(0o644, 0o644), (0o755, 0o755), (0o6777, 0o755), (0o1666, 0o644), (0, 0o600), (0o111, 0o711)],
 )
-def test_permissions_are_masked(unpack, mode, kept):
-    found = unpack(a_file("run.sh", mode=mode))
-    assert stat.S_IMODE(found["run.sh"].stat().st_mode) == kept
+def test_permissions_are_masked(unpack, mode, masked):
+    unpacked = unpack(a_file("run.sh", mode=mode))
+    assert stat.S_IMODE(unpacked["run.sh"].stat().st_mode) == masked
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_two_members_of_one_name_are_refused(unpack, first, second, reason):
     [("Read.md", "READ.md"), ("straße", "strasse"), ("\u00e9", "e\u0301"), ("D/a", "d/b")],
 )
 def test_of_names_that_some_file_systems_take_for_one_the_first_counts(tmp_path, first, second):
-    (told,) = write_members([a_file(first, b"1"), a_file(second, b"2")], tmp_path, NO_LIMITS)
-    assert "only in case or accents" in told
+    (report,) = write_members([a_file(first, b"1"), a_file(second, b"2")], tmp_path, NO_LIMITS)
+    assert "only in case or accents" in report
     (file,) = (path for path in tmp_path.rglob("*") if path.is_file())
     assert file == tmp_path / first
     assert file.read_bytes() == b"1"

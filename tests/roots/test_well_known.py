@@ -49,39 +49,31 @@ ATTACKS = {
 
 
 @pytest.mark.parametrize(("make", "message"), ATTACKS.values(), ids=ATTACKS)
-def test_nothing_is_added_of_a_hostile_server(cli, server, host, state, make, message):
+def test_nothing_is_added_of_a_hostile_server(fails, server, host, state, make, message):
     make(server, host)
-    result = cli("add", server.url)
-    assert (result.exit_code, message in result.stderr) == (2, True)
+    fails("add", server.url, says=message)
     assert state() == ("", {})
     assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 @pytest.mark.parametrize("attack", ["other digest", "dying", "empty"])
-def test_a_server_that_became_hostile_changes_nothing(cli, server, host, names, state, attack):
+def test_a_server_that_became_hostile_changes_nothing(
+    cli, fails, server, host, names, state, attack
+):
     make, message = ATTACKS[attack]
     host({"good": "Good."})
     assert cli("add", server.url).exit_code == 0
     before = state(), names()
     make(server, host)
-    result = cli("update", "--yes")
-    assert (result.exit_code, message in result.stderr) == (1, True)
+    fails("update", "--yes", says=message, code=1)
     assert (state(), names()) == before
     assert not list(folder_of(added_source(server.url)).parent.glob(".temporary-*"))
 
 
 def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
-    bad = [
-        {"name": "../up"},
-        {"name": "UPPER"},
-        {"type": "mcp"},
-        {"url": "file:///etc/passwd"},
-        {"url": ""},
-        {"digest": "md5:1"},
-        {"name": 5},
-        {"url": "http://[::1"},
-        {"name": "a" * 65},
-    ]
+    bad = [{"name": name} for name in ("../up", "UPPER", 5, "a" * 65)]
+    bad += [{"url": url} for url in ("file:///etc/passwd", "", "http://[::1")]
+    bad += [{"type": "mcp"}, {"digest": "md5:1"}]
     count = iter(bad)
 
     def spoil(entry):
@@ -95,19 +87,10 @@ def test_what_cannot_be_used_of_an_index_is_left_out(host, cli, names, caplog):
 
 def test_an_index_is_read_whatever_its_entries_are():
     good = {"name": "a", "type": "archive", "url": "a.zip", "digest": sha256(b"")}
-    entries = [
-        None,
-        1,
-        [],
-        "x",
-        {},
-        good,
-        good,
-        {**good, "name": "b", "url": "//cdn.example/b.zip"},
-    ]
-    data = json.dumps({"skills": entries}).encode()
-    found = read_index(data, f"https://x.example{WELL_KNOWN}")
-    assert [(offer.name, offer.url) for offer in found] == [
+    other = {**good, "name": "b", "url": "//cdn.example/b.zip"}
+    data = json.dumps({"skills": [None, 1, [], "x", {}, good, good, other]}).encode()
+    offers = read_index(data, f"https://x.example{WELL_KNOWN}")
+    assert [(offer.name, offer.url) for offer in offers] == [
         ("a", "https://x.example/.well-known/agent-skills/a.zip"),
         ("b", "https://cdn.example/b.zip"),
     ]

@@ -35,17 +35,20 @@ def objects(drinks, tmp_path):
 @pytest.mark.parametrize("wrong", WRONG, ids=range(len(WRONG)))
 def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
     tried = set()
-    for one in objects:
-        for name, method in inspect.getmembers(one, inspect.ismethod):
+    for owner in objects:
+        for name, method in inspect.getmembers(owner, inspect.ismethod):
             if name.startswith("_"):
                 continue
-            shown = inspect.signature(method).parameters.values()
-            needed = [each for each in shown if each.default is each.empty]
-            needed = {each.name: "x" if each.annotation in TEXTS else ["x"] for each in needed}
-            for place in (each for each in shown if each.annotation in CHECKED):
-                with pytest.raises(SkillSearchError, match=f"{name}: {place.name} is .*; give "):
-                    method(**needed | {place.name: wrong})
-                tried.add((type(one).__name__, name, place.name))
+            rows = inspect.signature(method).parameters.values()
+            needed = {
+                row.name: "x" if row.annotation in TEXTS else ["x"]
+                for row in rows
+                if row.default is row.empty
+            }
+            for parameter in [row.name for row in rows if row.annotation in CHECKED]:
+                with pytest.raises(SkillSearchError, match=f"{name}: {parameter} is .*; give "):
+                    method(**needed | {parameter: wrong})
+                tried.add((type(owner).__name__, name, parameter))
     assert len(tried) > 30
 
 
@@ -61,9 +64,9 @@ OPTIONS = {
 
 @pytest.mark.parametrize(("option", "value"), [(k, v) for k, vs in OPTIONS.items() for v in vs])
 def test_an_option_of_no_use_is_told(objects, option, value):
-    for one in objects[:2]:
+    for owner in objects[:2]:
         with pytest.raises(SkillSearchError, match=rf"{option} is "):
-            one.search("steep tea", **{option: value})
+            owner.search("steep tea", **{option: value})
 
 
 def test_many_are_not_given_as_one_text(objects):
@@ -78,8 +81,10 @@ def test_many_are_not_given_as_one_text(objects):
 
 @pytest.mark.parametrize("style", ["gemini", None, [], 5])
 def test_an_unknown_style_of_definitions_is_told(style):
-    with pytest.raises(SkillSearchError, match="use 'openai' or 'anthropic'"):
+    message = re.escape(f"{style!r}; use 'openai' or 'anthropic'")
+    with pytest.raises(SkillSearchError, match=message) as caught:
         Toolset([]).specs(style)
+    assert isinstance(caught.value, ValueError)
 
 
 def test_help_shows_every_option_with_its_default():
@@ -95,7 +100,7 @@ def test_nothing_public_shows_where_it_lies_in_memory(objects):
     assert set(skillsearch.__all__) <= set(dir(skillsearch))
     for name in skillsearch.__all__:
         assert "at 0x" not in pydoc.render_doc(getattr(skillsearch, name)), name
-    assert not [one for one in map(repr, objects) if "at 0x" in one]
+    assert not [shown for shown in map(repr, objects) if "at 0x" in shown]
 
 
 MISSPELT = """

@@ -26,7 +26,7 @@ def registry(drinks, tmp_path):
     return registry
 
 
-def found(registry, query="brew filter coffee"):
+def hit_names(registry, query="brew filter coffee"):
     return [hit.name for hit in asyncio.run(registry.search_skills(query=query))]
 
 
@@ -43,7 +43,7 @@ def test_a_search_gives_frontmatter_best_first(registry):
 def test_a_library_with_a_log_records_what_is_asked_and_loaded(registry, tmp_path):
     log = UsageLog(tmp_path / "usage", "agent")
     adk = registry(n=1, usage=log)
-    found(adk)
+    hit_names(adk)
     get(adk, "brew-coffee")
     request, load = log.events()
     assert request.offered[0].skill == load.skill == "drinks:brew-coffee"
@@ -51,7 +51,7 @@ def test_a_library_with_a_log_records_what_is_asked_and_loaded(registry, tmp_pat
 
 
 def test_nothing_fits_is_an_empty_list(registry):
-    assert found(registry(threshold=None), "assemble a bookshelf") == []
+    assert hit_names(registry(threshold=None), "assemble a bookshelf") == []
 
 
 def test_a_skill_comes_with_its_files(registry, drinks, make_skill):
@@ -112,7 +112,7 @@ def test_a_name_is_shown_in_the_form_that_adk_accepts(registry, drinks, make_ski
     path = drinks / "odd" / "SKILL.md"
     path.parent.mkdir()
     path.write_text("---\nname: Whisk_Matcha Tea\ndescription: Whisk matcha.\n---\nSlowly.\n")
-    assert found(registry(n=1), "whisk matcha") == ["whisk-matcha-tea"]
+    assert hit_names(registry(n=1), "whisk matcha") == ["whisk-matcha-tea"]
     assert get(registry(), "whisk-matcha-tea").instructions == "Slowly."
 
 
@@ -120,7 +120,7 @@ def test_a_skill_that_no_such_name_means_is_left_out_and_logged(
     registry, drinks, make_skill, caplog
 ):
     make_skill(drinks, "抹茶", "Brew filter coffee or matcha.")
-    assert "brew-coffee" in found(registry())
+    assert "brew-coffee" in hit_names(registry())
     assert "抹茶" in caplog.text
     with pytest.raises(SkillError, match="ADK does not accept the name"):
         get(registry(), "抹茶")

@@ -70,8 +70,8 @@ def test_an_agent_goes_from_a_search_to_a_skill_and_its_file(drinks, tmp_path):
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     tools = {tool.name: tool for tool in as_tools(Toolset(library_tools(library)))}
-    found = called(tools["search_skills"], query="brew filter coffee", threshold=0.0)
-    name = found["skills"][0]["name"]
+    answer = called(tools["search_skills"], query="brew filter coffee", threshold=0.0)
+    name = answer["skills"][0]["name"]
     (file,) = called(tools["load_skill"], name=name)["files"]
     assert called(tools["read_skill_file"], name=name, path=file)["content"] == "Rinse the filter."
     assert called(tools["load_skill"], name="x")["error"]["code"] == "skill-not-found"

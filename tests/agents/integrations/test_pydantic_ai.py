@@ -58,13 +58,13 @@ def test_an_agent_goes_from_a_search_to_a_skill_and_its_file(drinks, tmp_path):
     (drinks / "brew-coffee" / "notes.md").write_text("Rinse the filter.")
     library = SkillLibrary.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
     toolset = Toolset(library_tools(library))
-    _, (found, loaded, file) = run(
+    _, (answer, loaded, file) = run(
         toolset,
         ("search_skills", {"query": "brew filter coffee", "threshold": 0.0}),
-        lambda found: ("load_skill", {"name": found["skills"][0]["name"]}),
+        lambda answer: ("load_skill", {"name": answer["skills"][0]["name"]}),
         lambda skill: ("read_skill_file", {"name": skill["name"], "path": skill["files"][0]}),
     )
-    assert found["skills"][0]["name"] == loaded["name"] == "brew-coffee"
+    assert answer["skills"][0]["name"] == loaded["name"] == "brew-coffee"
     assert loaded["body"].startswith("# Coffee")
     assert file["content"] == "Rinse the filter."
 

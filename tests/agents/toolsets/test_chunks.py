@@ -77,8 +77,12 @@ def variables():
 
 @pytest.fixture
 def manager(skills, variables, tmp_path):
-    manager = SkillManager(variables=variables, index_dir=tmp_path / "index", model="hashing")
-    manager.load_from_directory(skills)
+    return loaded(skills, variables=variables, index_dir=tmp_path / "index", model="hashing")
+
+
+def loaded(folder, **options):
+    manager = SkillManager(**options)
+    manager.load_from_directory(folder)
     return manager
 
 
@@ -109,8 +113,7 @@ class ScriptedAgent:
 
 
 def test_an_agent_loads_a_chunk_as_in_the_document(skills):
-    skill_manager = SkillManager()
-    skill_manager.load_from_directory(skills)
+    skill_manager = loaded(skills)
     agent = ScriptedAgent(
         "You are an agent.\n\nSkills:\n{{skill_docs}}", LoadSkillChunkTool(skill_manager).toolset()
     )
@@ -139,7 +142,7 @@ def test_a_skill_has_metadata_core_and_chunks(manager):
         skill.core_content = ""
 
 
-def test_a_skill_that_is_all_chunks_has_no_core(manager):
+def test_a_skill_that_is_all_chunks_has_no_core():
     manager = registered(skill_md("a", '<chunk id="one">1</chunk>'))
     assert manager.get_skills_prompt() == "## a\n[Available Chunks]\n- one"
 
@@ -192,8 +195,7 @@ def test_folders_add_to_what_is_loaded(manager, tmp_path, make_skill, variables)
 def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
     (skills / "broken").mkdir()
     (skills / "broken" / "SKILL.md").write_text("# Empty")
-    manager = SkillManager()
-    manager.load_from_directory(skills)
+    manager = loaded(skills)
     assert manager.get_skills_prompt() == PROMPT
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
@@ -201,8 +203,7 @@ def test_a_broken_skill_is_logged_and_skipped(skills, caplog):
 
 
 def test_a_missing_folder_is_logged_and_may_come_later(tmp_path, make_skill, caplog):
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "none")
+    manager = loaded(tmp_path / "none")
     assert manager.get_skills_prompt() == ""
     (record,) = caplog.records
     assert record.message.startswith(f"{tmp_path}/none: The folder does not exist")
@@ -237,8 +238,7 @@ def test_registering_again_replaces_and_deactivates(manager):
 
 def test_the_variable_can_have_another_name(skills):
     variables = {}
-    manager = SkillManager(variables=variables, variable="docs")
-    manager.load_from_directory(skills)
+    manager = loaded(skills, variables=variables, variable="docs")
     assert variables == {"docs": PROMPT}
     assert manager.update_variables() == {"docs": PROMPT}
 
@@ -255,8 +255,7 @@ def test_chunks_outlast_turns_unless_the_session_says_otherwise(manager, skills)
     manager.activate_chunk("data-analyzer", "charts")
     manager.session.begin_turn()
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
-    brief = SkillManager(session=SkillSession(lifetime="turn"))
-    brief.load_from_directory(skills)
+    brief = loaded(skills, session=SkillSession(lifetime="turn"))
     brief.activate_chunk("data-analyzer", "charts")
     brief.session.begin_turn()
     assert brief.get_skills_prompt() == PROMPT
@@ -267,8 +266,7 @@ def test_a_hostile_state_is_read_as_what_it_says_of_chunks_that_exist(skills):
         "temp:skill:chunks:data-analyzer": '["none", "charts", 5]',
         "temp:skill:chunks:tea": "{{{",
     }
-    manager = SkillManager(session=SkillSession(state))
-    manager.load_from_directory(skills)
+    manager = loaded(skills, session=SkillSession(state))
     assert manager.skills["data-analyzer"].active_chunks == {"charts"}
     assert manager.skills["tea"].active_chunks == frozenset()
 
@@ -320,8 +318,7 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
     for folder in ("one", "two"):
         path = make_skill(tmp_path / "s" / folder, "tea", body=chunk("c", content=folder))
         assert path.is_file()
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "s")
+    manager = loaded(tmp_path / "s")
     assert list(manager.skills) == ["s:one/tea", "s:two/tea"]
     assert manager.activate_chunk("s:two/tea", "c") == "two"
     assert [bool(skill.active_chunks) for skill in manager.skills.values()] == [False, True]
@@ -331,8 +328,7 @@ def test_skills_that_no_name_tells_apart_are_named_by_their_ids(tmp_path, make_s
 
 def test_malformed_markup_is_logged_and_harmless(skills, make_skill, caplog):
     path = make_skill(skills, "odd", body="Core\n<chunk id='open' description='d'>\nrest\n")
-    manager = SkillManager()
-    manager.load_from_directory(skills)
+    manager = loaded(skills)
     assert [record.message for record in caplog.records] == [
         f"{path}: line 6: The chunk 'open' is not closed and goes on to the end; add '</chunk>'."
     ]
@@ -395,8 +391,7 @@ def test_the_index_lies_where_it_is_told_and_has_the_model_it_is_told(manager, s
     assert not (tmp_path / "index").exists()
     manager.search("tea")
     assert (tmp_path / "index").is_dir()
-    other = SkillManager(model="no-such-model")
-    other.load_from_directory(skills)
+    other = loaded(skills, model="no-such-model")
     with pytest.raises(SkillSearchError, match="no-such-model"):
         other.search("tea")
 
@@ -411,24 +406,10 @@ def test_search_gives_five_unless_told_otherwise(manager, skills, make_skill):
         manager.search("")
 
 
-def test_the_tool_is_that_of_the_document(manager):
-    made = LoadSkillChunkTool(manager)
-    (tool,) = made.toolset().tools()
-    assert made.name == tool.name == "load_skill_chunk"
-    assert made.description == tool.description
-    assert "[Available Chunks]" in tool.description
-    schema = arguments_schema(tool.arguments)
-    assert {name: each["type"] for name, each in schema["properties"].items()} == {
-        "skill_name": "string",
-        "chunk_id": "string",
-    }
-    assert schema["required"] == ["skill_name", "chunk_id"]
-
-
 def test_executing_the_tool_returns_the_content(manager, variables):
     tool = LoadSkillChunkTool(manager)
-    found = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
-    assert found == "Bars before pies."
+    content = tool.execute({"skill_name": "data-analyzer", "chunk_id": "charts"})
+    assert content == "Bars before pies."
     assert "charts" not in variables["skill_docs"]
     assert tool.execute({"skill_name": "data-analyzer", "chunk_id": "none"}).startswith(
         "The skill 'data-analyzer' has no chunk 'none'; "
@@ -467,8 +448,7 @@ def test_very_many_chunks_fill_no_error():
 def test_a_prompt_of_unchanged_skills_opens_no_file(tmp_path, make_skill, monkeypatch):
     for number in range(3):
         make_skill(tmp_path / "s", f"s{number:03}", body=f"Core {number}.\n" + chunk("one"))
-    manager = SkillManager()
-    manager.load_from_directory(tmp_path / "s")
+    manager = loaded(tmp_path / "s")
     opened, real_open = set(), os.open
 
     def noting(path, *args, **options):
@@ -516,7 +496,7 @@ def test_available_and_active_chunks_are_all_chunks(actions):
         assert rendered == manager.get_skills_prompt()
         for skill_name, skill in manager.skills.items():
             assert skill.active_chunks == {id for owner, id in active if owner == skill_name}
-            available = [each.id for each in skill.available_chunks]
+            available = [listed.id for listed in skill.available_chunks]
             assert available == [id for id in skill.chunks if id not in skill.active_chunks]
             section = rendered.split("## ")[1 if skill_name == "a" else 2]
             assert [f"- {id}: About it" in section for id in skill.chunks] == [

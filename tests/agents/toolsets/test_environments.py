@@ -72,14 +72,9 @@ def test_a_nested_skill_has_its_relative_folder_as_id(skills):
     assert ids == ["another-skill", "office/test-skill", "test-skill"]
 
 
-def test_a_missing_name_is_that_of_the_folder(skills):
-    write_skill(skills, "unnamed", "---\ndescription: Does it.\n---\n")
-    assert SkillLoader(skills).load_all()[2].name == "unnamed"
-
-
 def logged_of_environments(caplog):
     """Return what environments logged; the selection beneath says what it left out, too."""
-    records = [one for one in caplog.records if one.name.endswith("environments")]
+    records = [record for record in caplog.records if record.name.endswith("environments")]
     return [record.getMessage() for record in records]
 
 
@@ -128,16 +123,6 @@ def test_a_log_line_is_one_line(skills, caplog):
     assert "\u202e" not in caplog.records[0].getMessage()
 
 
-def test_the_base_tool_is_that_of_the_document():
-    assert (base_skill_tool.name, base_skill_tool.description) == ("skill", "Execute a skill.")
-    assert arguments_schema(base_skill_tool.arguments) == {
-        "type": "object",
-        "properties": {"skill": {"type": "string", "description": "The skill ID to execute"}},
-        "required": ["skill"],
-        "additionalProperties": False,
-    }
-
-
 def test_without_an_environment_nothing_is_executed():
     result = execute(base_skill_tool, "test-skill")
     assert result == ToolResult(success=False, output="", error="Environment not available")
@@ -172,10 +157,10 @@ def test_a_description_keeps_its_budget_and_says_what_is_left_out(chars):
 def test_the_budget_is_8000_characters_by_default():
     room = 8000 - len("Execute a skill. Available skills:\n")
     full = [SkillInfo("a", "A", "x" * 995, "")] * 7 + [SkillInfo("b", "B", "", "")]
-    left = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
-    fits = SkillInfo("b", "B", "x" * left, "")
+    rest = room - 7 * len("- A: \n" + "x" * 995) - len("- B: ")
+    fits = SkillInfo("b", "B", "x" * rest, "")
     assert len(create_skill_tool_with_description([*full[:7], fits]).description) == 8000
-    over = SkillInfo("b", "B", "x" * (left + 1), "")
+    over = SkillInfo("b", "B", "x" * (rest + 1), "")
     assert "(showing 7 of 8" in create_skill_tool_with_description([*full[:7], over]).description
 
 
@@ -341,9 +326,9 @@ def test_search_is_offered_where_not_all_are_listed(skills, tmp_path):
         "test-env", skills, index_dir=tmp_path / "i", model="hashing", description_chars=150
     )
     assert [tool.name for tool in environment.list_tools()] == ["skill", "search_skills"]
-    found = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
+    answer = environment.toolset().call("search_skills", {"query": "multiple", "threshold": 0})
     row = {"id": "another-skill", "name": "Another Skill", "description": ANOTHER}
-    assert found["result"]["skills"][0] == row
+    assert answer["result"]["skills"][0] == row
     query = {"query": "another skill for multiple tests", "threshold": 1}
     strict = environment.toolset().call("search_skills", query)["result"]
     assert (strict["skills"], strict["perhaps"], strict["note"]) == ([], [], NO_HIT)

@@ -34,11 +34,15 @@ def folder(tmp_path, monkeypatch):
     return tmp_path / "envs"
 
 
+def started(*args):
+    server = ServerEnvironment(*args)
+    server.load_from_config()
+    return server
+
+
 @pytest.fixture
 def server(folder):
-    made = ServerEnvironment(folder, "work")
-    made.load_from_config()
-    return made
+    return started(folder, "work")
 
 
 def described(server):
@@ -55,8 +59,8 @@ def test_nothing_is_read_before_it_is_loaded(folder):
     assert (server.name, server.skills_loaded) == ("work", False)
     assert (ids(server), server.skills_loaded) == (["invoice"], True)
     assert ServerEnvironment(folder, "work").get_skills_directory() == folder / "work" / "skills"
-    told = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
-    assert told == "- Invoice: Writes invoices."
+    info = ServerEnvironment(folder, "work").get_skills_info_for_tool_description()
+    assert info == "- Invoice: Writes invoices."
 
 
 def test_a_started_server_lists_its_skills_and_loads_them(server, folder):
@@ -138,8 +142,7 @@ def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
     user = user_folders.user_file()
     user.parent.mkdir(parents=True)
     user.write_text(f"environments = {str(folder)!r}\nenvironment = 'work'\n")
-    server = ServerEnvironment()
-    server.load_from_config()
+    server = started()
     assert ids(server) == ["invoice"]
     user.write_text(f"environments = {str(folder)!r}\nenvironment = 'home'\nthreshold = 1.0\n")
     server.reload()
@@ -151,16 +154,13 @@ def test_reloading_reads_the_settings_again(folder, monkeypatch, home):
 def test_environments_lie_beside_the_user_s_settings(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     write_skill(user_folders.user_file().parent / "environments", "default", "greet")
-    server = ServerEnvironment()
-    server.load_from_config()
+    server = started()
     assert (server.name, ids(server)) == ("default", ["greet"])
 
 
 def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
     def used():
-        server = ServerEnvironment(tmp_path)
-        server.load_from_config()
-        return server.name
+        return started(tmp_path).name
 
     assert used() == "default"
     (tmp_path / "work").mkdir()
@@ -171,10 +171,10 @@ def test_without_a_name_the_only_one_is_used_or_else_the_default(tmp_path):
 
 def test_none_named_among_several_says_which_there_are(folder, caplog):
     server = ServerEnvironment(folder)
-    said = "No environment is in use. There are: home, work. Choose one: "
+    message = "No environment is in use. There are: home, work. Choose one: "
     args = SimpleNamespace(skill="x", offset=0)
-    assert server.list_tools()[0].function(args)["error"].startswith(said)
-    assert [text for text in caplog.messages if text.startswith(said)]
+    assert server.list_tools()[0].function(args)["error"].startswith(message)
+    assert [text for text in caplog.messages if text.startswith(message)]
     server.switch_environment("home")
     assert server.toolset().call("skill", {"skill": "recipe"})["result"]["output"] == "Taste it."
     caplog.clear()
@@ -205,7 +205,7 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (b"{", "Failed to read "),
         (b"[]", "it holds no object"),
@@ -215,16 +215,14 @@ def test_the_config_of_the_environment_in_use_is_the_host_s(server, folder):
         (b'{"activeEnvironment": ["home"]}', "names no folder: "),
     ],
 )
-def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, said):
-    for place in (folder.parent, folder / "work"):
-        (place / "config.jsonc").write_bytes(data)
-    server = ServerEnvironment(folder, "work")
-    server.load_from_config()
+def test_a_config_that_cannot_be_used_stops_no_start(folder, caplog, data, message):
+    for parent in (folder.parent, folder / "work"):
+        (parent / "config.jsonc").write_bytes(data)
+    server = started(folder, "work")
     assert ids(server) == ["invoice"]
-    server = ServerEnvironment(folder)
-    server.load_from_config()
+    server = started(folder)
     assert (server.name, ids(server)) == ("default", [])
-    assert said in caplog.text
+    assert message in caplog.text
 
 
 def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog):
@@ -233,8 +231,7 @@ def test_a_config_that_is_a_link_or_no_file_is_not_read(folder, tmp_path, caplog
     (folder / "home" / "config.jsonc").mkdir()
     os.mkfifo(tmp_path / "config.jsonc")
     for name in ("work", "home"):
-        server = ServerEnvironment(folder, name)
-        server.load_from_config()
+        server = started(folder, name)
         assert (server.config, len(ids(server))) == ({}, 1)
     assert caplog.text.count("Failed to read") == 2
 
@@ -265,8 +262,7 @@ def test_a_link_out_of_the_folder_is_not_followed(folder, tmp_path, caplog, link
     write_skill(tmp_path / "elsewhere", "x", "secret")
     (folder / link).parent.mkdir(exist_ok=True)
     (folder / link).symlink_to(tmp_path / "elsewhere" / "x" / ("skills" if "/" in link else ""))
-    server = ServerEnvironment(folder, "out")
-    server.load_from_config()
+    server = started(folder, "out")
     assert (described(server), server.list_skills()) == (BASE, [])
     assert caplog.messages == ["Failed to read skills directory: out leads out of its folder"]
     assert server.list_environments() == ["home", "work"]
@@ -285,9 +281,7 @@ def test_an_environment_that_becomes_a_link_out_is_left_with_the_next_load(
 
 def test_the_folder_itself_may_be_a_link(folder, tmp_path):
     (tmp_path / "link").symlink_to(folder)
-    server = ServerEnvironment(tmp_path / "link", "home")
-    server.load_from_config()
-    assert ids(server) == ["recipe"]
+    assert ids(started(tmp_path / "link", "home")) == ["recipe"]
 
 
 NAMES = st.one_of(
@@ -312,11 +306,9 @@ def test_no_name_leads_out_of_the_folder(folder, tmp_path, name):
     else:
         assert name in {"home", "work"}
     if is_environment_name(name):
-        place = os.path.normpath(folder / name / "skills")
-        assert Path(place).parent.parent == folder
-        started = ServerEnvironment(folder, name)
-        started.load_from_config()
-        assert "secret" not in ids(started)
+        skills_folder = os.path.normpath(folder / name / "skills")
+        assert Path(skills_folder).parent.parent == folder
+        assert "secret" not in ids(started(folder, name))
     else:
         with pytest.raises(ConfigError):
             ServerEnvironment(folder, name).load_from_config()

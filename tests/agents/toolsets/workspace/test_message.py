@@ -129,8 +129,8 @@ def test_a_hundred_skills_are_described_unless_told_otherwise(tmp_path, make_ski
         "- tea-099: Steep green tea.\nAdditional skills (use skill_load by name to"
         " access): tea-100, tea-101"
     )
-    found = describe_skills(library, "steep green tea")
-    assert found.count("\n- tea-") == 5
+    overview = describe_skills(library, "steep green tea")
+    assert overview.count("\n- tea-") == 5
     assert describe_skills(library, "steep green tea", 7).count("\n- tea-") == 7
 
 
@@ -180,8 +180,8 @@ def test_all_documents_of_a_skill_have_one_bound(library, tea):
         (tea / f"{number}.md").write_text("x" * MAX_DOC_BYTES)
     shown = contents(library)
     assert list(shown) == ["0.md", "1.md", "2.md", "3.md", "4.md"]
-    left = MAX_DOC_BYTES - 4 * len("0.md")
-    assert shown["3.md"] == f"{'x' * left}\n[truncated: only the first {left:,} of 262,144 bytes]"
+    room = MAX_DOC_BYTES - 4 * len("0.md")
+    assert shown["3.md"] == f"{'x' * room}\n[truncated: only the first {room:,} of 262,144 bytes]"
     assert shown["4.md"] == "[not shown: no room for this and 2 more]"
     assert 4 * MAX_DOC_BYTES == MAX_DOCS_BYTES
 
