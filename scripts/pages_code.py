@@ -10,7 +10,7 @@ import markdown_tables
 
 from skillsearch.cli.app import EXIT_MEANINGS, app
 from skillsearch.hosts.table import hosts
-from skillsearch.settings.config import SETTINGS, text_of
+from skillsearch.settings.table import SETTINGS, text_of
 
 
 def hosts_table() -> str:

@@ -15,7 +15,7 @@ from skillsearch.cli.app import app
 from skillsearch.evaluation import answering
 from skillsearch.index.roots.root_change import EXAMPLES
 from skillsearch.index.skill_index import SkillIndex
-from skillsearch.settings import config
+from skillsearch.settings.table import SETTINGS, text_of
 
 COMMANDS = {
     name: app.get_command(click.Context(app), name)
@@ -185,9 +185,9 @@ def test_the_help_of_an_option_is_what_its_setting_says(command):
     shown = {
         option.name: option.help
         for option in COMMANDS[command].params
-        if option.name in config.SETTINGS
+        if option.name in SETTINGS
         and (command, option.name) != ("tune", "model")
         and not any(name.startswith("--no-") for name in option.opts)
         and type(option).__name__ in {"Setting", "SettingOption"}
     }
-    assert shown == {name: config.text_of(name) for name in shown}
+    assert shown == {name: text_of(name) for name in shown}

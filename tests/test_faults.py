@@ -26,7 +26,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.reports.health import check_index
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import cache_dir
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="signals and limits as on Linux")

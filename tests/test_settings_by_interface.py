@@ -19,8 +19,9 @@ from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.types import RunRequest
 from skillsearch.mcp_server.served_library import ServedLibrary
 from skillsearch.mcp_server.session_tools import SessionTools
-from skillsearch.settings.config import SETTINGS, load_settings
+from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
+from skillsearch.settings.table import SETTINGS
 from skillsearch.settings.user_folders import user_file
 from skillsearch.ui.pages import Pages
 

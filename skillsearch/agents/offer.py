@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from skillsearch.agents.prompt import render_offers
 from skillsearch.index.opening import Tell, answer_queries
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.types.answers import Hit
 from skillsearch.types.json_values import JsonObject
 from skillsearch.usage.recording import learn, log_of, record

@@ -20,8 +20,7 @@ from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import ToolAnswer, failure, failure_of, problems_of
 from skillsearch.agents.schemas import arguments_schema
 from skillsearch.errors import QueryError, SkillSearchError, StorageError, answered
-from skillsearch.settings.config import MAX_QUERY_CHARS
-from skillsearch.settings.values import MAX_N
+from skillsearch.settings.values import MAX_N, MAX_QUERY_CHARS
 from skillsearch.system_errors import machine_problem
 from skillsearch.text.safe_text import all_visible, one_line
 from skillsearch.types.json_values import Json, JsonObject

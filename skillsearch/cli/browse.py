@@ -16,7 +16,8 @@ from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, show_
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.index.opening import open_fresh, open_index
 from skillsearch.index.roots.scope import scope_of
-from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.table import Settings
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.provenance import body_warning, tag_of
 from skillsearch.text.safe_text import counted, one_line, visible

@@ -28,7 +28,7 @@ from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
 from skillsearch.settings import config, user_folders
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.indexing import IndexReport

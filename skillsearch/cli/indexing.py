@@ -18,7 +18,7 @@ from skillsearch.index.roots.request import IndexRequest, key_of
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.roots.scope import Viewpoint
 from skillsearch.roots.sources import is_bundle
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.text.safe_text import visible
 from skillsearch.types.indexing import IndexReport
 

@@ -14,7 +14,8 @@ import click
 from click.core import ParameterSource
 
 from skillsearch.cli.output import FORMS, emit_json
-from skillsearch.settings.config import Flags, Settings, load_settings, text_of
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.table import Flags, Settings, text_of
 from skillsearch.settings.user_folders import home_dir
 from skillsearch.settings.values import BACKENDS, MAX_N, is_url
 from skillsearch.text.near import near

@@ -19,7 +19,9 @@ from skillsearch.errors import DaemonError, UnusableError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
-from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
+from skillsearch.settings.config import limits_of
+from skillsearch.settings.table import Settings
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
@@ -87,8 +89,8 @@ def query_command(
         return _answer_batch(batch, settings, how, exit_code=exit_code)
     text = request_text(words)
     answer = ask_daemon(text, settings, how) or _search_one(text, settings, how)
-    if settings.limits:
-        answer = answer._replace(notes=(*answer.notes, f"note: {settings.limits}"))
+    if limits := limits_of(settings):
+        answer = answer._replace(notes=(*answer.notes, f"note: {limits}"))
     for note in answer.notes:
         say(note)
     _show(answer, settings, as_json=as_json)

@@ -28,7 +28,8 @@ from skillsearch.library.added_sources import (
 )
 from skillsearch.roots.lock import LockedSource, read_lock
 from skillsearch.roots.sources import added_source, folder_of, is_bundle, shown
-from skillsearch.settings.config import Settings, of_own_index
+from skillsearch.settings.config import of_own_index
+from skillsearch.settings.table import Settings
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import JsonObject, texts_of

@@ -24,7 +24,8 @@ from skillsearch.files.private import make_private
 from skillsearch.index.opening import open_fresh
 from skillsearch.index.roots.scope import scope_of
 from skillsearch.index.search.options import check_query
-from skillsearch.settings.config import MAX_FILE_BYTES, Settings
+from skillsearch.settings.config import MAX_FILE_BYTES
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
 

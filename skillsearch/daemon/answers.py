@@ -32,8 +32,9 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.readers.loading import Readers
-from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import PLACES, variables
+from skillsearch.settings.table import Settings
 from skillsearch.types.answers import Selection
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.usage.log import UsageLog

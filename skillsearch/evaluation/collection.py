@@ -30,7 +30,7 @@ from skillsearch.evaluation.types import (
     JudgedQuery,
 )
 from skillsearch.files.openat import is_folder
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.safe_text import counted
 from skillsearch.types.json_values import Json
 

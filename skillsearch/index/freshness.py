@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from skillsearch.errors import LockTimeoutError, SkillSearchError
 from skillsearch.index.next_steps import index_option
-from skillsearch.settings.config import Settings, user_index_dir
+from skillsearch.settings.config import user_index_dir
+from skillsearch.settings.table import Settings
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:

@@ -6,8 +6,9 @@ import shlex
 from pathlib import Path
 
 from skillsearch.errors import ConfigError
-from skillsearch.settings.config import Settings, load_settings, user_index_dir
+from skillsearch.settings.config import load_settings, user_index_dir
 from skillsearch.settings.environ import PREFIX
+from skillsearch.settings.table import Settings
 
 
 def index_option(folder: Path, settings: Settings | None = None) -> str:

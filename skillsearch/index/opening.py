@@ -10,7 +10,7 @@ from skillsearch.errors import IndexNotFoundError, RootError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.freshness import MAX_AGE, MAX_CHECKED_SKILLS, Freshness
 from skillsearch.index.roots.scope import folders_of
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.usage.recording import learn, record
 
 if TYPE_CHECKING:

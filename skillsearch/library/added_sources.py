@@ -17,7 +17,8 @@ from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.roots.bundles import content_digest, update
 from skillsearch.roots.lock import LockedSource, pin, read_lock, unpin
 from skillsearch.roots.sources import added_source, folder_of, is_bundle, plain_source, shown
-from skillsearch.settings.config import Settings, load_settings, of_own_index, user_index_dir
+from skillsearch.settings.config import load_settings, of_own_index, user_index_dir
+from skillsearch.settings.table import Settings
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.text.near import near
 from skillsearch.text.safe_text import listed, one_line

@@ -25,7 +25,8 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.library.load_order import LoadOrder, load_order
 from skillsearch.library.source import IndexSource, ScannedSource, differences
-from skillsearch.settings.config import Settings, load_only
+from skillsearch.settings.config import load_only
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.skills.parser import read_skill, read_skill_text
 from skillsearch.skills.resources import list_files, read_page, script_path

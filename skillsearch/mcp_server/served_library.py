@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 from skillsearch.errors import IndexingError, RootError, SkillSearchError
 from skillsearch.index.roots.scope import everywhere, folders_of, from_folders
 from skillsearch.roots.sources import folder_of
-from skillsearch.settings.config import Settings, user_index_dir
+from skillsearch.settings.config import user_index_dir
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import index_dir_for
 from skillsearch.types.answers import Selection
 from skillsearch.types.indexing import IndexProgress, IndexReport

@@ -34,8 +34,8 @@ from skillsearch.remote.client import MilvusServer, Row
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import RemoteView
 from skillsearch.roots.sources import note_index
-from skillsearch.settings.config import MAX_QUERY_CHARS
 from skillsearch.settings.environ import milvus_token
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.skills.versions import split_requirement
 from skillsearch.text.languages import language_of
 from skillsearch.text.safe_text import one_line

@@ -36,8 +36,8 @@ from skillsearch.reports.status import describe_root
 from skillsearch.roots.lock import read_lock
 from skillsearch.roots.sources import is_bundle, shown, source_of
 from skillsearch.settings import config, user_folders
-from skillsearch.settings.config import Settings
 from skillsearch.settings.environ import install_extra, pip_install
+from skillsearch.settings.table import Settings
 from skillsearch.skills.discovery import make_roots
 from skillsearch.skills.example_requests import count_exampled, exampled_in_words
 from skillsearch.text.safe_text import counted, listed

@@ -22,7 +22,7 @@ from skillsearch.library.example_review import ExampleEntry
 from skillsearch.library.user_examples import change_examples
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
 from skillsearch.reports.proposal_trials import Improvement, Improver, own_requests, split
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.skills.description_edit import with_description
 from skillsearch.skills.example_requests import digest_of_skill
 from skillsearch.skills.parser import decode_skill_md

@@ -38,7 +38,7 @@ from skillsearch.reports.health import Check
 from skillsearch.reports.host_folders import FolderReport, report_folders
 from skillsearch.reports.standing import Standing, check_standing, find_standing
 from skillsearch.reports.status import describe_root
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.skills.discovery import discover, make_roots
 from skillsearch.skills.parser import decode_skill_md, parse_skill
 from skillsearch.skills.resources import read_skill_md

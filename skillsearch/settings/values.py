@@ -14,6 +14,8 @@ from skillsearch.files.openat import is_folder
 from skillsearch.text.safe_text import one_line
 from skillsearch.types.skills import STRICT, TRUSTS
 
+MAX_QUERY_CHARS = 65_536
+"""Far more than any request to an agent; longer text is a mistake that would cost seconds."""
 MAX_N = 1000
 """Hits that a query can ask for."""
 

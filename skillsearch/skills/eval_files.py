@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Literal, NamedTuple, TypeAlias
 
 from skillsearch.errors import SkillSearchError
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.skills.findings import finding_of
 from skillsearch.skills.frontmatter import load_yaml
 from skillsearch.text.tables import read_tables

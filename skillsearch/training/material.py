@@ -26,7 +26,7 @@ from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.index.documents.document import field_texts
 from skillsearch.index.indexing.reading import read_for_index
 from skillsearch.index.roots.request import resolve_roots
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.skills.discovery import discover
 from skillsearch.skills.resources import list_files, read_file
 from skillsearch.text.requests import fold_blanks, fold_words

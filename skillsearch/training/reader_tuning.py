@@ -31,7 +31,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.readers.loading import load_reader
 from skillsearch.readers.mapped_reader import STEM
 from skillsearch.readers.reader import Reader
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import (

@@ -31,7 +31,7 @@ from skillsearch.library.thread import LibraryThread
 from skillsearch.rendering.blocks import Cell, Row, RowGroup, Table
 from skillsearch.reports.audit import audit
 from skillsearch.reports.health import doctor
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.skills.folders import repository_of
 from skillsearch.skills.resources import list_files, read_file, read_page
 from skillsearch.text.provenance import body_warning

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skillsearch.index.dense.query_embedder import ModelSettings
     from skillsearch.index.search.query import QueryForm
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.settings.config import Settings
+    from skillsearch.settings.table import Settings
     from skillsearch.types.answers import SearchResult, Selection
     from skillsearch.usage.log import Origin, UsageLog
     from skillsearch.usage.support import Usage

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from skillsearch.cli import options
 from skillsearch.cli.app import app
 from skillsearch.cli.commands import COMMANDS
-from skillsearch.settings import config
+from skillsearch.settings.table import SETTINGS
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -26,7 +26,7 @@ def test_an_option_that_overrides_a_setting_has_its_name(name):
     command = app.get_command(click.Context(app), name)
     settings = {each.name for each in command.params if isinstance(each, options.SettingOption)}
     assert settings <= options.Flags.__annotations__.keys()
-    assert options.Flags.__annotations__.keys() <= set(config.SETTINGS)
+    assert options.Flags.__annotations__.keys() <= set(SETTINGS)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

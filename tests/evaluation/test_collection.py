@@ -18,7 +18,7 @@ from skillsearch.evaluation.collection import (
     save_collection,
 )
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 
 FILES = {
     "corpus.jsonl": '{"_id": "pdf", "name": "fill-pdf", "description": "Forms.", "body": "#"}\n'

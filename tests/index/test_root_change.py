@@ -16,7 +16,7 @@ from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import EXAMPLES, RootChange, default_follows
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.types.skills import Root
 
 NAMES = "abc"

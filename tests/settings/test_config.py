@@ -11,7 +11,8 @@ from skillsearch.files.own_folder import own_folder
 from skillsearch.index.roots.scope import without_scope
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings import config, environ, user_folders
-from skillsearch.settings.config import SETTINGS, Settings, load_settings
+from skillsearch.settings.config import limits_of, load_settings
+from skillsearch.settings.table import SETTINGS, Settings
 from skillsearch.settings.values import is_environment_name, parse_reader
 from skillsearch.types.answers import SELECTING
 
@@ -473,7 +474,9 @@ def test_what_a_checkout_says_of_answers_counts_for_its_own_index_alone(
     own.unlink()
     project(f"{head}{key} = {written(value)}\nindex_dir = 'i'\n", file)
     assert load_settings().sources[key] == str(folder / file)
-    assert f"{folder / file} decides index_dir, {key}; your own index: " in load_settings().limits
+    assert f"{folder / file} decides index_dir, {key}; your own index: " in limits_of(
+        load_settings()
+    )
     assert key not in load_settings(index_dir=folder / "mine").sources
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(folder / "mine"))
     assert key not in load_settings().sources

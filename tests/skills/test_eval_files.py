@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.skills.eval_files import (
     MAX_FILE_BYTES,
     MAX_QUERIES,

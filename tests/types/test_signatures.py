@@ -116,7 +116,8 @@ from skillsearch.agents.toolsets.context import SkillsLoader
 from skillsearch.execution.executors import Registered
 from skillsearch.execution.isolation.container import ContainerExecutor
 from skillsearch.execution.isolation.local import LocalExecutor
-from skillsearch.settings.config import Settings, load_only, load_settings
+from skillsearch.settings.config import load_only, load_settings
+from skillsearch.settings.table import Settings
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.search.options import SearchOptions
 

@@ -18,7 +18,7 @@ import skillsearch
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.mcp_server.connections import serve_app
 from skillsearch.mcp_server.listening import listen
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.ui.app import make_app
 from skillsearch.ui.pages import Pages
 

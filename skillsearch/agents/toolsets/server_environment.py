@@ -16,7 +16,8 @@ from skillsearch.agents.toolsets.environments import (
 from skillsearch.errors import EnvironmentNotFoundError
 from skillsearch.files.openat import open_file, read_opened, using
 from skillsearch.library.skill_library import library_config
-from skillsearch.settings.config import Settings, load_settings
+from skillsearch.settings.config import load_settings
+from skillsearch.settings.table import Settings
 from skillsearch.settings.values import is_environment_name
 from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.text.near import near

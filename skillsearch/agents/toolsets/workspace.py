@@ -37,8 +37,7 @@ from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset
 from skillsearch.execution.types import RunResult
 from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
-from skillsearch.settings.config import MAX_QUERY_CHARS
-from skillsearch.settings.values import MAX_N
+from skillsearch.settings.values import MAX_N, MAX_QUERY_CHARS
 from skillsearch.text.safe_text import counted, listed, one_line
 from skillsearch.text.states import note_for_model
 from skillsearch.types.answers import Hit

@@ -28,7 +28,7 @@ from skillsearch.library.example_review import (
 )
 from skillsearch.library.example_writers import Pending, Writer, batches_of, read_wanted, to_forget
 from skillsearch.library.user_examples import change_examples, user_examples
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.skills.example_requests import user_file
 from skillsearch.text.provenance import VOUCH
 from skillsearch.text.safe_text import counted, visible

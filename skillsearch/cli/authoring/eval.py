@@ -16,7 +16,7 @@ from skillsearch.cli.indexing import request_for
 from skillsearch.cli.options import read_settings
 from skillsearch.errors import require_installed
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.types.json_values import Json
 

@@ -23,7 +23,7 @@ from skillsearch.hosts.table import library_folder, with_key
 from skillsearch.index.opening import open_index
 from skillsearch.index.roots.scope import scope_of
 from skillsearch.rendering.blocks import plain
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.skills import Diagnostic, SkillFile
 

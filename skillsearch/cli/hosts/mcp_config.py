@@ -28,8 +28,8 @@ from skillsearch.hosts.entries import (
 from skillsearch.hosts.files import FileChange, host_file, our_command
 from skillsearch.index.next_steps import no_index
 from skillsearch.mcp_server.session_tools import TOOLSETS
-from skillsearch.settings.config import Flags, Settings
 from skillsearch.settings.environ import install_extra
+from skillsearch.settings.table import Flags, Settings
 from skillsearch.text.safe_text import visible
 
 _ON_PATH = (

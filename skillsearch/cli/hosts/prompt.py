@@ -14,7 +14,7 @@ from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import emit_json, say
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.text.provenance import body_warning, left_out
 from skillsearch.types.skills import OVERVIEW_FORMATS, OverviewFormat
 from skillsearch.usage.recording import log_of, record_load

@@ -15,8 +15,8 @@ from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import is_terminal, say
 from skillsearch.errors import SkillSearchError, require_installed
 from skillsearch.index.opening import open_fresh
-from skillsearch.settings.config import Settings
 from skillsearch.settings.environ import INTERRUPTED
+from skillsearch.settings.table import Settings
 from skillsearch.text.safe_text import counted, visible
 from skillsearch.types.answers import Hit, SearchResult
 from skillsearch.usage.recording import learn, log_of, record, record_load

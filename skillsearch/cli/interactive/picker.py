@@ -28,7 +28,7 @@ from rich.text import Text
 
 from skillsearch.cli.tables import make_console
 from skillsearch.errors import SkillSearchError
-from skillsearch.settings.config import MAX_QUERY_CHARS
+from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import one_line, visible
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT

@@ -12,8 +12,8 @@ from skillsearch.cli.app import refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import say
 from skillsearch.errors import ConfigError
-from skillsearch.settings.config import Settings
 from skillsearch.settings.environ import PREFIX
+from skillsearch.settings.table import Settings
 from skillsearch.types.json_values import JsonObject
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from skillsearch.cli.options import read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_index
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.types.json_values import JsonObject
 from skillsearch.types.skills import Root
 

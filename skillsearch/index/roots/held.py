@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skillsearch.index.roots.request import IndexRequest, key_of, require_readable
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 
 
 def last_request(folder: IndexFolder) -> IndexRequest | None:

@@ -18,7 +18,8 @@ from skillsearch.files.atomic_files import read_record, write_record
 from skillsearch.hosts.folders import up_to_project
 from skillsearch.index.storage.cache import current_generation
 from skillsearch.roots.sources import folder_of, is_bundle, shown, source_behind, source_of
-from skillsearch.settings.config import Key, Settings, load_only
+from skillsearch.settings.config import load_only
+from skillsearch.settings.table import Key, Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.settings.values import parse_trust
 from skillsearch.skills.discovery import make_roots

@@ -37,7 +37,7 @@ from skillsearch.index.roots.request import (
 )
 from skillsearch.roots import sources
 from skillsearch.roots.bundles import local_root
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.text.safe_text import listed
 from skillsearch.types.skills import Trust
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from skillsearch.errors import QueryError
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.roots.scope import from_folders
-from skillsearch.settings.config import MAX_QUERY_CHARS, Settings
-from skillsearch.settings.values import MAX_N, parse_reader
+from skillsearch.settings.table import Settings
+from skillsearch.settings.values import MAX_N, MAX_QUERY_CHARS, parse_reader
 from skillsearch.text.states import BOUNDS, count_shown
 from skillsearch.types.answers import FACES, SYSTEMS, Face, Hit, SearchResult, Selection, System
 

@@ -35,7 +35,7 @@ from skillsearch.files.private import make_private
 from skillsearch.index import next_steps
 from skillsearch.index.storage import generation_parts
 from skillsearch.index.storage.generation_parts import DamageGuard, Part, damaged_parts
-from skillsearch.settings.config import Settings
+from skillsearch.settings.table import Settings
 from skillsearch.settings.user_folders import cache_dir
 from skillsearch.text.safe_text import listed
 from skillsearch.types.json_values import Json, JsonObject, checked, object_of, text_of

@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skillsearch.agents.schemas import arguments_schema
 from skillsearch.agents.session import SkillSession
 from skillsearch.agents.toolsets.chunks import LoadSkillChunkTool, SkillChunk, SkillManager
 from skillsearch.errors import (
