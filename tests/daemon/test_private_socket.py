@@ -157,9 +157,9 @@ def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
 def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
     monkeypatch.setenv("OTHER_TOKEN", "secret")
     monkeypatch.setenv("SKILLSEARCH_N", "7")
-    found = environ.variables()
-    assert found["SKILLSEARCH_N"] == "7"
-    assert {"SKILLSEARCH_N", "HOME"} <= set(found) <= {"SKILLSEARCH_N", *environ.PLACES}
+    passed = environ.variables()
+    assert passed["SKILLSEARCH_N"] == "7"
+    assert {"SKILLSEARCH_N", "HOME"} <= set(passed) <= {"SKILLSEARCH_N", *environ.PLACES}
 
 
 def test_asking_costs_little(runtime):

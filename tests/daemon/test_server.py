@@ -136,18 +136,18 @@ def _no_thread(**_options):
 def test_twenty_clients_at_once_all_get_their_answers(serve, question):
     serve()
     texts = ["brew filter coffee", "steep green tea"] * 10
-    found = {}
+    names = {}
 
     def ask(number):
         answer = client.ask("search", question(query=texts[number], n=1), seconds=120)
-        found[number] = answer["result"]["hits"][0]["name"]
+        names[number] = answer["result"]["hits"][0]["name"]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=120)
-    assert [found[number] for number in range(20)] == ["brew-coffee", "steep-tea"] * 10
+    assert [names[number] for number in range(20)] == ["brew-coffee", "steep-tea"] * 10
 
 
 def test_errors_say_whether_they_are_final(serve, question):

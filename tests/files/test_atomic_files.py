@@ -36,7 +36,7 @@ def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
         write_atomically(path, b"new")
         assert reader.read() == b"old"
     assert path.read_bytes() == b"new"
-    assert [one.name for one in tmp_path.iterdir()] == ["settings.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["settings.json"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
@@ -53,8 +53,8 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
 
 
-def beside(path):
-    return sorted(one.name for one in path.parent.iterdir() if one != path)
+def names_beside(path):
+    return sorted(file.name for file in path.parent.iterdir() if file != path)
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_path):
@@ -64,13 +64,13 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_pat
     copies = [".settings.json-20240101", ".settings.json-abcdefgh", "settings.json-new"]
     for name in copies:
         (tmp_path / name).write_text("mine")
-    assert len(beside(path)) == 2 + len(copies)
+    assert len(names_beside(path)) == 2 + len(copies)
     write_atomically(path, b"new")
-    left = [name for name in beside(path) if name not in copies]
+    left = [name for name in names_beside(path) if name not in copies]
     assert len(left) == 1
     assert left[0].startswith(".other.json-")
     sweep(tmp_path)
-    assert beside(path) == sorted(copies)
+    assert names_beside(path) == sorted(copies)
 
 
 def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
@@ -81,7 +81,7 @@ def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
         assert slow.read_bytes() == b"slow"
         slow.replace(path)
     assert path.read_bytes() == b"slow"
-    assert beside(path) == []
+    assert names_beside(path) == []
 
 
 def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
@@ -95,7 +95,7 @@ def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(write, range(4)))
     assert path.read_bytes() in (b"0", b"1", b"2", b"3")
-    assert beside(path) == []
+    assert names_beside(path) == []
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
 
 
 @pytest.mark.parametrize(
-    ("said", "cure"),
+    ("reason", "cure"),
     [
         ("libx.so: failed to map segment from shared object", "more memory"),
         ("libx.so: cannot create shared object descriptor: Cannot allocate memory", "more memory"),
@@ -144,9 +144,9 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
         ("libgomp.so.1: cannot open shared object file", "install what it names"),
     ],
 )
-def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(said, cure):
-    problem = machine_problem(ImportError(said, path="/x/lib.cpython-311.so"))
-    assert problem.startswith(f"A library cannot be loaded: {said}; ")
+def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(reason, cure):
+    problem = machine_problem(ImportError(reason, path="/x/lib.cpython-311.so"))
+    assert problem.startswith(f"A library cannot be loaded: {reason}; ")
     assert cure in problem.rpartition("; ")[2]
 
 
