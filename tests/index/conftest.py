@@ -200,8 +200,8 @@ def build_small(tmp_path):
     def build_small(*roots, index_dir="index", limits=None, **options):
         limits = replace(SmallIndex.limits, **(limits or {}))
         kind = type("Limited", (SmallIndex,), {"limits": limits})
-        place = tmp_path / index_dir
-        return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
+        folder = tmp_path / index_dir
+        return kind.from_roots(list(roots), index_dir=folder, model="hashing", **options)
 
     return build_small
 
@@ -239,8 +239,10 @@ def build_shared(tmp_path_factory):
             for name in ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CACHE", "CONFIG", "DATA"))):
                 patch.setenv(name, str(folder / "home"))
             write(folder / "skills")
-            place = folder / "index"
-            return SkillIndex.from_roots(folder / "skills", index_dir=place, model=model, **options)
+            index_dir = folder / "index"
+            return SkillIndex.from_roots(
+                folder / "skills", index_dir=index_dir, model=model, **options
+            )
 
     return build_shared
 

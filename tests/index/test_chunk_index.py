@@ -61,10 +61,10 @@ def test_chunks_change_no_ranking(root, add_skill, build):
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     with_chunks = build(root)
     corpus = replace(with_chunks.opened.corpus, chunks=(None,))
-    found = with_chunks.search("saw wood", 6, 0.0)
+    with_hits = with_chunks.search("saw wood", 6, 0.0)
     with_chunks.opened = replace(with_chunks.opened, corpus=corpus)
-    without = with_chunks.search("saw wood", 6, 0.0)
-    assert [replace(hit, chunk="") for hit in found] == list(without)
+    without_hits = with_chunks.search("saw wood", 6, 0.0)
+    assert [replace(hit, chunk="") for hit in with_hits] == list(without_hits)
 
 
 def random_text(rng, k):
@@ -177,11 +177,11 @@ def test_the_best_chunk_shares_terms_or_is_similar(index_of, chunks, expected):
 def test_terms_share_the_weight_by_their_idf(field_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
     field = field_of("a b", "a", "a")
-    found = term_shares(field, field.weigh(Counter("abz")))
+    shares = term_shares(field, field.weigh(Counter("abz")))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
-    assert found[0].tolist() == sorted(expected)
-    assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == pytest.approx(expected)
+    assert shares[0].tolist() == sorted(expected)
+    assert dict(zip(*map(np.ndarray.tolist, shares), strict=True)) == pytest.approx(expected)
 
 
 def test_an_index_of_chunks_is_mapped(index_of):
