@@ -252,7 +252,7 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build_small, disk, ans
         assert answers(index) == answers(new)
         if limits:
             assert index.generation == new.generation
-        seen, expected = (Snapshot.load(either.folder) for either in (index, new))
+        seen, expected = (Snapshot.load(built.folder) for built in (index, new))
         assert dict(seen.folders) == dict(expected.folders)
         assert dict(seen.files.items()) == dict(expected.files.items())
         assert dict(seen.continued.items()) == dict(expected.continued.items())

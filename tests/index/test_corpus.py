@@ -87,13 +87,13 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
 
 
 def test_diagnostics_come_back(tmp_path):
-    found = (
+    diagnostics = (
         Diagnostic("yaml-invalid", "error", "Line 3: 数据 \udcff", "/a/SKILL.md", 3),
         Diagnostic("root-empty", "warning", "Nothing", "/b"),
     )
-    save_diagnostics(tmp_path, found)
+    save_diagnostics(tmp_path, diagnostics)
     opened = OpenedIndex(Generation("name", tmp_path, {}, {}), SETTINGS, None)
-    assert opened.diagnostics() == found
+    assert opened.diagnostics() == diagnostics
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[3]", b"3", b'[{"code": "x"}]', b"\xff"])
@@ -109,7 +109,7 @@ def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
 def test_open_current_is_none_without_a_usable_index(tmp_path):
     folder = IndexFolder(tmp_path)
     assert open_current(folder) is None
-    folder.write(lambda place: None, {"another": "version"})
+    folder.write(lambda _target: None, {"another": "version"})
     assert open_current(folder) is None
     with pytest.raises(CacheError):
         OpenedIndex.load(Generation("name", tmp_path, {}, {}))

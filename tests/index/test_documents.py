@@ -62,8 +62,8 @@ def test_documents_come_back_as_they_were(tmp_path):
 
 
 def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of):
-    for place, documents in (("none", []), ("three", DOCUMENTS)):
-        once, single = tmp_path / place / "once", tmp_path / place / "single"
+    for folder, documents in (("none", []), ("three", DOCUMENTS)):
+        once, single = tmp_path / folder / "once", tmp_path / folder / "single"
         once.mkdir(parents=True)
         single.mkdir()
         DocumentSegment.build(documents).save(once)
@@ -193,14 +193,20 @@ def test_columns_tell_documents_of_one_text_or_one_body():
 
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
-    large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=0.5) for one in sorted(first)]
+    large = [
+        replace(DOCUMENT, doc_id=doc_id, name=f"n {doc_id}", hubness=0.5)
+        for doc_id in sorted(first)
+    ]
     gone = sorted({number for number in gone if number < len(large)})
-    gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]
-    small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=1.0) for one in sorted(second)]
+    gone += [n for n, document in enumerate(large) if document.doc_id in second and n not in gone]
+    small = [
+        replace(DOCUMENT, doc_id=doc_id, name=f"n {doc_id}", hubness=1.0)
+        for doc_id in sorted(second)
+    ]
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
-    places = np.array([segments[0].position_of(one.doc_id) for one in small], np.int64)
-    store = DocumentStore(segments, np.array(sorted(gone), np.int64), places)
-    expected = [one for n, one in enumerate(large) if n not in gone] + small
+    positions = np.array([segments[0].position_of(document.doc_id) for document in small], np.int64)
+    store = DocumentStore(segments, np.array(sorted(gone), np.int64), positions)
+    expected = [document for n, document in enumerate(large) if n not in gone] + small
     expected.sort(key=lambda document: document.doc_id)
     assert list(store) == expected
     assert len(store) == len(expected)
