@@ -135,9 +135,9 @@ class Daemon(Door):
         self._answers, self._disk = Answers(), disk
 
     def find(self, query):
-        asked = {"prompt": query, "n": 3, "folder": str(self._disk.base), "index_dir": None}
-        asked |= {"variables": variables(), "include_unvetted": False, "states": []}
-        offers = self._answers.overview(asked)["offers"]
+        arguments = {"prompt": query, "n": 3, "folder": str(self._disk.base), "index_dir": None}
+        arguments |= {"variables": variables(), "include_unvetted": False, "states": []}
+        offers = self._answers.overview(arguments)["offers"]
         return re.findall(r"<name>\s*(.*?)\s*</name>", "".join(offers.values()))
 
 
@@ -260,17 +260,17 @@ class Mcp(Door):
         return self._ask("tools/call", {"name": tool, "arguments": arguments})
 
     def find(self, query):
-        found = self._call("search_skills", query=query)
-        if found.get("isError"):  # the first index is being made
+        answer = self._call("search_skills", query=query)
+        if answer.get("isError"):  # the first index is being made
             return []
-        return [skill["name"] for skill in found["structuredContent"]["skills"]]
+        return [skill["name"] for skill in answer["structuredContent"]["skills"]]
 
     def load(self, name):
-        found = self._call("load_skill", name=name)
-        if found.get("isError"):
-            return found["content"][0]["text"]
-        assert found["structuredContent"]["stale"] is False
-        return found["structuredContent"]["body"]
+        answer = self._call("load_skill", name=name)
+        if answer.get("isError"):
+            return answer["content"][0]["text"]
+        assert answer["structuredContent"]["stale"] is False
+        return answer["structuredContent"]["body"]
 
 
 def by_stdio(disk, request, *args):
@@ -509,8 +509,8 @@ def test_much_is_indexed_by_the_executor_and_told_once(disk, clock, make_later):
     library = SkillLibrary.open(disk.index_dir, executor=later)
     write_many(disk)
     for note in ("much has changed (33 added, 0 changed, 0 removed) and is being indexed", ""):
-        found = library.search("mix cocktail number 7")
-        assert "mix-7" not in [hit.name for hit in found]
+        hits = library.search("mix cocktail number 7")
+        assert "mix-7" not in [hit.name for hit in hits]
         assert library.take_note().partition(";")[0] == note
         clock.now += MAX_AGE
     assert len(later.waiting) == 1
@@ -643,10 +643,10 @@ def test_a_server_says_in_its_answer_which_root_is_gone(disk, clock, make_server
         clock.now += MAX_AGE
         return [await client.call_tool("search_skills", query) for _ in range(2)]
 
-    found, again = talk(make_server(index_dir=disk.index_dir), say)
-    told = "the folder tools is gone; searching the index as it was"
-    assert found.structured_content["problem"] == told
-    assert found.content[0].text.endswith(f"\n[{told}]")
+    answer, again = talk(make_server(index_dir=disk.index_dir), say)
+    problem = "the folder tools is gone; searching the index as it was"
+    assert answer.structured_content["problem"] == problem
+    assert answer.content[0].text.endswith(f"\n[{problem}]")
     assert "problem" not in again.structured_content
 
 
@@ -657,8 +657,8 @@ def test_a_setting_leaves_the_disk_alone_everywhere(disk, clock, monkeypatch):
     clock.now += MAX_AGE
     assert skillsearch.search_skills("mull red wine with cinnamon") == []
     disk.index()
-    found = skillsearch.search_skills("mull red wine with cinnamon")
-    assert [hit["name"] for hit in found] == ["mull-wine"]
+    hits = skillsearch.search_skills("mull red wine with cinnamon")
+    assert [hit["name"] for hit in hits] == ["mull-wine"]
 
 
 def test_what_another_process_wrote_is_searched_with_the_model_that_is_loaded(disk):

@@ -21,12 +21,12 @@ from skillsearch.index.storage.generation_parts import (
 
 @pytest.fixture
 def folder(tmp_path):
-    place = tmp_path / "old"
-    place.mkdir()
+    old = tmp_path / "old"
+    old.mkdir()
     for name, data in (("a.npy", b"a" * 3_000_000), ("b.npy", b"")):
-        (place / name).write_bytes(data)
-        age(place / name)
-    return place
+        (old / name).write_bytes(data)
+        age(old / name)
+    return old
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def test_parts_are_described_by_size_and_digest(folder):
 
 
 def test_what_is_known_of_a_part_is_not_read_again(folder, read):
-    known = Part(3_000_000, "00")
-    assert describe_parts(folder, {"a.npy": known})["a.npy"] == known
+    part = Part(3_000_000, "00")
+    assert describe_parts(folder, {"a.npy": part})["a.npy"] == part
     assert read == ["b.npy"]
 
 
@@ -185,10 +185,10 @@ def test_an_error_is_blamed_on_damage_if_there_is_any(folder, rot):
     rot(folder / "a.npy")
     with pytest.raises(CacheError) as caught, DamageGuard(folder, parts):
         raise IndexError("mine")
-    told = str(caught.value)
-    assert "a.npy" in told
-    assert "b.npy" not in told
-    assert "skillsearch index --verify" in told
+    message = str(caught.value)
+    assert "a.npy" in message
+    assert "b.npy" not in message
+    assert "skillsearch index --verify" in message
     assert isinstance(caught.value.__cause__, IndexError)
     for error in (QueryError("theirs"), KeyboardInterrupt()):
         with pytest.raises(type(error)), DamageGuard(folder, parts):

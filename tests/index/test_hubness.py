@@ -52,8 +52,8 @@ def test_the_order_of_terms_does_not_matter_and_unknown_ones_dilute():
 def test_the_table_holds_terms_of_the_tokenizer():
     assert list(WEIGHTS.values()) == sorted(WEIGHTS.values(), reverse=True)
     assert sum(WEIGHTS.values()) == pytest.approx(100_000, rel=0.01)
-    found = set(terms("Two people want pictures of five pages; look, say, tell.", "en"))
-    assert found <= WEIGHTS.keys()
+    request_terms = set(terms("Two people want pictures of five pages; look, say, tell.", "en"))
+    assert request_terms <= WEIGHTS.keys()
 
 
 def test_skills_of_people_are_no_hubs(tmp_path):
@@ -72,12 +72,12 @@ def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill):
     hubs = {document.name: document.hubness for document in index.documents()}
     assert hubs.pop("do-it-all") > 0.2
     assert set(hubs.values()) == {0.0}
-    asked = "put two pictures of last week on one page"
-    found = {hit.name: hit for hit in index.search(asked, n=6, threshold=0.0, explain=True)}
-    assert next(iter(found)) == "photo-pages"
-    plain = found["photo-pages"].explain
+    request = "put two pictures of last week on one page"
+    hits = {hit.name: hit for hit in index.search(request, n=6, threshold=0.0, explain=True)}
+    assert next(iter(hits)) == "photo-pages"
+    plain = hits["photo-pages"].explain
     assert (plain.features["hubness"], plain.log_odds["hubness"]) == (0.0, 0.0)
-    if hub := found.get("do-it-all"):
+    if hub := hits.get("do-it-all"):
         value = hub.explain.features["hubness"]
         assert value == pytest.approx(hub.explain.contributions["hubness"] / -10)
 
@@ -107,7 +107,7 @@ def test_the_script_counts_words_of_requests(tmp_path, import_script, monkeypatc
     skills += [{"lang": "en", "name": f"t{n}", "description": "trees"} for n in range(7)]
     for name, records in (("requests", requests), ("skills", skills)):
         with gzip.open(tmp_path / f"{name}.gz", "wt", encoding="utf-8") as file:
-            file.writelines(json.dumps(one) + "\n" for one in records)
+            file.writelines(json.dumps(record) + "\n" for record in records)
     output = tmp_path / "table.txt"
     arguments = [str(tmp_path / "requests.gz"), str(tmp_path / "skills.gz")]
     options = ["--leave-out", "0-6", "--terms", "2", "--output", str(output)]

@@ -51,16 +51,16 @@ def naive(texts):
     counts = [Counter(text) for text in texts]
     postings = sorted(
         (term_hash(term), number, count)
-        for number, found in enumerate(counts)
-        for term, count in found.items()
+        for number, terms in enumerate(counts)
+        for term, count in terms.items()
     )
     hashes = sorted({posting[0] for posting in postings})
-    sizes = [sum(posting[0] == one for posting in postings) for one in hashes]
+    sizes = [sum(posting[0] == hash_ for posting in postings) for hash_ in hashes]
     mean = max(sum(map(len, texts)) / max(len(texts), 1), 1e-9)
     peaks = dict.fromkeys(hashes, 0.0)
-    for one, number, tf in postings:
+    for hash_, number, tf in postings:
         damping = K1 * (1 - B + B * len(texts[number]) / mean)
-        peaks[one] = max(peaks[one], tf * (K1 + 1) / (tf + damping))
+        peaks[hash_] = max(peaks[hash_], tf * (K1 + 1) / (tf + damping))
     return {
         "hashes": hashes,
         "starts": np.cumsum([0, *sizes]).tolist(),
@@ -77,9 +77,9 @@ def naive(texts):
 @given(CORPORA, st.integers(1, 30))
 @pytest.mark.slow
 def test_a_segment_holds_what_a_naive_count_finds(texts, run_terms):
-    found = written(texts, run_terms=run_terms)
-    assert found == naive(texts)
-    assert found == written(texts)
+    arrays = written(texts, run_terms=run_terms)
+    assert arrays == naive(texts)
+    assert arrays == written(texts)
 
 
 def zipf_texts(count, vocabulary):
@@ -110,21 +110,21 @@ def test_blocks_of_any_size_give_the_same_arrays():
 @given(CORPORA, CORPORA, st.data())
 @pytest.mark.slow
 def test_documents_taken_over_are_as_if_they_were_added(old, new, data):
-    kept = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []
-    order = data.draw(st.permutations([True] * len(kept) + [False] * len(new)))
-    places = np.flatnonzero(order) if order else np.zeros(0, np.int64)
+    staying = sorted(data.draw(st.sets(st.integers(0, max(len(old) - 1, 0))))) if old else []
+    order = data.draw(st.permutations([True] * len(staying) + [False] * len(new)))
+    positions = np.flatnonzero(order) if order else np.zeros(0, np.int64)
     renumber = np.full(len(old), -1, np.int32)
-    renumber[kept] = places
-    sources = iter(kept), iter(new)
+    renumber[staying] = positions
+    sources = iter(staying), iter(new)
     texts = [old[next(sources[0])] if is_old else next(sources[1]) for is_old in order]
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        writer = LexicalWriter(Path(other), "field", run_terms=9)
-        writer.take_over(write(Path(one), old), renumber)
+    with tempfile.TemporaryDirectory() as old_folder, tempfile.TemporaryDirectory() as folder:
+        writer = LexicalWriter(Path(folder), "field", run_terms=9)
+        writer.take_over(write(Path(old_folder), old), renumber)
         for number, is_old in enumerate(order):
             if not is_old:
                 writer.add(number, texts[number])
         writer.finish(len(texts))
-        assert lists(LexicalSegment.load(Path(other), "field")) == written(texts)
+        assert lists(LexicalSegment.load(Path(folder), "field")) == written(texts)
 
 
 def test_a_frequency_is_cut_to_what_16_bits_hold(tmp_path):
