@@ -152,19 +152,19 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
         (1 + 2 * UNKNOWN_BIGRAM_WEIGHT) * rarest
     )
     assert index.weigh(Counter()).max_score == 0
-    known = index.weigh(counted("数据")).max_score
-    assert known == pytest.approx(SATURATION_LIMIT * idf_of(index, ["数据"])["数据"])
+    maximum = index.weigh(counted("数据")).max_score
+    assert maximum == pytest.approx(SATURATION_LIMIT * idf_of(index, ["数据"])["数据"])
 
 
-@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
+@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown_part", "据库"]), max_size=6))
 def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
     index = index_of(texts)
     held = {term for text in texts for term in text}
-    known, unknown = parts_of(index.weigh(Counter(query)))
-    assert known + unknown == index.weigh(Counter(query)).max_score
+    known_part, unknown_part = parts_of(index.weigh(Counter(query)))
+    assert known_part + unknown_part == index.weigh(Counter(query)).max_score
     ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
-    assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known, 0))
-    assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown))
+    assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known_part, 0))
+    assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown_part))
 
 
 @given(CORPORA)
@@ -185,20 +185,20 @@ def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, a
     gone = data.draw(st.sets(st.integers(0, len(texts) - 1), max_size=len(texts) - 1))
     both, living = in_two(texts, added, gone)
     alone = index_of(living)
-    kept = [number for number in range(len(texts) + len(added)) if number not in gone]
+    staying = [number for number in range(len(texts) + len(added)) if number not in gone]
     query = Counter(query)
-    assert all_scores(both, query)[kept].tolist() == all_scores(alone, query).tolist()
+    assert all_scores(both, query)[staying].tolist() == all_scores(alone, query).tolist()
     assert parts_of(both.weigh(query)) == parts_of(alone.weigh(query))
     assert idf_of(both, query) == idf_of(alone, query)
-    everything = np.arange(sum(one.size for one in both.segments))
+    everything = np.arange(sum(segment.size for segment in both.segments))
     assert (
         both.best(both.weigh(query), 1, NOTHING).scores_of(everything).tolist()
         == all_scores(both, query).tolist()
     )
     best = both.best(both.weigh(query), 3, np.array(sorted(gone), np.int64)).documents
-    places = {number: place for place, number in enumerate(kept)}
+    positions = {number: position for position, number in enumerate(staying)}
     expected = alone.best(alone.weigh(query), 3, NOTHING).documents
-    assert sorted(places[number] for number in best.tolist()) == expected.tolist()
+    assert sorted(positions[number] for number in best.tolist()) == expected.tolist()
 
 
 @pytest.fixture(scope="module")
@@ -219,16 +219,16 @@ def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_
         scores[excluded] = 0
         positive = np.sort(scores[scores > 0])[::-1]
         matches = index.best(index.weigh(query), k, excluded)
-        found = matches.documents
+        best = matches.documents
         others = np.setdiff1d(np.arange(0, 3000, 7), excluded)
         assert matches.scores_of(others).tolist() == scores[others].tolist()
-        assert (np.diff(found) > 0).all()
-        assert not np.isin(found, excluded).any()
-        assert len(found) >= min(k, len(positive))
+        assert (np.diff(best) > 0).all()
+        assert not np.isin(best, excluded).any()
+        assert len(best) >= min(k, len(positive))
         # Sums in another order differ in their last bits: ties may be cut there.
         lowest = positive[min(k, len(positive)) - 1] if len(positive) else 0
-        assert (scores[found] >= lowest * (1 - 1e-5)).all()
-        assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(found.tolist())
+        assert (scores[best] >= lowest * (1 - 1e-5)).all()
+        assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(best.tolist())
 
 
 def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
@@ -236,9 +236,9 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
 
     class Counted(np.ndarray):
         def __getitem__(self, wanted):
-            found = np.asarray(self)[wanted]
-            read.append(found.size)
-            return found
+            rows = np.asarray(self)[wanted]
+            read.append(rows.size)
+            return rows
 
     random = np.random.default_rng(1)
     texts = [
@@ -297,11 +297,11 @@ def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
 
 
 def assert_top(scores, k):
-    found = top_documents(scores, k)
+    top = top_documents(scores, k)
     positive = np.sort(scores[scores > 0])[::-1]
     lowest = positive[min(k, len(positive)) - 1] if len(positive) else 1
     expected = np.flatnonzero((scores >= lowest) & (scores > 0))
-    assert found.tolist() == expected.tolist()
+    assert top.tolist() == expected.tolist()
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, -np.inf]), max_size=300), st.integers(1, 400))

@@ -22,8 +22,8 @@ def another_model(index):
         generation = folder.open()
         other = {"identity": "hashing of old", "fingerprint": "0" * 16}
         model = {**generation.settings["model"], **other}
-        settings, kept = {**generation.settings, "model": model}, list(generation.parts)
-        folder.write(lambda place: None, settings, before=generation, reused=kept)
+        settings, parts = {**generation.settings, "model": model}, list(generation.parts)
+        folder.write(lambda _target: None, settings, before=generation, reused=parts)
 
     return publish
 
@@ -94,10 +94,10 @@ def test_a_search_with_packaged_models_adds_at_most_their_digests_to_the_home(
 
 def test_every_interface_is_answered_after_the_same_steps(index, root):
     (root / "tea-timer" / "SKILL.md").unlink()
-    told = []
-    opened = open_fresh(load_settings(index_dir=index.folder), told.append)
+    notes = []
+    opened = open_fresh(load_settings(index_dir=index.folder), notes.append)
     queries = ["fill in a PDF form", "차를 우려 주세요"]
-    results = list(answer_queries(opened, queries, told.append, SearchOptions(n=1)))
+    results = list(answer_queries(opened, queries, notes.append, SearchOptions(n=1)))
     assert [result.query for result in results] == queries
     assert results[0][0].name == "pdf-forms"
-    assert told == ["index refreshed: 0 added, 0 changed, 1 removed"]
+    assert notes == ["index refreshed: 0 added, 0 changed, 1 removed"]
