@@ -45,8 +45,8 @@ def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
     SNAPSHOT.save(tmp_path)
     file = tmp_path / "snapshot.bin"
     whole = file.read_bytes()
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    for position in range(len(whole)):
+        file.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
         assert Snapshot.load(tmp_path) is None
 
 

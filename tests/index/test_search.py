@@ -20,10 +20,10 @@ WATER = "water the plants in my garden"
 @pytest.fixture(scope="module")
 def garden(add_skill, build_shared):
     def write(root):
-        for place in range(10):
-            about = " ".join(WORDS[place % 3 :][:3])
-            about += f" with tool number {place}" * (1 + place // 2)
-            add_skill(root / f"s{place:02}", f"tool-{place:02}", f"{about}.", f"B{place}.")
+        for number in range(10):
+            about = " ".join(WORDS[number % 3 :][:3])
+            about += f" with tool number {number}" * (1 + number // 2)
+            add_skill(root / f"s{number:02}", f"tool-{number:02}", f"{about}.", f"B{number}.")
 
     return build_shared(write)
 
@@ -54,9 +54,9 @@ def test_what_does_not_fit_but_may_is_told_apart(garden, cut_at, fitting, more):
     )
     index = cut_at(garden, threshold, min(lower, threshold))
     every = scored(index.search(WATER, 100, 0.0))
-    fit = [one for one in every if one[2] >= threshold]
+    fit = [row for row in every if row[2] >= threshold]
     near = states.NEAR * every[0][2] if fit else 0.0
-    may = [one for one in every if max(lower, near) <= one[2] < threshold]
+    may = [row for row in every if max(lower, near) <= row[2] < threshold]
     result = index.search(WATER, 5)
     assert (scored(result), scored(result.perhaps)) == (fit[:5], may[: 5 - len(fit)])
     assert result.state == ("fits" if fit else "perhaps" if may else "none")
@@ -69,7 +69,7 @@ def test_below_a_threshold_that_was_given_nothing_is_shown(garden, face):
     every = scored(garden.search(WATER, 100, 0.0))
     for threshold in sorted({score for _, _, score in every}):
         result = garden.search(WATER, 100, threshold, face=face)
-        assert scored(result) == [one for one in every if one[2] >= threshold]
+        assert scored(result) == [row for row in every if row[2] >= threshold]
         assert result.perhaps == ()
 
 
@@ -93,7 +93,7 @@ def test_an_unknown_face_is_refused(garden):
         garden.search(WATER, face="tablet")
 
 
-@pytest.mark.parametrize("system", [one for one in SYSTEMS if one != "hybrid"])
+@pytest.mark.parametrize("system", [system for system in SYSTEMS if system != "hybrid"])
 @pytest.mark.parametrize("threshold", [None, 0.5])
 def test_only_hybrid_scores_tell_what_may_fit(garden, cut_at, system, threshold):
     result = cut_at(garden, 0.99, 0.01).search(WATER, 5, threshold, system=system)
@@ -105,9 +105,9 @@ def test_what_may_fit_is_in_the_json(garden, cut_at):
     every = scored(garden.search(WATER, 100, 0.0))
     result = cut_at(garden, 1.0, every[1][2]).search(WATER)
     assert result.state == "perhaps"
-    told = [(hit["rank"], hit["score"]) for hit in result.to_dict()["perhaps"]]
-    assert told == [one[1:] for one in every if one[2] >= every[1][2]][:5]
-    assert len(told) > 1
+    perhaps = [(hit["rank"], hit["score"]) for hit in result.to_dict()["perhaps"]]
+    assert perhaps == [row[1:] for row in every if row[2] >= every[1][2]][:5]
+    assert len(perhaps) > 1
 
 
 @settings(max_examples=40)
@@ -118,13 +118,13 @@ def test_what_may_fit_is_in_the_json(garden, cut_at):
 )
 def test_no_hit_is_less_likely_than_one_behind_it(garden, query, n, threshold):
     result = garden.search(query, n, threshold)
-    told = [*result.hits, *result.perhaps]
-    scores, ranks = [hit.score for hit in told], [hit.rank for hit in told]
+    hits = [*result.hits, *result.perhaps]
+    scores, ranks = [hit.score for hit in hits], [hit.rank for hit in hits]
     assert scores == sorted(scores, reverse=True)
     assert ranks[: len(result)] == list(range(1, len(result) + 1))
     assert ranks == sorted({*ranks})
     assert all(hit.score < result.threshold for hit in result.perhaps)
-    assert len(told) <= n
+    assert len(hits) <= n
 
 
 def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
@@ -140,10 +140,10 @@ def test_skills_that_fit_equally_score_equally(tmp_path, add_skill, build):
 
 
 def test_few_hits_asked_for_score_as_among_five(tmp_path, add_skill, build):
-    for place in range(12):
-        text = " ".join(["Water the plants", *(f"can{place}x{n}" for n in range(place))])
-        body = "zebra" if place == 7 else f"Body {place}."
-        add_skill(tmp_path / "s" / f"s{place:02}", f"tool-{place:02}", f"{text}.", body)
+    for number in range(12):
+        text = " ".join(["Water the plants", *(f"can{number}x{n}" for n in range(number))])
+        body = "zebra" if number == 7 else f"Body {number}."
+        add_skill(tmp_path / "s" / f"s{number:02}", f"tool-{number:02}", f"{text}.", body)
     calibration = replace(
         default_calibration(),
         weights=dict.fromkeys(FEATURES, 0.0) | {"cosine_metadata": 10.0},

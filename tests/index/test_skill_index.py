@@ -139,10 +139,10 @@ EXCLUDED = ["water-plants"], ["water-plants", "water-garden"], ["pdf-forms"], li
 def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, left_out):
     ids = [f"skills:{name}" for name in left_out]
     options = {"n": 100, "threshold": 0.0, "system": system}
-    found = garden().search(WATER, exclude=ids, **options)
+    result = garden().search(WATER, exclude=ids, **options)
     hiding = garden(*left_out)
-    assert scored(found) == scored(hiding.search(WATER, include_hidden=False, **options))
-    assert not set(ids) & {hit.doc_id for hit in found}
+    assert scored(result) == scored(hiding.search(WATER, include_hidden=False, **options))
+    assert not set(ids) & {hit.doc_id for hit in result}
 
 
 def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
@@ -170,12 +170,12 @@ def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build)
         add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
     add_skill(tmp_path / "s" / "c", "form-letters", "Write form letters.", "Dear reader.")
     index = build(tmp_path / "s")
-    found = index.search("fill in PDF forms", threshold=0.0, exclude=["s:a"])
-    assert (found[0].doc_id, found[0].duplicates) == ("s:b", ())
+    hits = index.search("fill in PDF forms", threshold=0.0, exclude=["s:a"])
+    assert (hits[0].doc_id, hits[0].duplicates) == ("s:b", ())
     copies = index.copies(["s:a", "s:none"])
     assert copies == {"s:a", "s:b"}
-    found = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
-    assert [hit.doc_id for hit in found] == ["s:c"]
+    hits = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
+    assert [hit.doc_id for hit in hits] == ["s:c"]
     assert index.copies([]) == index.copies(["s:none", ""]) == frozenset()
 
 
@@ -437,9 +437,9 @@ def test_threads_get_the_same_answers(own_index):
     expected = answers(own_index, *queries)
     opened = SkillIndex.open(own_index.folder)
     with ThreadPoolExecutor(8) as pool:
-        found = [pool.submit(answers, opened, query) for query in queries]
+        futures = [pool.submit(answers, opened, query) for query in queries]
         opened.refresh(verify=True)
-        assert [future.result()[0] for future in found] == expected
+        assert [future.result()[0] for future in futures] == expected
 
 
 def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypatch):
@@ -461,11 +461,11 @@ def test_the_default_index_is_the_one_of_the_settings(index, tmp_path, monkeypat
 def test_roots_may_be_relative_or_in_the_home_folder(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = [
-        SkillIndex.from_roots(given, index_dir="ix", model="hashing").generation
-        for given in ("skills", Path("skills"), "~/skills", [root, root])
+    generations = [
+        SkillIndex.from_roots(spelling, index_dir="ix", model="hashing").generation
+        for spelling in ("skills", Path("skills"), "~/skills", [root, root])
     ]
-    assert len(set(found)) == 1
+    assert len(set(generations)) == 1
     assert (tmp_path / "ix" / "CURRENT").is_file()
 
 
@@ -494,11 +494,11 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(tmp_path, add_sk
 def test_many_requests_are_answered_as_one_by_one(index):
     queries = ["fill in PDF forms", "who won the world cup", "rotate keys", "fill in PDF forms"]
     for system in SYSTEMS:
-        found = index.search_many(queries, n=3, system=system)
+        together = index.search_many(queries, n=3, system=system)
         single = [index.search(query, n=3, system=system) for query in queries]
-        assert [one.query for one in found] == queries
-        assert [one.hits for one in found] == [one.hits for one in single]
-        assert [one.abstained for one in found] == [one.abstained for one in single]
+        assert [result.query for result in together] == queries
+        assert [result.hits for result in together] == [result.hits for result in single]
+        assert [result.abstained for result in together] == [result.abstained for result in single]
     assert index.search_many([]) == []
     with pytest.raises(QueryError, match="empty"):
         index.search_many(["fill in PDF forms", "  "])
@@ -508,10 +508,10 @@ def test_many_requests_are_answered_as_one_by_one(index):
 class Noting(HashingEmbedder):
     """Keeps the texts of each call."""
 
-    asked: list = field(default_factory=list)
+    batches: list = field(default_factory=list)
 
     def embed_stream(self, texts):
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         yield from HashingEmbedder().embed_stream(texts)
 
 
@@ -519,4 +519,4 @@ def test_many_requests_are_embedded_together(index):
     embedder = Noting()
     opened = SkillIndex(IndexFolder(index.folder), index.opened, embedder)
     opened.search_many(["rotate keys", "make tea", "rotate keys"])
-    assert embedder.asked == [["rotate keys", "make tea"]]
+    assert embedder.batches == [["rotate keys", "make tea"]]

@@ -14,8 +14,8 @@ QUERIES = ("keep the kettle warm", "lemonade", "brew filter coffee", "green tea 
 def answers(opened, trial):
     """Return the ids and scores of the hits for each query."""
     index = SkillIndex(IndexFolder(opened.folder), opened, trial.embedder)
-    found = index.search_many(QUERIES, n=5, threshold=0.0, reader="off")
-    return [[(hit.doc_id, round(hit.score, 6)) for hit in one] for one in found]
+    results = index.search_many(QUERIES, n=5, threshold=0.0, reader="off")
+    return [[(hit.doc_id, round(hit.score, 6)) for hit in result] for result in results]
 
 
 def test_a_trial_answers_as_an_index_of_the_edited_file_and_touches_nothing(drinks, tmp_path):

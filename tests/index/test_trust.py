@@ -43,7 +43,7 @@ def trust_of(index):
     return {root.alias: root.trust for root in index.opened.settings.roots}
 
 
-def found(index, **options):
+def hits_of(index, **options):
     result = index.search(QUERY, threshold=0.05, **options)
     return [(hit.name, hit.trust) for hit in result], result.unvetted
 
@@ -62,12 +62,12 @@ def found(index, **options):
 )
 def test_what_the_user_says_of_a_root_counts(index, drinks, packed, trust, expected):
     pack = packed(oolong=TEA)
-    given = (
+    by_path = (
         trust
         if isinstance(trust, str)
-        else [item.format(drinks=drinks, pack=pack) for item in trust]
+        else [text.format(drinks=drinks, pack=pack) for text in trust]
     )
-    assert trust_of(index(drinks, pack, trust=given)) == expected
+    assert trust_of(index(drinks, pack, trust=by_path)) == expected
 
 
 def test_a_trust_that_there_is_not_is_refused(drinks):
@@ -94,7 +94,7 @@ def test_another_trust_makes_another_generation_and_embeds_nothing(tmp_path, ind
     after, report = SkillIndex.build(request, tmp_path / "index")
     assert report.embedded == 0
     assert after.generation != before.generation
-    assert found(after)[0][0] == ("steep-tea", "project")
+    assert hits_of(after)[0][0] == ("steep-tea", "project")
 
 
 def test_vetted_roots_come_first(index, tmp_path, make_skill, packed):
@@ -109,9 +109,9 @@ def test_vetted_roots_come_first(index, tmp_path, make_skill, packed):
 def test_vetted_skills_alone_are_found_and_the_others_counted(index, drinks, packed):
     opened = index(drinks, packed(oolong=f"{TEA} In a gaiwan.", shoes="Tie shoes."))
     names = [("steep-tea", "vetted"), ("oolong", "fetched")]
-    assert found(opened) == (names, 0)
-    assert found(opened, vetted_only=True) == (names[:1], 1)
-    assert found(opened, vetted_only=True, system="bm25")[1] == 1
+    assert hits_of(opened) == (names, 0)
+    assert hits_of(opened, vetted_only=True) == (names[:1], 1)
+    assert hits_of(opened, vetted_only=True, system="bm25")[1] == 1
 
 
 @pytest.mark.parametrize("body", ["# Short\n", "A long body. " * 30])
@@ -131,30 +131,30 @@ def test_a_copy_that_nobody_vouches_for_keeps_nothing_out(
 
 def test_an_index_without_vetted_roots_only_counts(index, packed):
     opened = index(packed(oolong=TEA))
-    assert found(opened, vetted_only=True) == ([], 1)
+    assert hits_of(opened, vetted_only=True) == ([], 1)
     assert opened.search("assemble a bookshelf", vetted_only=True).unvetted == 0
 
 
 def test_a_result_tells_trust_and_origin_in_json(index, drinks, packed):
     pack = packed(oolong=f"{TEA} In a gaiwan.")
     hits = index(drinks, pack).search(QUERY, threshold=0.05).to_dict()["hits"]
-    said = [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits]
-    assert said == [("steep-tea", "vetted", None), ("oolong", "fetched", str(pack))]
+    trust_and_origin = [(hit["name"], hit["trust"], hit.get("origin")) for hit in hits]
+    assert trust_and_origin == [("steep-tea", "vetted", None), ("oolong", "fetched", str(pack))]
 
 
 def test_what_nobody_vouches_for_ranks_lower_beside_what_is_vetted(index, drinks, packed):
     pack = packed(oolong=f"{TEA} In a gaiwan.")
-    asked = {"threshold": 0.0, "explain": True, "reader": "off"}
+    options = {"threshold": 0.0, "explain": True, "reader": "off"}
     parts = {}
     for trust in ("vetted", "fetched"):
-        result = index(drinks, pack, trust=f"{pack}={trust}").search(QUERY, **asked)
+        result = index(drinks, pack, trust=f"{pack}={trust}").search(QUERY, **options)
         (hit,) = (hit for hit in result if hit.name == "oolong")
         parts[trust] = hit.explain.contributions, hit.explain.log_odds
     (vetted, sure), (fetched, unsure) = parts.values()
     assert fetched == vetted | {"unvetted": -UNVETTED_IN_RANKING}
     assert unsure["unvetted"] == -1.0
     assert "unvetted" not in sure
-    (alone, *_) = index(pack).search(QUERY, **asked)
+    (alone, *_) = index(pack).search(QUERY, **options)
     assert "unvetted" not in alone.explain.contributions
 
 

@@ -42,7 +42,7 @@ def test_a_change_is_written_beside_what_stays(skills, build_small, answers):
     assert index.opened.corpus.documents.deleted.tolist() == [7, 11]
     for part in before.opened.generation.parts:
         if part != "diagnostics.json":
-            inodes = [(one.opened.folder / part).stat().st_ino for one in (before, index)]
+            inodes = [(built.opened.folder / part).stat().st_ino for built in (before, index)]
             assert inodes[0] == inodes[1]
     assert_equal_to_new(index, build_small, skills.root, answers)
     assert index.is_current()
@@ -69,11 +69,11 @@ def test_what_is_shadowed_follows_every_change(skills, build_small, is_first, an
         else:
             skills.write(name)
         index, new = build_small(*roots), build_small(*roots, index_dir="new")
-        found, expected = (one.opened.corpus for one in (index, new))
+        updated, expected = (built.opened.corpus for built in (index, new))
         forms.add(has_delta(index))
-        seen.add(len(found.documents.shadowed))
+        seen.add(len(updated.documents.shadowed))
         assert list(index.documents()) == list(new.documents())
-        assert found.lexical[1].statistics == expected.lexical[1].statistics
+        assert updated.lexical[1].statistics == expected.lexical[1].statistics
         assert answers(index) == answers(new)
         shutil.rmtree(new.folder)
     assert forms == {True}
@@ -126,8 +126,10 @@ def test_a_delta_needs_no_saved_vectors(skills, build_small, files_of):
     shutil.rmtree(cache_dir())
     skills.write("s09")
     whole = {"least_documents": 10_000}
-    one, new = (build_small(skills.root, index_dir=name, limits=whole) for name in ("index", "new"))
-    assert files_of(one.opened.folder) == files_of(new.opened.folder)
+    updated, new = (
+        build_small(skills.root, index_dir=name, limits=whole) for name in ("index", "new")
+    )
+    assert files_of(updated.opened.folder) == files_of(new.opened.folder)
 
 
 @pytest.mark.parametrize("is_cached", [True, False])
@@ -194,7 +196,9 @@ def test_a_file_that_cannot_be_read_goes_and_is_told(skills, build_small, answer
     path.write_text("")
     report = index.refresh(only=[path])
     assert (report.removed, report.skipped) == (1, 1)
-    assert [one.path for one in report.diagnostics if one.severity == "error"] == [str(path)]
+    assert [
+        diagnostic.path for diagnostic in report.diagnostics if diagnostic.severity == "error"
+    ] == [str(path)]
     assert_equal_to_new(index, build_small, skills.root, answers)
     path.write_text(text)
     report = index.refresh(only=[path])
