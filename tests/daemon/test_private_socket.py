@@ -101,11 +101,10 @@ def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
     assert runtime.stat().st_mode & 0o777 == 0o700
 
 
-def test_of_two_daemons_one_listens(folder):
+def test_of_two_daemons_one_listens(folder, connect):
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
-    with listener, socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(client.socket_path())
+    with listener, connect():
         socket_before = (folder / "daemon.sock").stat().st_ino
         assert server.listen(folder) is None
         assert (folder / "daemon.sock").stat().st_ino == socket_before

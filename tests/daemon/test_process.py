@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -91,11 +90,10 @@ def test_a_killed_daemon_is_replaced(start, is_gone, names, runtime):
     assert names() == ["brew-coffee"]
 
 
-def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
+def test_the_log_is_ours_alone_and_holds_no_query(start, names, connect, runtime):
     start()
     names(query="a very private matter")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(client.socket_path())
+    with connect() as connection:
         connection.sendall(b"another private matter\n")
         connection.recv(1 << 16)
     log = runtime / "daemon.log"

@@ -2,7 +2,6 @@
 
 import math
 import random
-import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -13,7 +12,6 @@ from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, term_set, term_shares
-from skillsearch.index.corpus import Corpus
 from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
 from skillsearch.index.lexical.postings import LexicalSegment
@@ -234,16 +232,6 @@ def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, index_of, name, dama
         np.save(path, damage)
     with pytest.raises(CacheError):
         ChunkIndex.load(tmp_path / "chunks")
-
-
-def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_path):
-    (root / "tea-timer" / "SKILL.md").unlink()
-    smaller = build(root, index_dir="smaller")
-    shutil.copytree(workshop.opened.folder, tmp_path / "copy")
-    for path in smaller.opened.folder.glob("chunks-*"):
-        (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path / "copy", with_body=True)
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(workshop, root, build, add_skill, disk):

@@ -29,13 +29,7 @@ SETTINGS = IndexSettings(
 MODEL = SETTINGS.to_dict()["model"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SETTINGS,
-        replace(SETTINGS, with_body=False, roots=()),
-    ],
-)
+@pytest.mark.parametrize("settings", [SETTINGS, replace(SETTINGS, with_body=False, roots=())])
 def test_settings_come_back_from_json(settings):
     values = json.loads(json.dumps(settings.to_dict()))
     assert IndexSettings.from_dict(values) == settings
@@ -75,8 +69,12 @@ def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
     assert not index.opened.settings.with_body
 
 
-@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "lexical-full", "dense"])
-def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
+@pytest.mark.parametrize(
+    "part", ["documents", "lexical-metadata", "lexical-full", "dense", "chunks"]
+)
+def test_parts_of_different_sizes_are_a_cache_error(root, add_skill, build, tmp_path, part):
+    add_skill(root / "tools", "tools", "Work with tools.", "<chunk id=saw>Saw planks.</chunk>")
+    index = build(root)
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
     shutil.copytree(index.opened.folder, tmp_path / "copy")

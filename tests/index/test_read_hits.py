@@ -197,25 +197,20 @@ def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
 
 
 @pytest.mark.parametrize(
-    ("sums", "read", "weight", "expected"),
+    ("sums", "best", "read", "weight", "expected"),
     [
-        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 1.0, [1, 0, 2]),
-        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 0.4, [0, 1, 2]),
-        ([5.0, 4.0, 3.0], {0: 0.0, 2: 9.0}, 1.0, [2, 1, 0]),
-        ([5.0, 4.0, 3.0], {1: -9.0}, 1.0, [0, 1, 2]),
-        ([5.0, 4.0, 3.0], {}, 1.0, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 1: 2.0, 2: 1.0}, 1.0, [1, 0, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 1: 2.0, 2: 1.0}, 0.4, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 2: 9.0}, 1.0, [2, 1, 0]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {1: -9.0}, 1.0, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {}, 1.0, [0, 1, 2]),
+        ([1.0, 1.0, 1.0], [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0, [2, 0, 1]),  # a tie
     ],
 )
-def test_hits_are_reordered_by_sum_and_reading(sums, read, weight, expected):
+def test_hits_are_reordered_by_sum_and_reading(sums, best, read, weight, expected):
     features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
-    assert reordered(ranked, [0, 1, 2], read, weight) == expected
-
-
-def test_equals_stay_in_the_order_of_the_ranking():
-    features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :3], np.ones(3), np.array([2, 0, 1]))
-    assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
+    ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.array(best))
+    assert reordered(ranked, best, read, weight) == expected
 
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
