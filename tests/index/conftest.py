@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
 from skillsearch.index.skill_index import SkillIndex
@@ -105,6 +106,42 @@ def age(root, at_ns=LONG_AGO_NS):
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
 
 
+class Kitchen:
+    """Two roots below a folder, and an index of both."""
+
+    def __init__(self, base, make_skill):
+        self.base, self.make_skill = base, make_skill
+        self.drinks, self.tools, self.away = base / "drinks", base / "tools", base / "away"
+        self.index_dir = base.parent / "index"
+        self.write(self.drinks, "steep-tea", "Steep green tea at the right temperature.", "80 C")
+        self.write(self.drinks, "brew-coffee", "Brew filter coffee with a scale.", "Bloom first")
+        self.write(self.drinks / "hot", "boil-cocoa", "Boil cocoa powder with milk.", "Stir well")
+        self.write(self.tools, "sharpen-knife", "Sharpen a kitchen knife.", "Use a stone")
+        self.write(self.tools, "polish-shoes", "Polish leather shoes with wax.", "Brush them")
+        self.roots = (self.drinks, self.tools)
+        self.index()
+
+    def write(self, folder, name, description, body):
+        self.make_skill(folder, name, description, body=f"{body}\n")
+
+    def mull_wine(self):
+        self.write(self.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+
+    def mix_many(self):
+        """Write one more skill than are indexed at once."""
+        for number in range(MAX_REFRESHED_FILES + 1):
+            self.write(self.drinks, f"mix-{number}", f"Mix cocktail number {number}.", "Shake")
+
+    def lose_tools(self):
+        self.tools.rename(self.away)
+
+    def return_tools(self):
+        self.away.rename(self.tools)
+
+    def index(self):
+        SkillIndex.from_roots(self.roots, index_dir=self.index_dir, model="hashing")
+
+
 class Tree:
     """Skills on disk; what was changed since `settle` looks long unchanged after it."""
 
@@ -148,6 +185,27 @@ def disk(monkeypatch):
     """Tells which skills are opened and which folders listed from now on."""
     monkeypatch.setattr(Disk, "watching", Disk())
     return Disk.watching
+
+
+@pytest.fixture
+def kitchen(tmp_path, make_skill, monkeypatch):
+    """Make two roots and their index, which the settings name."""
+    kitchen = Kitchen(tmp_path / "base", make_skill)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(kitchen.index_dir))
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    return kitchen
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stop the clock by which looks at the disk age; it goes on when it is told to."""
+
+    class Clock:
+        now = 1000.0
+
+    monkeypatch.setattr("skillsearch.index.freshness.monotonic", lambda: Clock.now)
+    return Clock
 
 
 @pytest.fixture
