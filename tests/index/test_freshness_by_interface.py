@@ -219,7 +219,7 @@ class Mcp(Interface):
 
     def find(self, query):
         answer = self._call("search_skills", query=query)
-        if answer.get("isError"):  # the first index is being opened
+        if answer.get("isError"):  # the first index is being made
             return []
         return [skill["name"] for skill in answer["structuredContent"]["skills"]]
 
@@ -297,7 +297,9 @@ def interface(request, kitchen, clock):
     opened = INTERFACES[request.param](kitchen, request)
     opened.key = request.param
     soon(
-        clock, opened, lambda: opened.find("steep green tea at the right temperature") == ["steep-tea"]
+        clock,
+        opened,
+        lambda: opened.find("steep green tea at the right temperature") == ["steep-tea"],
     )
     return opened
 
