@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
@@ -16,6 +17,8 @@ import pytest
 from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types.answers import SYSTEMS
 
@@ -321,6 +324,36 @@ def files_of():
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
     return files_of
+
+
+@pytest.fixture(scope="session")
+def segment_of():
+    """Index texts, each a list of terms, as a segment of one field."""
+
+    def segment_of(texts, **options):
+        with tempfile.TemporaryDirectory() as folder:
+            writer = LexicalWriter(Path(folder), "field", **options)
+            for number, text in enumerate(texts):
+                writer.add(number, text)
+            writer.finish(len(texts))
+            return LexicalSegment.load(Path(folder), "field")
+
+    return segment_of
+
+
+@pytest.fixture(scope="session")
+def zipf_texts():
+    """Make texts of terms that are as rare as words are."""
+
+    def zipf_texts(count, vocabulary=5000):
+        random = np.random.default_rng(7)
+        lengths = (random.integers(1, 60) for _ in range(count))
+        return [
+            [f"w{term}" for term in random.zipf(1.3, length) if term < vocabulary]
+            for length in lengths
+        ]
+
+    return zipf_texts
 
 
 @pytest.fixture

@@ -12,9 +12,7 @@ from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, term_set, term_shares
-from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.text.tokenizer import term_hash, terms
 
@@ -139,18 +137,6 @@ def index_of(tmp_path):
     return build
 
 
-@pytest.fixture
-def field_of(tmp_path):
-    def build(*texts):
-        writer = LexicalWriter(tmp_path, "field")
-        for number, text in enumerate(texts):
-            writer.add(number, text.split())
-        writer.finish(len(texts))
-        return LexicalField.of(LexicalSegment.load(tmp_path, "field"))
-
-    return build
-
-
 @pytest.mark.parametrize(
     ("chunks", "expected"),
     [
@@ -172,9 +158,9 @@ def test_the_best_chunk_shares_terms_or_is_similar(index_of, chunks, expected):
     assert index.best(query(1, 0), shares_of("a", "b"), 1) == expected
 
 
-def test_terms_share_the_weight_by_their_idf(field_of):
+def test_terms_share_the_weight_by_their_idf(segment_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
-    field = field_of("a b", "a", "a")
+    field = LexicalField.of(segment_of([["a", "b"], ["a"], ["a"]]))
     shares = term_shares(field, field.weigh(Counter("abz")))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}

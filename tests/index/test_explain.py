@@ -1,16 +1,12 @@
 """Why a hit has its score."""
 
-import tempfile
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.search.calibration import probability
 from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.candidates import Candidates, Judged
@@ -71,20 +67,12 @@ def all_of(value):
     return [value] * len(FEATURES)
 
 
-def index_of(*texts):
-    with tempfile.TemporaryDirectory() as folder:
-        writer = LexicalWriter(Path(folder), "field")
-        for number, text in enumerate(texts):
-            writer.add(number, terms(text))
-        writer.finish(len(texts))
-        return LexicalField.of(LexicalSegment.load(Path(folder), "field"))
-
-
-INDEX = index_of(BODY, "cracking forms and installers", "passwords", "code", "tea", "coffee")
-
-
-def idf_of(query):
-    return INDEX.weigh(Counter(terms(query))).known_idf()
+@pytest.fixture(scope="module")
+def idf_of(segment_of):
+    """Weigh the terms of a query by a field of `BODY` and other texts."""
+    others = ("cracking forms and installers", "passwords", "code", "tea", "coffee")
+    field = LexicalField.of(segment_of([terms(text) for text in (BODY, *others)]))
+    return lambda query: field.weigh(Counter(terms(query))).known_idf()
 
 
 @pytest.mark.parametrize(
@@ -97,16 +85,16 @@ def idf_of(query):
         ("of the", "", ""),
     ],
 )
-def test_the_best_section_holds_the_weightiest_terms(query, heading, snippet):
+def test_the_best_section_holds_the_weightiest_terms(idf_of, query, heading, snippet):
     assert best_section(BODY, idf_of(query)) == (heading, snippet)
 
 
-def test_of_equal_sections_the_first_is_best():
+def test_of_equal_sections_the_first_is_best(idf_of):
     body = "# One\nforms\n# Two\nforms"
     assert best_section(body, idf_of("forms")) == ("One", "forms")
 
 
-def test_a_long_snippet_is_cut():
+def test_a_long_snippet_is_cut(idf_of):
     _, snippet = best_section("forms\n" * 200, idf_of("forms"))
     assert (len(snippet), snippet[-1]) == (240, "…")
     assert snippet.startswith("forms forms")
