@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import document_store
 from skillsearch.index.storage.document_store import (
     Column,
@@ -74,7 +73,7 @@ def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of
         assert files_of(single) == files_of(once)
 
 
-def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
+def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, build, files_of):
     column = Column(np.uint16, lambda document: (len(document.name), len(document.tags)), width=2)
     column.__set_name__(DocumentStore, "lengths")
     monkeypatch.setattr(DocumentStore, "lengths", column, raising=False)
@@ -82,10 +81,10 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
     root = tmp_path / "skills"
     for name in ("tea", "coffee", "milk"):
         add_skill(root / name, name, f"Make {name}.")
-    SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
+    build(root)
     add_skill(root / "milk", "whole-milk", "Boil milk.")
-    updated = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing").opened
-    anew = SkillIndex.from_roots(root, index_dir=tmp_path / "new", model="hashing").opened
+    updated = build(root).opened
+    anew = build(root, index_dir="new").opened
     assert updated.corpus.documents.lengths.tolist() == [[6, 0], [10, 0], [3, 0]]
     assert files_of(updated.folder) == files_of(anew.folder)
     np.save(updated.folder / "documents-lengths.npy", np.zeros(3, np.uint16))

@@ -15,7 +15,6 @@ from skillsearch.index.documents import families
 from skillsearch.index.documents.document import SKETCH_SIZE, Document, field_texts
 from skillsearch.index.documents.families import Likeness, group, overlaps, regroup
 from skillsearch.index.documents.relatives import copies, family_of
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.types.answers import Relative
@@ -354,7 +353,7 @@ def test_a_table_answers_for_leaders_members_and_others():
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
-def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path, make_skill):
+def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path, make_skill, build):
     """In the root of the original they are other skills, as of one template."""
     about = "Fills in PDF forms, such as tax forms, and checks each field against the instructions."
     steps = " ".join(
@@ -373,12 +372,11 @@ def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path,
     for number in range(8):
         clone = f"pdf-{number}", exchanged(about)
         make_skill(tmp_path / "theirs", *clone, body=exchanged(steps))
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model=model)
+    index = build(tmp_path / "mine", tmp_path / "theirs", model=model)
     (family,) = index.families()
     assert [skill.name for skill in family] == ["pdf-forms", *(f"pdf-{n}" for n in range(8))]
     shutil.copytree(tmp_path / "theirs", tmp_path / "mine" / "theirs")
-    together = SkillIndex.from_roots(tmp_path / "mine", index_dir=tmp_path / "j", model=model)
+    together = build(tmp_path / "mine", index_dir="together", model=model)
     assert all(
         "pdf-forms" not in [skill.name for skill in family] for family in together.families()
     )
@@ -399,14 +397,13 @@ def test_a_copy_among_many_is_of_its_original_whatever_cell_it_shares_with_a_sib
     assert regroup(like, order, np.array([0, 1, -1, 3])).tolist() == [0, 1, 1, 3]
 
 
-def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill):
+def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill, build):
     """Skills of one template are no copies, and each has its own."""
     for root in ("mine", "theirs"):
         for city in ("Bergen", "Cadiz", "Dublin"):
             about = f"Books a seat on the city bus of {city} by its web page and sends the ticket."
             make_skill(tmp_path / root, f"bus-{city.lower()}", about, body=LONG)
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
+    index = build(tmp_path / "mine", tmp_path / "theirs")
     members = [[f"{skill.alias}:{skill.name}" for skill in family] for family in index.families()]
     assert sorted(members) == [
         [f"mine:bus-{city}", f"theirs:bus-{city}"] for city in ("bergen", "cadiz", "dublin")
@@ -415,7 +412,7 @@ def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, ma
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
 def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
-    model, tmp_path, make_skill
+    model, tmp_path, make_skill, build
 ):
     """Sentences that a request may hold push it away from the original, not out of the family."""
     about = "Fills in PDF forms, such as tax forms. Use when the user wants to fill in a form."
@@ -423,7 +420,7 @@ def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
     make_skill(tmp_path / "s", "pdf-forms", about, body=LONG)
     make_skill(tmp_path / "s", "pdf-pro", more, body=LONG)
     make_skill(tmp_path / "s", "scene-cut", about, body=OTHER)
-    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", model=model)
+    index = build(tmp_path / "s", model=model)
     assert [[skill.name for skill in family] for family in index.families()] == [
         ["pdf-forms", "pdf-pro"]
     ]

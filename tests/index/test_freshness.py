@@ -197,7 +197,7 @@ def test_what_another_process_wrote_is_searched_with_the_model_that_is_loaded(ki
 
 
 @pytest.mark.parametrize("back", ["as it was", "changed"])
-def test_an_index_keeps_what_it_knows_of_a_root_that_is_gone(kitchen, back):
+def test_an_index_keeps_what_it_knows_of_a_root_that_is_gone(kitchen, build, back):
     kitchen.lose_tools()
     kitchen.mull_wine()
     index = SkillIndex.open(kitchen.index_dir)
@@ -209,9 +209,7 @@ def test_an_index_keeps_what_it_knows_of_a_root_that_is_gone(kitchen, back):
         kitchen.write(kitchen.tools, "sew-button", "Sew a button on a shirt.", "Thread it")
         shutil.rmtree(kitchen.tools / "polish-shoes")
     index.refresh(keep_missing=True)
-    other = kitchen.index_dir.with_name("other")
-    anew = SkillIndex.from_roots(kitchen.roots, index_dir=other, **HASHING)
-    assert index.generation == anew.generation
+    assert index.generation == build(*kitchen.roots, index_dir="fresh").generation
 
 
 def test_what_would_lose_a_root_that_is_gone_is_refused(kitchen):
@@ -258,13 +256,9 @@ def take_up(kitchen, root, **options):
     return index, index.apply(change, IndexOptions(metadata_first=True, **options))
 
 
-def generation_of(kitchen, *roots):
-    folder = kitchen.base.parent / "fresh"
-    shutil.rmtree(folder, ignore_errors=True)
-    return SkillIndex.from_roots(roots, index_dir=folder, model="hashing").generation
-
-
-def test_a_new_root_has_its_metadata_embedded_first_and_the_rest_by_the_next_run(kitchen, garden):
+def test_a_new_root_has_its_metadata_embedded_first_and_the_rest_by_the_next_run(
+    kitchen, garden, build
+):
     index, report = take_up(kitchen, garden)
     assert (report.embedded, index.opened.settings.pending) == (2, (str(garden),))
     hits = index.search("my rose bush is overgrown", threshold=0)
@@ -277,13 +271,13 @@ def test_a_new_root_has_its_metadata_embedded_first_and_the_rest_by_the_next_run
     finished = index.refresh()
     assert (finished.embedded, finished.indexed) == (4, len(index))
     assert index.opened.settings.pending == ()
-    assert index.generation == generation_of(kitchen, *kitchen.roots, garden)
+    assert index.generation == build(*kitchen.roots, garden, index_dir="fresh").generation
     assert index.refresh().generation == index.generation
 
 
 @pytest.mark.parametrize("how", ["question", "executor", "delta"])
 def test_what_waits_is_embedded_by_the_next_question_or_the_executor(
-    kitchen, garden, clock, how, make_later
+    kitchen, garden, clock, build, how, make_later
 ):
     limits = SegmentLimits(least_documents=1 if how == "delta" else 1_000)
     index, _ = take_up(kitchen, garden, limits=limits)
@@ -298,10 +292,10 @@ def test_what_waits_is_embedded_by_the_next_question_or_the_executor(
     assert index.opened.settings.pending == ()
     assert later.waiting == []
     assert SkillIndex.open(kitchen.index_dir).generation == index.generation
-    assert index.generation == generation_of(kitchen, *kitchen.roots, garden)
+    assert index.generation == build(*kitchen.roots, garden, index_dir="fresh").generation
 
 
-def test_what_waits_in_a_root_that_is_gone_goes_on_waiting(kitchen, garden, clock):
+def test_what_waits_in_a_root_that_is_gone_goes_on_waiting(kitchen, garden, clock, build):
     index, _ = take_up(kitchen, garden)
     garden.rename(garden.with_name("away"))
     freshness = Freshness(index)
@@ -312,4 +306,4 @@ def test_what_waits_in_a_root_that_is_gone_goes_on_waiting(kitchen, garden, cloc
     assert index.opened.settings.pending == (str(garden),)
     garden.with_name("away").rename(garden)
     index.refresh()
-    assert index.generation == generation_of(kitchen, *kitchen.roots, garden)
+    assert index.generation == build(*kitchen.roots, garden, index_dir="fresh").generation

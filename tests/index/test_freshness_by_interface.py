@@ -20,7 +20,6 @@ from skillsearch.daemon.answers import Answers
 from skillsearch.errors import SkillSearchError
 from skillsearch.index.freshness import MAX_AGE
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.environ import variables
@@ -449,7 +448,7 @@ def test_much_is_searched_without_an_executor_too(kitchen, request, clock, key):
 
 @pytest.mark.parametrize("kind", ["library", pytest.param("mcp", marks=pytest.mark.slow)])
 def test_folders_are_served_beside_all_that_their_index_holds(
-    kitchen, clock, request, kind, tmp_path
+    kitchen, clock, request, build, kind, tmp_path
 ):
     own, others = kitchen.base / "own", tmp_path / "others"
     kitchen.write(own, "fold-paper", "Fold a paper crane.", "Crease it")
@@ -469,7 +468,4 @@ def test_folders_are_served_beside_all_that_their_index_holds(
     assert IndexRequest.load(kitchen.index_dir).named == (*kitchen.roots, own, others)
     if kind == "library":
         generation = library._source.index().generation
-        anew = SkillIndex.from_roots(
-            (*kitchen.roots, own, others), index_dir=tmp_path / "anew", **HASHING
-        )
-        assert anew.generation == generation
+        assert build(*kitchen.roots, own, others, index_dir="anew").generation == generation

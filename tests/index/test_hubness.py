@@ -8,7 +8,6 @@ import pytest
 
 import skillsearch
 from skillsearch.index.documents.hubness import TABLE, hubness
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.tables import read_tables
 from skillsearch.text.tokenizer import terms
 
@@ -56,19 +55,19 @@ def test_the_table_holds_terms_of_the_tokenizer():
     assert request_terms <= WEIGHTS.keys()
 
 
-def test_skills_of_people_are_no_hubs(tmp_path):
-    index = SkillIndex.from_roots([EXAMPLES], index_dir=tmp_path / "index", model="hashing")
+def test_skills_of_people_are_no_hubs(build):
+    index = build(EXAMPLES)
     assert len(index) > 10
     assert {document.hubness for document in index.documents()} == {0.0}
 
 
-def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill):
+def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill, build):
     root = tmp_path / "skills"
     make_skill(root, "photo-pages", "Arranges photographs on album pages for printing.")
     for topic in ("tar-files", "bread", "chess", "sailing"):
         make_skill(root, topic, f"Helps with {topic}.")
     make_skill(root, "do-it-all", ". ".join(REQUESTS), body="\n".join(REQUESTS * 3))
-    index = SkillIndex.from_roots([root], index_dir=tmp_path / "index", model="onnx")
+    index = build(root, model="onnx")
     hubs = {document.name: document.hubness for document in index.documents()}
     assert hubs.pop("do-it-all") > 0.2
     assert set(hubs.values()) == {0.0}
@@ -82,11 +81,11 @@ def test_a_skill_made_of_requests_is_a_hub_and_loses(tmp_path, make_skill):
         assert value == pytest.approx(hub.explain.contributions["hubness"] / -10)
 
 
-def test_hubness_is_of_the_text_alone(tmp_path, make_skill):
+def test_hubness_is_of_the_text_alone(tmp_path, make_skill, build):
     """Other skills come and go; it stays, and an update gives what a new index would."""
     root = tmp_path / "skills"
     make_skill(root, "do-it-all", ". ".join(REQUESTS))
-    index = SkillIndex.from_roots([root], index_dir=tmp_path / "index", model="hashing")
+    index = build(root)
     (alone,) = index.documents()
     make_skill(root, "another", "Says two things about five pages.")
     index.refresh()

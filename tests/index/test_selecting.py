@@ -208,10 +208,10 @@ def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
 )
-def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, name):
+def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, build, name):
     add_skill(tmp_path / "r" / "x", f'"{name}"', "Steep tea.")
     add_skill(tmp_path / "r" / "y", "pdf", "Fill forms.")
-    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
+    index = build(tmp_path / "r")
     assert [document.name for document in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
 
 

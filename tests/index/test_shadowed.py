@@ -88,11 +88,10 @@ def assert_copies_change_nothing(add_skill, skills, copies):
         for number, (which, kind, root) in enumerate(copies):
             *copy, version = COPIES[kind](*named[which % len(named)])
             add_skill(Path(folder, root, str(number)), *copy, version=f'"{version}"')
-        alone, together = (
-            SkillIndex.from_roots(
-                roots, index_dir=Path(folder, f"index-{len(roots)}"), model="hashing"
-            )
-            for roots in ([first], [first, *others])
+        options = {"model": "hashing"}
+        alone = SkillIndex.from_roots(first, index_dir=Path(folder, "alone"), **options)
+        together = SkillIndex.from_roots(
+            [first, *others], index_dir=Path(folder, "together"), **options
         )
         assert len(together) == 16 + len(skills) + len(copies)
         sizes = [index.opened.corpus.documents.counted_size for index in (alone, together)]

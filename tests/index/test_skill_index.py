@@ -263,10 +263,10 @@ def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill
     assert own_index.diagnostics() == writer.diagnostics() != ()
 
 
-def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
+def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill, build):
     link = tmp_path / "link"
     link.symlink_to(root)
-    index = SkillIndex.from_roots(link, index_dir=tmp_path / "i", model="hashing")
+    index = build(link)
     add_skill(tmp_path / "other" / "tea", "tea", "Boil water")
     link.unlink()
     link.symlink_to(tmp_path / "other")
