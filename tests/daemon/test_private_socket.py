@@ -17,8 +17,8 @@ NOBODY = 65_534
 
 def make_socket(path, mode=0o600):
     """Make a socket that nobody listens on any more."""
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as server_socket:
+        server_socket.bind(str(path))
     path.chmod(mode)
     return str(path)
 

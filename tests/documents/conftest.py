@@ -179,14 +179,14 @@ def shared(tmp_path_factory):
 @pytest.fixture
 def make_systems(tmp_path_factory):
     """Make the five systems, each time in a folder of their own."""
-    made = []
+    created = []
 
     def make(root=None, runner=None, **options):
-        made.append(Systems(tmp_path_factory.mktemp("systems"), root, runner, **options))
-        return made[-1]
+        created.append(Systems(tmp_path_factory.mktemp("systems"), root, runner, **options))
+        return created[-1]
 
     yield make
-    for systems in made:
+    for systems in created:
         systems.runner.close()
 
 

@@ -24,8 +24,8 @@ LANGUAGES = {"zh", "en"}
 def test_every_document_has_requests_in_both_languages():
     pairs = {(query.kind, query.language) for query in COLLECTION.queries}
     assert pairs == {(document, language) for document in DOCUMENTS for language in LANGUAGES}
-    wanted = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
-    assert wanted == {document.doc_id for document in COLLECTION.documents}
+    judged = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
+    assert judged == {document.doc_id for document in COLLECTION.documents}
 
 
 @pytest.mark.usefixtures("default_reader")
@@ -57,7 +57,9 @@ def test_the_page_says_what_the_formula_of_document_002_finds():
     }
 
     def best(text):
-        scores = {key: context.calculate_match_score(text, each) for key, each in shelf.items()}
+        scores = {
+            key: context.calculate_match_score(text, metadata) for key, metadata in shelf.items()
+        }
         first = max(scores, key=scores.__getitem__)
         return first if scores[first] >= 0.3 else None
 

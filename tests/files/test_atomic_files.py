@@ -66,9 +66,9 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_pat
         (tmp_path / name).write_text("mine")
     assert len(names_beside(path)) == 2 + len(copies)
     write_atomically(path, b"new")
-    left = [name for name in names_beside(path) if name not in copies]
-    assert len(left) == 1
-    assert left[0].startswith(".other.json-")
+    remains = [name for name in names_beside(path) if name not in copies]
+    assert len(remains) == 1
+    assert remains[0].startswith(".other.json-")
     sweep(tmp_path)
     assert names_beside(path) == sorted(copies)
 
@@ -128,9 +128,9 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
                 raise ValueError("of a library")  # noqa: B904 - as libraries do
         except ValueError as outer:
             error = outer
-    what, _, helps = machine_problem(error).rpartition("; ")
-    assert what
-    assert helps
+    problem, _, cure = machine_problem(error).rpartition("; ")
+    assert problem
+    assert cure
     for other in (ValueError("x"), ImportError("x"), KeyError("x"), None):
         assert machine_problem(other) == ""
 

@@ -260,9 +260,9 @@ def build_small(tmp_path):
 
     def build_small(*roots, index_dir="index", limits=None, **options):
         limits = replace(SmallIndex.limits, **(limits or {}))
-        kind = type("Limited", (SmallIndex,), {"limits": limits})
+        limited = type("Limited", (SmallIndex,), {"limits": limits})
         folder = tmp_path / index_dir
-        return kind.from_roots(list(roots), index_dir=folder, model="hashing", **options)
+        return limited.from_roots(list(roots), index_dir=folder, model="hashing", **options)
 
     return build_small
 

@@ -119,8 +119,8 @@ def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder
     assert parts(folder.open()) == PARTS
 
 
-def positions(size, wanted=4):
-    return sorted({0, size - 1, *range(0, size, max(size // wanted, 1))})
+def positions(size, count=4):
+    return sorted({0, size - 1, *range(0, size, max(size // count, 1))})
 
 
 def flipped(whole):
@@ -359,15 +359,15 @@ def test_what_is_written_is_for_its_owner_alone(tmp_path):
     folder = IndexFolder(tmp_path / "index")
     with folder.lock():
         folder.write(saver(terms="1"), {})
-    made = [folder.path, folder.path / "generations", folder.open().folder]
-    assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o700"] * 3
+    folders = [folder.path, folder.path / "generations", folder.open().folder]
+    assert [oct(path.stat().st_mode & 0o777) for path in folders] == ["0o700"] * 3
 
 
 def test_what_killed_writers_left_is_removed_by_the_next(folder):
     inside = folder.open().folder
     names = (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")
-    left = [folder.path / f"{name}.skillsearch-new" for name in names]
-    left.append(inside / ".stat-cache.json-x2.skillsearch-new")
+    unfinished_files = [folder.path / f"{name}.skillsearch-new" for name in names]
+    unfinished_files.append(inside / ".stat-cache.json-x2.skillsearch-new")
     others = [
         inside / "stat-cache.json",
         *(
@@ -375,14 +375,14 @@ def test_what_killed_writers_left_is_removed_by_the_next(folder):
             for name in (".bash-history", "notes-1", ".CURRENT", ".CURRENT-20240101")
         ),
     ]
-    for path in [*left, *others]:
+    for path in [*unfinished_files, *others]:
         path.write_text("x")
     unfinished = folder.path / "generations" / ".new-x1"
     unfinished.mkdir()
     (unfinished / "terms").write_text("half")
     with folder.lock():
         pass
-    assert not any(path.exists() for path in [*left, unfinished])
+    assert not any(path.exists() for path in [*unfinished_files, unfinished])
     assert all(path.exists() for path in others)
     assert folder.open()
 

@@ -81,9 +81,9 @@ def chosen(index, query, document):
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
         half = embed(embedder, [text])[0].astype(np.float16).astype(np.float32)
         cosine = float(half @ vector)
-        held = set(terms(text)) & idf.keys()
-        share = sum(idf[term] for term in held) / sum(idf.values())
-        if held or cosine >= 0.3:
+        shared = set(terms(text)) & idf.keys()
+        share = sum(idf[term] for term in shared) / sum(idf.values())
+        if shared or cosine >= 0.3:
             scores[chunk.id] = round(cosine + share, 5)
     return max(scores, key=scores.get, default="")
 

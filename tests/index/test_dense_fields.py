@@ -143,9 +143,9 @@ def test_of_equal_vectors_the_first_are_found(fields, is_coded):
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
     metadata, query = clustered(600), clustered(1, seed=4)[0]
-    wanted = np.arange(599, -1, -1)
-    (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)
-    np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
+    numbers = np.arange(599, -1, -1)
+    (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, numbers)
+    np.testing.assert_allclose(cosines, metadata[numbers] @ query, atol=3e-4 if is_coded else 1e-6)
 
 
 @pytest.mark.parametrize("size", [9, 300])
@@ -192,9 +192,9 @@ def test_two_segments_are_searched_as_one(fields, clustered):
         nearest = nearest_to(index, query, 10, excluded).tolist()
         expected = brute(metadata, examples, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
-    some = np.array([300, 0, 329, 299, 0])
-    expected = whole.fields[0][some].astype(np.float32)
-    np.testing.assert_array_equal(index.vectors_of(some), expected)
+    numbers = np.array([300, 0, 329, 299, 0])
+    expected = whole.fields[0][numbers].astype(np.float32)
+    np.testing.assert_array_equal(index.vectors_of(numbers), expected)
     for beyond in (330, -1):
         with pytest.raises(IndexError):
             index.vectors_of(np.array([0, beyond]))

@@ -72,8 +72,8 @@ def steps():
 
 @pytest.fixture
 def start(cached, steps, tmp_path):
-    how = (lambda *step: steps.append(step)), tmp_path
-    return lambda **sizes: EmbeddingQueue(cached, *how, **sizes)
+    arguments = (lambda *step: steps.append(step)), tmp_path
+    return lambda **sizes: EmbeddingQueue(cached, *arguments, **sizes)
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, cached, embedder, steps):
@@ -83,15 +83,17 @@ def test_every_text_that_is_missing_is_embedded_once(start, cached, embedder, st
             for number, skill_texts in enumerate(texts, 1):
                 embedding.add(skill_texts, number / 3)
             embedding.finish()
-            wanted = [skill_texts.metadata for skill_texts in texts]
-            matrix = embedding.vectors.matrix(map(text_key, wanted))
-            vectors = [embedded.vector for embedded in HashingEmbedder(32).embed_stream(wanted)]
+            wanted_texts = [skill_texts.metadata for skill_texts in texts]
+            matrix = embedding.vectors.matrix(map(text_key, wanted_texts))
+            vectors = [
+                embedded.vector for embedded in HashingEmbedder(32).embed_stream(wanted_texts)
+            ]
             assert matrix.tolist() == [vector.tolist() for vector in vectors]
         assert embedding.embedded == expected
     (batch,) = embedder.batches
-    assert sorted(batch) == sorted(set(wanted))
-    vectors_by_key = cached.cache.get(map(text_key, wanted))
-    for text, vector in zip(wanted, vectors, strict=True):
+    assert sorted(batch) == sorted(set(wanted_texts))
+    vectors_by_key = cached.cache.get(map(text_key, wanted_texts))
+    for text, vector in zip(wanted_texts, vectors, strict=True):
         assert vectors_by_key[text_key(text)].tolist() == vector.tolist()
     assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 

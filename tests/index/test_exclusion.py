@@ -80,16 +80,16 @@ def test_a_skill_for_another_version_or_direction_ranks_behind_its_sibling(
 
 
 def test_what_is_asked_too_is_not_excluded():
-    wanted = split_terms("move Docker files to Podman, do not use Docker", "", "en")
-    assert wanted.text == "move Docker files to Podman,"
-    assert "docker" in wanted.counts
-    assert wanted.excluded == NOTHING_EXCLUDED
+    query = split_terms("move Docker files to Podman, do not use Docker", "", "en")
+    assert query.text == "move Docker files to Podman,"
+    assert "docker" in query.counts
+    assert query.excluded == NOTHING_EXCLUDED
 
 
 def test_a_query_of_function_words_beside_the_exclusion_is_whole():
-    wanted = split_terms("please do not use Docker", "", "en")
-    assert wanted.text == "please do not use Docker"
-    assert (list(wanted.counts), wanted.excluded) == (["use", "docker"], NOTHING_EXCLUDED)
+    query = split_terms("please do not use Docker", "", "en")
+    assert query.text == "please do not use Docker"
+    assert (list(query.counts), query.excluded) == (["use", "docker"], NOTHING_EXCLUDED)
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):

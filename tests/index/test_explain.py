@@ -119,10 +119,10 @@ def test_an_explanation_names_features_terms_and_section(index):
 def test_each_hit_has_the_confidence_of_its_own_evidence(index):
     corpus, calibration = index.opened.corpus, default_calibration()
     rows = {"pdf_forms": all_of(0.1), "sql_tuning": all_of(0.9), "tea_timer": all_of(0.0)}
-    some, query = candidates(corpus, **rows), form("plan forms")
-    explanations = explained(corpus, query, some, "")
+    nominated, query = candidates(corpus, **rows), form("plan forms")
+    explanations = explained(corpus, query, nominated, "")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
-    _, judged = judged_in(corpus, query, some, calibration)
+    _, judged = judged_in(corpus, query, nominated, calibration)
     for explanation, hit in zip(explanations, sorted(judged), strict=True):
         assert explanation.log_odds == calibration.log_odds_parts(hit.evidence)
         assert set(explanation.log_odds) == {*EVIDENCE, "intercept"}
@@ -133,7 +133,7 @@ def test_each_hit_has_the_confidence_of_its_own_evidence(index):
         )
         assert bool(explanation.cut_by) == (hit.cut_by is not None)
         if hit.cut_by is not None:
-            assert explanation.cut_by == corpus.documents[int(some.documents[hit.cut_by])].name
+            assert explanation.cut_by == corpus.documents[int(nominated.documents[hit.cut_by])].name
     assert (
         len({explanation.log_odds["lead"] for explanation in explanations}) > 1
         or not calibration.alone["lead"]
@@ -142,10 +142,10 @@ def test_each_hit_has_the_confidence_of_its_own_evidence(index):
 
 def test_what_a_reader_said_is_explained(index):
     corpus = index.opened.corpus
-    some, query = candidates(corpus, pdf_forms=all_of(0.5)), form("forms")
+    nominated, query = candidates(corpus, pdf_forms=all_of(0.5)), form("forms")
     query = replace(query, weights=weigh_terms(corpus, query.counts))
     calibration = replace(default_calibration(), reader=0.25)
-    ranked, (judged,) = judged_in(corpus, query, some, calibration)
+    ranked, (judged,) = judged_in(corpus, query, nominated, calibration)
     evidence = {**judged.evidence, READER: -2.0}
     explanation = explain(corpus, query, ranked, Judged(0, evidence, 0.5, 0.75, 0), calibration, "")
     assert explanation.contributions[READER] == -0.5

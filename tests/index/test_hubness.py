@@ -29,23 +29,23 @@ def share(counted, length, mean):
 
 
 def test_terms_that_requests_hold_count_by_bm25():
-    held = ["two"] * 3 + ["page", "pictur", "look", "want", "five"]
-    metadata = share(dict.fromkeys(held, 1) | {"two": 3}, 8, 40.0)
+    light = ["two"] * 3 + ["page", "pictur", "look", "want", "five"]
+    metadata = share(dict.fromkeys(light, 1) | {"two": 3}, 8, 40.0)
     assert metadata > 0.018
-    assert hubness(held, []) == pytest.approx(metadata / 0.018 - 1)
+    assert hubness(light, []) == pytest.approx(metadata / 0.018 - 1)
     heavy = list(WEIGHTS)[:200]
     full = share(dict.fromkeys(heavy, 1), 200, 600.0)
     assert full > 0.16
     assert hubness([], heavy) == pytest.approx(full / 0.16 - 1)
     # Both fields count; what is usual counts nothing.
-    assert hubness(held, heavy) == pytest.approx(metadata / 0.018 + full / 0.16 - 2)
+    assert hubness(light, heavy) == pytest.approx(metadata / 0.018 + full / 0.16 - 2)
     assert hubness(["kubernet", "pod", "two"], ["kubernet", "page"] * 9) == 0
 
 
 def test_the_order_of_terms_does_not_matter_and_unknown_ones_dilute():
-    held = list(WEIGHTS)[:30]
-    assert hubness(held[::-1], held) == pytest.approx(hubness(held, held))
-    assert 0 < hubness(held + ["zymurgy"] * 20, []) < hubness(held, [])
+    asked_for = list(WEIGHTS)[:30]
+    assert hubness(asked_for[::-1], asked_for) == pytest.approx(hubness(asked_for, asked_for))
+    assert 0 < hubness(asked_for + ["zymurgy"] * 20, []) < hubness(asked_for, [])
 
 
 def test_the_table_holds_terms_of_the_tokenizer():

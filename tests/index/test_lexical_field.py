@@ -144,10 +144,10 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(index_of, counted):
 @given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown_part", "据库"]), max_size=6))
 def test_the_maximum_has_a_known_and_an_unknown_part(index_of, texts, query):
     index = index_of(texts)
-    held = {term for text in texts for term in text}
+    vocabulary = {term for text in texts for term in text}
     known_part, unknown_part = parts_of(index.weigh(Counter(query)))
     assert known_part + unknown_part == index.weigh(Counter(query)).max_score
-    ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
+    ours, others = ([t for t in query if (t in vocabulary) == is_ours] for is_ours in (True, False))
     assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known_part, 0))
     assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown_part))
 
@@ -222,8 +222,8 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words(segment_of)
     read = []
 
     class Counted(np.ndarray):
-        def __getitem__(self, wanted):
-            rows = np.asarray(self)[wanted]
+        def __getitem__(self, selection):
+            rows = np.asarray(self)[selection]
             read.append(rows.size)
             return rows
 
@@ -247,8 +247,8 @@ def test_the_terms_that_a_document_has_and_their_weights(segment_of, index_of, t
     )
     weights = idf_of(both, query)
     for number, text in enumerate(texts):
-        held = {term: weight for term, weight in weights.items() if term in text}
-        assert both.held_terms(both.weigh(Counter(query)), number + 1) == held
+        expected = {term: weight for term, weight in weights.items() if term in text}
+        assert both.held_terms(both.weigh(Counter(query)), number + 1) == expected
 
 
 def test_weights_are_those_of_the_query_as_it_is(index_of):
@@ -306,12 +306,14 @@ def test_the_rarest_term_that_a_document_holds_has_the_most_weight(in_two, texts
     field, _ = in_two(texts, [added], set())
     weights = field.weigh(Counter(query))
     documents = range(len(texts), -1, -1)
-    held = [max(field.held_terms(weights, number).values(), default=0.0) for number in documents]
-    assert field.rarest_held(weights, np.array(documents)).tolist() == pytest.approx(held, abs=1e-7)
+    rarest = [max(field.held_terms(weights, number).values(), default=0.0) for number in documents]
+    assert field.rarest_held(weights, np.array(documents)).tolist() == pytest.approx(
+        rarest, abs=1e-7
+    )
 
 
 @given(CORPORA, CORPORA, TEXTS)
 def test_the_documents_that_hold_all_terms_are_told(in_two, texts, added, query):
     field, all_texts = in_two(texts, added, set())
-    held = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
-    assert field.holding(set(query)).tolist() == held
+    expected = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
+    assert field.holding(set(query)).tolist() == expected

@@ -53,8 +53,8 @@ def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(in
 def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):
     another_model()
     (root / "tea-timer" / "SKILL.md").unlink()
-    said = Freshness(SkillIndex.open(index.folder)).look()
-    assert said == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
+    note = Freshness(SkillIndex.open(index.folder)).look()
+    assert note == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
 
 
 @pytest.fixture

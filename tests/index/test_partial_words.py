@@ -138,5 +138,5 @@ def test_words_are_those_that_begin_so(tmp_path_factory, words, prefix):
     again.take_over(segment, np.where(staying, np.cumsum(staying) - 1, -1).astype(np.int32))
     again.finish(int(staying.sum()))
     other = LexicalField.of(LexicalSegment.load(folder, "y"))
-    left = {word for word, stays in zip(words, staying, strict=True) if stays}
-    assert other.begun_by(prefix) == [word for word in begun if word in left][:MOST_BEGUN]
+    remaining = {word for word, stays in zip(words, staying, strict=True) if stays}
+    assert other.begun_by(prefix) == [word for word in begun if word in remaining][:MOST_BEGUN]

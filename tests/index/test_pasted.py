@@ -105,17 +105,17 @@ def test_it_is_a_part_of_the_text_and_the_lesser_one(text):
 
 def test_an_order_counts_more_often_and_leads():
     text = f"Summarise this source: {SOURCE}"
-    wanted = split_terms(text, instruction(text), "en")
+    query = split_terms(text, instruction(text), "en")
     plain = split_terms(SOURCE, "", "en").counts
-    more = {term: n - plain[term] for term, n in wanted.counts.items() if n > plain[term]}
-    assert (wanted.text, wanted.instruction) == (text, "Summarise this source")
+    more = {term: n - plain[term] for term, n in query.counts.items() if n > plain[term]}
+    assert (query.text, query.instruction) == (text, "Summarise this source")
     assert more == dict.fromkeys(("summaris", "sourc"), INSTRUCTION_REPEATS + 1)
 
 
 def test_what_is_pasted_excludes_nothing():
     text = f"Summarise this mail without names.\n\n{LETTER}\nDo not use Docker."
-    wanted = split_terms(text, instruction(text), "en")
-    assert "docker" in wanted.counts
+    query = split_terms(text, instruction(text), "en")
+    assert "docker" in query.counts
 
 
 @pytest.mark.parametrize(

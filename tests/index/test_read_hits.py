@@ -75,8 +75,10 @@ def calibrated(p=0.5, *, reader=100.0):
 
 
 def ask(index, reading, calibration, query=QUERY, **options):
-    how = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
-    (result,) = answer([query], how, index.opened, [index.analyse(query)], calibration, reading)
+    search_options = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
+    (result,) = answer(
+        [query], search_options, index.opened, [index.analyse(query)], calibration, reading
+    )
     return result
 
 

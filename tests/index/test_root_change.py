@@ -295,20 +295,20 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
 
 def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
     Builder(folder, change(roots, "a")).run()
-    held = []
+    saved = []
     save = IndexRequest.save
 
     def noted(request, *args):
         with pytest.raises(Exception, match="Another process"), folder.lock(timeout=0):
             pass
-        held.append(request)
+        saved.append(request)
         save(request, *args)
 
     monkeypatch.setattr(IndexRequest, "save", noted)
     Builder(folder, change(roots, "a")).run()
-    assert held == []
+    assert saved == []
     Builder(folder, change(roots, "a", trust=("vetted",))).run()
-    assert len(held) == 1
+    assert len(saved) == 1
 
 
 # From Python.

@@ -77,7 +77,7 @@ def is_selected(document, selection):
         bare = [name.partition(":")[2] for name in names]
         return any(fnmatchcase(folded(n), pattern) for n in (names if ":" in pattern else bare))
 
-    for kind, values in selection:
+    for condition, values in selection:
         tags = set(map(folded, document.tags))
         passed = {
             "include": any(map(fits, values)),
@@ -85,7 +85,7 @@ def is_selected(document, selection):
             "tags": not tags.isdisjoint(map(folded, values)),
             "in_roots": document.alias in values,
         }
-        if not passed[kind]:
+        if not passed[condition]:
             return False
     return True
 
@@ -228,16 +228,18 @@ def test_a_selection_is_made_once_and_few_are_kept(crowded):
 def test_labels_are_read_through_both_segments():
     more = {"root": "/r", "content_hash": "", "body_hash": ""}
     more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
-    made = [
+    documents = [
         Document(doc_id=f"r:{n}", name=f'"n[{n}', tags=tags, **more)
         for n, tags in enumerate([(), ("a]", 'b"'), ("ü",), ("c",), ()])
     ]
-    segments = [DocumentSegment.build(made[:3]), DocumentSegment.build(made[3:])]
+    segments = [DocumentSegment.build(documents[:3]), DocumentSegment.build(documents[3:])]
     store = DocumentStore(segments, np.array([1]), np.array([3, 3]))
     labels = [
         (doc_id, name, tuple(tags)) for doc_id, name, tags, *_ in store.labels(np.array([0, 2, 4]))
     ]
-    assert labels == [(made[n].doc_id, made[n].name, made[n].tags) for n in (0, 2, 4)]
-    assert [store[number] for number in range(5)] == made
-    left = selecting.selected(store, (("include", ("*[24]",)),), ())
-    assert [document.doc_id for document in left] == ["r:2", "r:4"]
+    assert labels == [
+        (documents[n].doc_id, documents[n].name, documents[n].tags) for n in (0, 2, 4)
+    ]
+    assert [store[number] for number in range(5)] == documents
+    rest = selecting.selected(store, (("include", ("*[24]",)),), ())
+    assert [document.doc_id for document in rest] == ["r:2", "r:4"]

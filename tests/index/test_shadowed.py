@@ -85,8 +85,8 @@ def assert_copies_change_nothing(add_skill, skills, copies):
             add_skill(first / str(number), *skill[:3], version=f'"{skill[3]}"')
         for root in others:
             root.mkdir()
-        for number, (which, kind, root) in enumerate(copies):
-            *copy, version = COPIES[kind](*named[which % len(named)])
+        for number, (number_copied, change, root) in enumerate(copies):
+            *copy, version = COPIES[change](*named[number_copied % len(named)])
             add_skill(Path(folder, root, str(number)), *copy, version=f'"{version}"')
         options = {"model": "hashing"}
         alone = SkillIndex.from_roots(first, index_dir=Path(folder, "alone"), **options)
