@@ -1,5 +1,7 @@
 """Fixtures of the daemon's tests: what to ask it, and how."""
 
+import socket
+
 import pytest
 
 from skillsearch.daemon import client
@@ -30,14 +32,24 @@ def names(question):
 
 
 @pytest.fixture
-def raw(runtime):
-    """Send bytes to the daemon and return all that comes back; None to send nothing."""
-    import socket
+def connect(runtime):
+    """Connect to the daemon by its socket."""
+
+    def connect():
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(120)
+        connection.connect(client.socket_path())
+        return connection
+
+    return connect
+
+
+@pytest.fixture
+def raw(connect):
+    """Send bytes to the daemon and return all that comes back."""
 
     def send(data=b"", *, half_close=False):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.settimeout(120)
-            connection.connect(client.socket_path())
+        with connect() as connection:
             connection.sendall(data)
             if half_close:
                 connection.shutdown(socket.SHUT_WR)

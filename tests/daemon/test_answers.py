@@ -39,9 +39,9 @@ def prompt(tmp_path, index_dir, indexed):
     """Return the arguments of an overview in an index of drinks, some changed."""
 
     def make(text="brew filter coffee", **changes):
-        given = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
-        given |= {"index_dir": str(index_dir), "include_unvetted": False, "states": []}
-        return given | changes
+        arguments = {"prompt": text, "n": 3, "folder": str(tmp_path), "variables": variables()}
+        arguments |= {"index_dir": str(index_dir), "include_unvetted": False, "states": []}
+        return arguments | changes
 
     return make
 
@@ -142,7 +142,7 @@ def test_an_argument_that_cannot_be_used_is_named(answers, question, changes, er
 
 def test_a_damaged_index_is_left_to_the_client(answers, question, index_dir):
     """It builds the index anew, and tells its user meanwhile."""
-    part = max(index_dir.glob("generations/*/*"), key=lambda found: found.stat().st_size)
+    part = max(index_dir.glob("generations/*/*"), key=lambda path: path.stat().st_size)
     part.write_bytes(part.read_bytes()[:-1])
     with pytest.raises(DaemonError, match="rebuilt"):
         answers.search(question())
@@ -162,8 +162,8 @@ def test_the_indexes_asked_last_stay_open(answers, question, cli, drinks, tmp_pa
         cli("index", drinks, "--index-dir", folder, "--model", "hashing")
         answers.search(question(index_dir=str(folder)))
     answers.search(question(index_dir=str(folders[1])))
-    kept = [index["index_dir"] for index in answers.status()["indexes"]]
-    assert kept == [str(folder) for folder in (*folders[2:], folders[1])]
+    open_folders = [index["index_dir"] for index in answers.status()["indexes"]]
+    assert open_folders == [str(folder) for folder in (*folders[2:], folders[1])]
     assert answers.status()["answered"] == MAX_INDEXES + 2
 
 
@@ -175,7 +175,7 @@ def test_an_index_is_opened_again_for_each_generation(index_dir, indexed, drinks
     second = warm.get(index_dir)
     assert second is not first
     assert warm.get(index_dir) is second
-    assert [one.index.folder for one in warm] == [index_dir]
+    assert [warm_index.index.folder for warm_index in warm] == [index_dir]
 
 
 def test_an_embedder_is_loaded_once_for_all_indexes(drinks_index, shared_drinks):
@@ -214,8 +214,8 @@ def test_an_overview_is_what_a_library_offers(answers, prompt, index_dir):
     library = SkillLibrary.open(index_dir)
     hits = library.search("brew filter coffee", 3, threshold=0.0)
     expected = [PromptSkill(library.handle(hit), hit.description, hit.path) for hit in hits]
-    given = {**variables(), "SKILLSEARCH_THRESHOLD": "0"}
-    answer = answers.overview(prompt(variables=given))
+    settings = {**variables(), "SKILLSEARCH_THRESHOLD": "0"}
+    answer = answers.overview(prompt(variables=settings))
     assert answer.keys() == {"offers", "fits", "unvetted", "notes"}
     assert (answer["unvetted"], answer["notes"]) == (0, [])
     overview = "\n".join(["<available_skills>", *answer["offers"].values(), "</available_skills>"])
@@ -277,8 +277,10 @@ def test_the_settings_are_those_of_the_client(answers, prompt, tmp_path, index_d
     (tmp_path / "skillsearch.toml").write_text(text, encoding="utf-8")
     shutil.copytree(index_dir, tmp_path / "copy").rename(own_folder(index_dir, cache_dir()))
     assert answers.overview(prompt(index_dir=None))["offers"] == {}
-    given = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
-    assert "brew-coffee" in str(answers.overview(prompt(index_dir=None, variables=given))["offers"])
+    settings = {**variables(), "SKILLSEARCH_THRESHOLD": "0.1"}
+    assert "brew-coffee" in str(
+        answers.overview(prompt(index_dir=None, variables=settings))["offers"]
+    )
     (tmp_path / "skillsearch.toml").write_text("nonsense = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError, match="nonsense"):
         answers.overview(prompt())

@@ -17,8 +17,8 @@ NOBODY = 65_534
 
 def make_socket(path, mode=0o600):
     """Make a socket that nobody listens on any more."""
-    with socket.socket(socket.AF_UNIX) as made:
-        made.bind(str(path))
+    with socket.socket(socket.AF_UNIX) as server_socket:
+        server_socket.bind(str(path))
     path.chmod(mode)
     return str(path)
 
@@ -101,11 +101,10 @@ def test_the_folder_and_socket_of_a_daemon_are_for_its_user_alone(runtime):
     assert runtime.stat().st_mode & 0o777 == 0o700
 
 
-def test_of_two_daemons_one_listens(folder):
+def test_of_two_daemons_one_listens(folder, connect):
     make_socket(folder / "daemon.sock")
     listener, lock = server.listen(folder)
-    with listener, socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(client.socket_path())
+    with listener, connect():
         socket_before = (folder / "daemon.sock").stat().st_ino
         assert server.listen(folder) is None
         assert (folder / "daemon.sock").stat().st_ino == socket_before
@@ -157,9 +156,9 @@ def test_without_a_folder_of_the_login_the_cache_is_used(monkeypatch, home):
 def test_only_variables_that_settings_depend_on_are_passed_on(monkeypatch):
     monkeypatch.setenv("OTHER_TOKEN", "secret")
     monkeypatch.setenv("SKILLSEARCH_N", "7")
-    found = environ.variables()
-    assert found["SKILLSEARCH_N"] == "7"
-    assert {"SKILLSEARCH_N", "HOME"} <= set(found) <= {"SKILLSEARCH_N", *environ.PLACES}
+    passed = environ.variables()
+    assert passed["SKILLSEARCH_N"] == "7"
+    assert {"SKILLSEARCH_N", "HOME"} <= set(passed) <= {"SKILLSEARCH_N", *environ.PLACES}
 
 
 def test_asking_costs_little(runtime):

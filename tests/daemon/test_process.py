@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -91,11 +90,10 @@ def test_a_killed_daemon_is_replaced(start, is_gone, names, runtime):
     assert names() == ["brew-coffee"]
 
 
-def test_the_log_is_ours_alone_and_holds_no_query(start, names, runtime):
+def test_the_log_is_ours_alone_and_holds_no_query(start, names, connect, runtime):
     start()
     names(query="a very private matter")
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(client.socket_path())
+    with connect() as connection:
         connection.sendall(b"another private matter\n")
         connection.recv(1 << 16)
     log = runtime / "daemon.log"
@@ -125,34 +123,33 @@ def test_a_daemon_that_cannot_start_says_why(runtime, monkeypatch, tmp_path, tro
     assert not (runtime / "daemon.sock").exists()
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
-def test_a_daemon_that_ends_while_it_loads_says_why(runtime):
-    """Its parent waits for it, so nobody is told to kill a process that is gone."""
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
+
+
+def start_within(megabytes):
+    """Start the daemon from a process that has so much memory, and return how that ended."""
     code = (
         "import resource; from skillsearch.daemon import client\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (60 << 20,) * 2)\n"
+        f"resource.setrlimit(resource.RLIMIT_AS, ({megabytes} << 20,) * 2)\n"
         "client.start(seconds=120)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
-    last = done.stderr.splitlines()[-1]
+    command = [sys.executable, "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+@ON_LINUX
+def test_a_daemon_that_ends_while_it_loads_says_why(runtime):
+    """Its parent waits for it, so nobody is told to kill a process that is gone."""
+    last = start_within(60).stderr.splitlines()[-1]
     assert "The daemon cannot be started: A library cannot be loaded: " in last
     assert "let it have more memory (ulimit -v)" in last
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory as on Linux")
+@ON_LINUX
 @pytest.mark.parametrize("size", [108, 116, 120])
 def test_a_daemon_with_too_little_memory_for_a_thread_answers_or_says_why(runtime, size):
     """It came up, closed every connection, and could not be told to stop."""
-    code = (
-        "import resource; from skillsearch.daemon import client\n"
-        f"resource.setrlimit(resource.RLIMIT_AS, ({size} << 20,) * 2)\n"
-        "client.start(seconds=120)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False
-    )
+    done = start_within(size)
     if done.returncode:
         assert re.search(r"cannot be started: .*[Mm]emory", done.stderr)
         assert client.ask("status", seconds=120) is None

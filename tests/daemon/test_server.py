@@ -46,24 +46,19 @@ def test_a_malformed_line_or_method_gets_an_error_and_hurts_nobody(serve, raw, n
     assert names() == ["brew-coffee"]
 
 
-def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, runtime):
+def test_a_request_that_is_too_long_is_not_read_to_its_end(serve, names, connect):
     serve()
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(120)
-        connection.connect(client.socket_path())
-        with pytest.raises((BrokenPipeError, ConnectionResetError)):
-            connection.sendall(b"x" * (64 << 20))
+    with connect() as connection, pytest.raises((BrokenPipeError, ConnectionResetError)):
+        connection.sendall(b"x" * (64 << 20))
     assert names() == ["brew-coffee"]
 
 
-def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names):
+def test_a_slow_client_is_left_and_keeps_nobody_waiting(serve, names, connect):
     serve(read_seconds=PATIENCE)
     names()
-    silent = [socket.socket(socket.AF_UNIX) for _ in range(10)]
+    silent = [connect() for _ in range(10)]
     try:
         for connection in silent:
-            connection.settimeout(120)
-            connection.connect(client.socket_path())
             connection.send(b"{")
         assert names() == ["brew-coffee"]
         assert select.select(silent, [], [], 0)[0] == []  # so all of them were waited for meanwhile
@@ -81,21 +76,18 @@ def test_a_client_that_has_said_all_gets_its_answer_and_one_that_says_half_is_le
     assert json.loads(raw(request, half_close=True))["result"]["result"]["hits"]
 
 
-def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, question, runtime):
+def test_a_client_that_leaves_or_does_not_read_hurts_nobody(serve, names, question, connect):
     serve()
     for _ in range(5):
-        with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(client.socket_path())
+        with connect() as connection:
             connection.sendall(client.message({"method": "search", "arguments": question()}))
     assert names() == ["brew-coffee"]
 
 
-def test_a_client_too_many_is_turned_away(serve, names):
+def test_a_client_too_many_is_turned_away(serve, names, connect):
     daemon, _ = serve(connections=1, read_seconds=PATIENCE)
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.connect(client.socket_path())
-        with pytest.raises(DaemonError):
-            names()
+    with connect(), pytest.raises(DaemonError):
+        names()
     assert daemon._free.acquire(timeout=PATIENCE)
     daemon._free.release()
     assert names() == ["brew-coffee"]
@@ -136,18 +128,18 @@ def _no_thread(**_options):
 def test_twenty_clients_at_once_all_get_their_answers(serve, question):
     serve()
     texts = ["brew filter coffee", "steep green tea"] * 10
-    found = {}
+    names = {}
 
     def ask(number):
         answer = client.ask("search", question(query=texts[number], n=1), seconds=120)
-        found[number] = answer["result"]["hits"][0]["name"]
+        names[number] = answer["result"]["hits"][0]["name"]
 
     threads = [threading.Thread(target=ask, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(timeout=120)
-    assert [found[number] for number in range(20)] == ["brew-coffee", "steep-tea"] * 10
+    assert [names[number] for number in range(20)] == ["brew-coffee", "steep-tea"] * 10
 
 
 def test_errors_say_whether_they_are_final(serve, question):

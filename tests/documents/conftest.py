@@ -142,14 +142,14 @@ class Systems:
     def search(self, document, text):
         """Return the folders of what a system gives for a request, best first."""
         if document == "000":
-            return [found["id"] for found in self.environment.search_skills(text)]
+            return [skill["id"] for skill in self.environment.search_skills(text)]
         if document == "001":
             answer = self.chunks.search(text)
             return [hit.doc_id.partition(":")[2] for hit in (*answer, *answer.perhaps)]
         if document == "002":
-            return [found.path.parent.name for found in self.skills.search_skills(text)]
+            return [skill.path.parent.name for skill in self.skills.search_skills(text)]
         if document == "003":
-            names = [found["name"] for found in self.manager.search_skills(text)]
+            names = [skill["name"] for skill in self.manager.search_skills(text)]
         else:
             lines = self.workspace.system_prompt(text).partition("\n\n")[0].splitlines()
             names = [line[2:].partition(": ")[0] for line in lines if line.startswith("- ")]
@@ -179,14 +179,14 @@ def shared(tmp_path_factory):
 @pytest.fixture
 def make_systems(tmp_path_factory):
     """Make the five systems, each time in a folder of their own."""
-    made = []
+    created = []
 
     def make(root=None, runner=None, **options):
-        made.append(Systems(tmp_path_factory.mktemp("systems"), root, runner, **options))
-        return made[-1]
+        created.append(Systems(tmp_path_factory.mktemp("systems"), root, runner, **options))
+        return created[-1]
 
     yield make
-    for systems in made:
+    for systems in created:
         systems.runner.close()
 
 
@@ -207,7 +207,7 @@ def systems(make_systems):
 def logged():
     """Do something, and return what was logged meanwhile, as one text."""
 
-    def of(act):
+    def lines_of(act):
         log, logger = Log(), logging.getLogger("skillsearch")
         level = logger.level
         logger.addHandler(log)
@@ -219,7 +219,7 @@ def logged():
             logger.setLevel(level)
         return "\n".join(log.lines)
 
-    return of
+    return lines_of
 
 
 @pytest.fixture(scope="session")

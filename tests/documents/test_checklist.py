@@ -43,14 +43,14 @@ HOME = re.compile(r"^\| `(\w+)` \| (?:\d{3}|ours) \| `([\w.]+)` \|", re.MULTILIN
 
 def sig(function):
     """Return the arguments of a function that can be given by place, as they are written."""
-    given = [
+    parameters = [
         parameter.name
         if parameter.default is parameter.empty
         else str(parameter.replace(annotation=parameter.empty))
         for parameter in inspect.signature(function).parameters.values()
         if parameter.name != "self" and parameter.kind is parameter.POSITIONAL_OR_KEYWORD
     ]
-    return ", ".join(given)
+    return ", ".join(parameters)
 
 
 def fields(type_):
@@ -85,8 +85,8 @@ def test_the_checklist_is_whole():
     assert blank == []
     assert {row["state"] for row in ROWS} == {"same", "differs"}
     assert [row for row in ROWS if bool(row["why"]) != (row["state"] == "differs")] == []
-    said = Counter((row["document"], row["section"], row["says"]) for row in ROWS)
-    assert [row for row, count in said.items() if count > 1] == []
+    statements = Counter((row["document"], row["section"], row["says"]) for row in ROWS)
+    assert [row for row, count in statements.items() if count > 1] == []
     assert len(ROWS) >= 250
 
 

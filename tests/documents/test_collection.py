@@ -22,10 +22,10 @@ LANGUAGES = {"zh", "en"}
 
 
 def test_every_document_has_requests_in_both_languages():
-    asked = {(query.kind, query.language) for query in COLLECTION.queries}
-    assert asked == {(document, language) for document in DOCUMENTS for language in LANGUAGES}
-    wanted = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
-    assert wanted == {document.doc_id for document in COLLECTION.documents}
+    pairs = {(query.kind, query.language) for query in COLLECTION.queries}
+    assert pairs == {(document, language) for document in DOCUMENTS for language in LANGUAGES}
+    judged = {doc_id for grades in COLLECTION.qrels.values() for doc_id in grades}
+    assert judged == {document.doc_id for document in COLLECTION.documents}
 
 
 @pytest.mark.usefixtures("default_reader")
@@ -42,18 +42,24 @@ def test_requests_find_their_skills(systems):
 @pytest.mark.usefixtures("default_reader")
 @pytest.mark.slow
 def test_nothing_fits_what_no_skill_is_for(systems):
-    told = {query.text: systems.library.search(query.text).state for query in COLLECTION.negatives}
-    assert [text for text, state in told.items() if state == "fits"] == []
+    states = {
+        query.text: systems.library.search(query.text).state for query in COLLECTION.negatives
+    }
+    assert [text for text, state in states.items() if state == "fits"] == []
 
 
 def test_the_page_says_what_the_formula_of_document_002_finds():
     shelf = {
-        one.doc_id: context.SkillMetadata(name=one.name, description=one.description, path="x")
-        for one in COLLECTION.documents
+        document.doc_id: context.SkillMetadata(
+            name=document.name, description=document.description, path="x"
+        )
+        for document in COLLECTION.documents
     }
 
     def best(text):
-        scores = {key: context.calculate_match_score(text, each) for key, each in shelf.items()}
+        scores = {
+            key: context.calculate_match_score(text, metadata) for key, metadata in shelf.items()
+        }
         first = max(scores, key=scores.__getitem__)
         return first if scores[first] >= 0.3 else None
 
@@ -91,11 +97,13 @@ def test_every_skill_loads(systems, corpus, document):
 def test_chunks_are_loaded_one_by_one(systems):
     ids = list(systems.chunks.skills["data-analysis"].chunks)
     assert ids == ["cleaning", "charts", "tests"]
-    for place, id in enumerate(ids):
-        told = systems.call("001", "load_skill_chunk", skill_name="data-analysis", chunk_id=id)
-        assert told in systems.chunks.skills["data-analysis"].chunks[id].content
+    for position, id in enumerate(ids):
+        content = systems.call("001", "load_skill_chunk", skill_name="data-analysis", chunk_id=id)
+        assert content in systems.chunks.skills["data-analysis"].chunks[id].content
         prompt = systems.chunks.get_skills_prompt()
-        assert [f"- {id}: " in prompt for id in ids] == [False] * (place + 1) + [True] * (2 - place)
+        assert [f"- {id}: " in prompt for id in ids] == [False] * (position + 1) + [True] * (
+            2 - position
+        )
 
 
 def test_every_file_is_read_and_every_script_has_a_path(systems, corpus):
@@ -109,8 +117,8 @@ def test_every_file_is_read_and_every_script_has_a_path(systems, corpus):
             folder, _, name = path.partition("/")
             if folder == "scripts":
                 arguments = {"skill_name": row["name"], "script_name": name}
-                found = Path(systems.call("003", "get_skill_script_path", **arguments))
-                assert (found.is_absolute(), found.read_text("utf-8")) == (True, files[path])
+                script = Path(systems.call("003", "get_skill_script_path", **arguments))
+                assert (script.is_absolute(), script.read_text("utf-8")) == (True, files[path])
 
 
 def test_a_script_runs_by_its_path(systems, tmp_path):

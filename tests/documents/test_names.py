@@ -101,15 +101,15 @@ def systems(tmp_path, make_skill, make_systems):
 )
 def test_names_arguments_and_defaults_are_those_of_the_documents(function, expected):
     is_model = isinstance(function, type) and issubclass(function, BaseModel)
-    found = [
+    parameters = [
         parameter.replace(annotation=REQUIRED)
         for parameter in inspect.signature(function).parameters.values()
         if parameter.name != "self"
         and (is_model or parameter.kind is parameter.POSITIONAL_OR_KEYWORD)
     ]
     count = len(expected.split(", ")) if expected else 0
-    assert ", ".join(map(str, found[:count])) == expected
-    assert REQUIRED not in [parameter.default for parameter in found[count:]]
+    assert ", ".join(map(str, parameters[:count])) == expected
+    assert REQUIRED not in [parameter.default for parameter in parameters[count:]]
 
 
 def shown(schema):
@@ -134,5 +134,5 @@ def test_there_are_the_tools_of_the_documents_with_their_arguments(systems):
         key: expected(arguments) for key, arguments in TOOLS.items()
     }
     for name, arguments in OBJECTS.items():
-        found = schemas["004", "skill_run"]["properties"][name]
-        assert shown(found.get("items", found)) == expected(arguments)
+        schema = schemas["004", "skill_run"]["properties"][name]
+        assert shown(schema.get("items", schema)) == expected(arguments)

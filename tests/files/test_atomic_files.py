@@ -37,7 +37,7 @@ def test_a_reader_of_the_old_file_keeps_its_bytes(tmp_path):
         write_atomically(path, b"new")
         assert reader.read() == b"old"
     assert path.read_bytes() == b"new"
-    assert [one.name for one in tmp_path.iterdir()] == ["settings.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["settings.json"]
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space"), KeyboardInterrupt()])
@@ -54,8 +54,8 @@ def test_a_file_that_cannot_be_replaced_stays(tmp_path, monkeypatch, error):
     assert {p.name: p.read_bytes() for p in tmp_path.iterdir()} == {"file": b"old"}
 
 
-def beside(path):
-    return sorted(one.name for one in path.parent.iterdir() if one != path)
+def names_beside(path):
+    return sorted(file.name for file in path.parent.iterdir() if file != path)
 
 
 def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_path):
@@ -65,13 +65,13 @@ def test_what_a_killed_writer_left_goes_with_the_next_write_of_that_file(tmp_pat
     copies = [".settings.json-20240101", ".settings.json-abcdefgh", "settings.json-new"]
     for name in copies:
         (tmp_path / name).write_text("mine")
-    assert len(beside(path)) == 2 + len(copies)
+    assert len(names_beside(path)) == 2 + len(copies)
     write_atomically(path, b"new")
-    left = [name for name in beside(path) if name not in copies]
-    assert len(left) == 1
-    assert left[0].startswith(".other.json-")
+    remains = [name for name in names_beside(path) if name not in copies]
+    assert len(remains) == 1
+    assert remains[0].startswith(".other.json-")
     sweep(tmp_path)
-    assert beside(path) == sorted(copies)
+    assert names_beside(path) == sorted(copies)
 
 
 def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
@@ -82,7 +82,7 @@ def test_what_a_living_writer_has_begun_is_left_to_it(tmp_path):
         assert slow.read_bytes() == b"slow"
         slow.replace(path)
     assert path.read_bytes() == b"slow"
-    assert beside(path) == []
+    assert names_beside(path) == []
 
 
 def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
@@ -96,7 +96,7 @@ def test_many_writers_at_once_lose_nothing_to_each_other(tmp_path):
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(write, range(4)))
     assert path.read_bytes() in (b"0", b"1", b"2", b"3")
-    assert beside(path) == []
+    assert names_beside(path) == []
 
 
 @pytest.mark.parametrize(
@@ -129,15 +129,15 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
                 raise ValueError("of a library")  # noqa: B904 - as libraries do
         except ValueError as outer:
             error = outer
-    what, _, helps = machine_problem(error).rpartition("; ")
-    assert what
-    assert helps
+    problem, _, cure = machine_problem(error).rpartition("; ")
+    assert problem
+    assert cure
     for other in (ValueError("x"), ImportError("x"), KeyError("x"), None):
         assert machine_problem(other) == ""
 
 
 @pytest.mark.parametrize(
-    ("said", "cure"),
+    ("reason", "cure"),
     [
         ("libx.so: failed to map segment from shared object", "more memory"),
         ("libx.so: cannot create shared object descriptor: Cannot allocate memory", "more memory"),
@@ -145,9 +145,9 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
         ("libgomp.so.1: cannot open shared object file", "install what it names"),
     ],
 )
-def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(said, cure):
-    problem = machine_problem(ImportError(said, path="/x/lib.cpython-311.so"))
-    assert problem.startswith(f"A library cannot be loaded: {said}; ")
+def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(reason, cure):
+    problem = machine_problem(ImportError(reason, path="/x/lib.cpython-311.so"))
+    assert problem.startswith(f"A library cannot be loaded: {reason}; ")
     assert cure in problem.rpartition("; ")[2]
 
 

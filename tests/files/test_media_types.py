@@ -140,9 +140,9 @@ def test_types_by_name_agree_with_the_standard_library(ending):
 
 @given(st.text(max_size=20), st.binary(max_size=40))
 def test_every_file_has_a_type(name, head):
-    kind = media_type(name, head)
-    assert kind.count("/") == 1
-    assert is_text(kind, head) <= (b"\0" not in head)
+    named_type = media_type(name, head)
+    assert named_type.count("/") == 1
+    assert is_text(named_type, head) <= (b"\0" not in head)
 
 
 TEXTS = ["text/plain", "text/x-anything", "application/json", "application/ld+json", "TEXT/CSV"]

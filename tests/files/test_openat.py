@@ -136,12 +136,12 @@ def test_a_folder_that_is_swapped_for_a_link_leads_nowhere_else(folder, repeatin
         swap_for_link(folder / "a", "../outside", folder / "away")
         time.sleep(0.001)  # let the other thread find it in its place, too
 
-    found = set()
+    contents = set()
     with repeating(swap):
         for _ in range(30_000):
             with suppress(OSError):
-                found.add(read(open_file(folder, ("a", "plain.txt"))))
-    assert found == {b"plain"}
+                contents.add(read(open_file(folder, ("a", "plain.txt"))))
+    assert contents == {b"plain"}
 
 
 def test_a_stat_is_the_one_of_the_file_and_never_the_unknown_one(tmp_path):

@@ -79,7 +79,7 @@ def test_the_name_depends_on_the_secret_and_the_folder(tmp_path):
     names = {name, own_folder(tmp_path / "b", cache).name}
     names.add(own_folder(tmp_path / "a", tmp_path / "cache-2").name)
     assert len(names) == 3
-    assert all(len(bytes.fromhex(one.removeprefix("own-"))) == 16 for one in names)
+    assert all(len(bytes.fromhex(name.removeprefix("own-"))) == 16 for name in names)
 
 
 def test_the_secret_is_made_once_for_its_user_alone(tmp_path):

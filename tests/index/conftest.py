@@ -5,6 +5,7 @@ import os
 import random
 import shutil
 import sys
+import tempfile
 import time
 from collections import Counter
 from dataclasses import replace
@@ -13,8 +14,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from skillsearch.index.freshness import MAX_REFRESHED_FILES
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.writers import SegmentLimits
+from skillsearch.index.lexical.builder import LexicalWriter
+from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.types.answers import SYSTEMS
 
@@ -105,6 +109,42 @@ def age(root, at_ns=LONG_AGO_NS):
         os.utime(path, ns=(at_ns, at_ns), follow_symlinks=False)
 
 
+class Kitchen:
+    """Two roots below a folder, and an index of both."""
+
+    def __init__(self, base, make_skill):
+        self.base, self.make_skill = base, make_skill
+        self.drinks, self.tools, self.away = base / "drinks", base / "tools", base / "away"
+        self.index_dir = base.parent / "index"
+        self.write(self.drinks, "steep-tea", "Steep green tea at the right temperature.", "80 C")
+        self.write(self.drinks, "brew-coffee", "Brew filter coffee with a scale.", "Bloom first")
+        self.write(self.drinks / "hot", "boil-cocoa", "Boil cocoa powder with milk.", "Stir well")
+        self.write(self.tools, "sharpen-knife", "Sharpen a kitchen knife.", "Use a stone")
+        self.write(self.tools, "polish-shoes", "Polish leather shoes with wax.", "Brush them")
+        self.roots = (self.drinks, self.tools)
+        self.index()
+
+    def write(self, folder, name, description, body):
+        self.make_skill(folder, name, description, body=f"{body}\n")
+
+    def mull_wine(self):
+        self.write(self.drinks, "mull-wine", "Mull red wine with cinnamon.", "Do not boil")
+
+    def mix_many(self):
+        """Write one more skill than are indexed at once."""
+        for number in range(MAX_REFRESHED_FILES + 1):
+            self.write(self.drinks, f"mix-{number}", f"Mix cocktail number {number}.", "Shake")
+
+    def lose_tools(self):
+        self.tools.rename(self.away)
+
+    def return_tools(self):
+        self.away.rename(self.tools)
+
+    def index(self):
+        SkillIndex.from_roots(self.roots, index_dir=self.index_dir, model="hashing")
+
+
 class Tree:
     """Skills on disk; what was changed since `settle` looks long unchanged after it."""
 
@@ -148,6 +188,27 @@ def disk(monkeypatch):
     """Tells which skills are opened and which folders listed from now on."""
     monkeypatch.setattr(Disk, "watching", Disk())
     return Disk.watching
+
+
+@pytest.fixture
+def kitchen(tmp_path, make_skill, monkeypatch):
+    """Make two roots and their index, which the settings name."""
+    kitchen = Kitchen(tmp_path / "base", make_skill)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(kitchen.index_dir))
+    monkeypatch.setenv("SKILLSEARCH_MODEL", "hashing")
+    return kitchen
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Stop the clock by which looks at the disk age; it goes on when it is told to."""
+
+    class Clock:
+        now = 1000.0
+
+    monkeypatch.setattr("skillsearch.index.freshness.monotonic", lambda: Clock.now)
+    return Clock
 
 
 @pytest.fixture
@@ -199,9 +260,9 @@ def build_small(tmp_path):
 
     def build_small(*roots, index_dir="index", limits=None, **options):
         limits = replace(SmallIndex.limits, **(limits or {}))
-        kind = type("Limited", (SmallIndex,), {"limits": limits})
-        place = tmp_path / index_dir
-        return kind.from_roots(list(roots), index_dir=place, model="hashing", **options)
+        limited = type("Limited", (SmallIndex,), {"limits": limits})
+        folder = tmp_path / index_dir
+        return limited.from_roots(list(roots), index_dir=folder, model="hashing", **options)
 
     return build_small
 
@@ -239,8 +300,10 @@ def build_shared(tmp_path_factory):
             for name in ("HOME", *(f"XDG_{kind}_HOME" for kind in ("CACHE", "CONFIG", "DATA"))):
                 patch.setenv(name, str(folder / "home"))
             write(folder / "skills")
-            place = folder / "index"
-            return SkillIndex.from_roots(folder / "skills", index_dir=place, model=model, **options)
+            index_dir = folder / "index"
+            return SkillIndex.from_roots(
+                folder / "skills", index_dir=index_dir, model=model, **options
+            )
 
     return build_shared
 
@@ -261,6 +324,36 @@ def files_of():
         return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
     return files_of
+
+
+@pytest.fixture(scope="session")
+def segment_of():
+    """Index texts, each a list of terms, as a segment of one field."""
+
+    def segment_of(texts, **options):
+        with tempfile.TemporaryDirectory() as folder:
+            writer = LexicalWriter(Path(folder), "field", **options)
+            for number, text in enumerate(texts):
+                writer.add(number, text)
+            writer.finish(len(texts))
+            return LexicalSegment.load(Path(folder), "field")
+
+    return segment_of
+
+
+@pytest.fixture(scope="session")
+def zipf_texts():
+    """Make texts of terms that are as rare as words are."""
+
+    def zipf_texts(count, vocabulary=5000):
+        random = np.random.default_rng(7)
+        lengths = (random.integers(1, 60) for _ in range(count))
+        return [
+            [f"w{term}" for term in random.zipf(1.3, length) if term < vocabulary]
+            for length in lengths
+        ]
+
+    return zipf_texts
 
 
 @pytest.fixture

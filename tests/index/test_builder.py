@@ -87,11 +87,11 @@ def edit(path, old, new):
 
 
 def swap(root):
-    one, other = root / "pdf-forms" / "SKILL.md", root / "tea-timer" / "SKILL.md"
+    forms, tea = root / "pdf-forms" / "SKILL.md", root / "tea-timer" / "SKILL.md"
     spare = root / "spare"
-    one.rename(spare)
-    other.rename(one)
-    spare.rename(other)
+    forms.rename(spare)
+    tea.rename(forms)
+    spare.rename(tea)
 
 
 def touch(root):
@@ -206,7 +206,7 @@ def test_another_index_of_the_same_skills_embeds_nothing(root, run, tmp_path):
     shutil.copytree(root / "pdf-forms", tmp_path / "other" / "copy")
     second = run(root, index_dir="second")
     third = run(root, tmp_path / "other", index_dir="third")
-    assert [one.embedded for one in (first, second, third)] == [5, 0, 0]
+    assert [report.embedded for report in (first, second, third)] == [5, 0, 0]
     assert second.generation == first.generation
     assert not list((tmp_path / "index").glob("embeddings*"))
 
@@ -246,16 +246,16 @@ def test_an_empty_root_gives_an_empty_index(tmp_path, run, add_skill):
     assert codes(run(tmp_path / "skills")) == []
 
 
-@pytest.mark.parametrize("kind", ["no frontmatter", "fifo", "link out", "sparse"])
-def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_path, kind):
+@pytest.mark.parametrize("trouble", ["no frontmatter", "fifo", "link out", "sparse"])
+def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_path, trouble):
     path = root / "pdf-forms" / "SKILL.md"
     good = path.read_text()
     path.unlink()
-    if kind == "no frontmatter":
+    if trouble == "no frontmatter":
         path.write_text("# No frontmatter\n")
-    elif kind == "fifo":
+    elif trouble == "fifo":
         os.mkfifo(path)
-    elif kind == "link out":
+    elif trouble == "link out":
         (tmp_path / "outside.md").write_text(good)
         path.symlink_to(tmp_path / "outside.md")
     else:
@@ -263,8 +263,8 @@ def test_a_file_that_cannot_be_read_is_tried_again_in_every_run(root, run, tmp_p
             file.truncate(5 << 30)
     for report in (run(root), run(root), run(root, verify=True)):
         assert summary(report)[0::4] == (4, 1)
-        (found,) = report.diagnostics
-        assert (found.severity, found.path) == ("error", str(path))
+        (diagnostic,) = report.diagnostics
+        assert (diagnostic.severity, diagnostic.path) == ("error", str(path))
     path.unlink()
     path.write_text(good)
     assert summary(run(root)) == (5, 1, 4, 0, 0)
@@ -329,15 +329,15 @@ def by_another_version(request, root, run, tmp_path, monkeypatch):
 
     def publish():
         generation = folder.open()
-        settings, kept = dict(generation.settings), list(generation.parts)
+        settings, parts = dict(generation.settings), list(generation.parts)
         with monkeypatch.context() as patch:
             if module == "format":
                 patch.setattr(cache, "FORMAT_VERSION", 99)
             else:
                 settings["analysis"] = list(versions.values())
             announce = partial(IndexRequest.load(folder.path).save, folder.path)
-            more = {"before": generation, "reused": kept, "announce": announce}
-            return folder.write(lambda place: None, settings, **more)
+            more = {"before": generation, "reused": parts, "announce": announce}
+            return folder.write(lambda _target: None, settings, **more)
 
     return folder, publish
 
@@ -348,9 +348,9 @@ def test_an_index_of_another_version_is_built_anew_and_told(root, run, by_anothe
     other = publish()
     assert summary(run(root)) == (5, 0, 0, 0, 0)
     assert folder.current() == before != other
-    (told,) = (record.getMessage() for record in caplog.records)
-    assert "Another version of skillsearch wrote it" in told
-    assert "SKILLSEARCH_INDEX_DIR" in told
+    (warning,) = (record.getMessage() for record in caplog.records)
+    assert "Another version of skillsearch wrote it" in warning
+    assert "SKILLSEARCH_INDEX_DIR" in warning
 
 
 def test_an_index_of_another_version_is_not_searched(by_another_version, caplog):

@@ -20,6 +20,7 @@ from skillsearch.index.storage import cache
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.index.storage.generation_parts import trusted_parts
 
+PARTS = {"terms": "first part", "vectors": "second"}
 SETTINGS = {"model": "数据", "numbers": [1, 2]}
 
 
@@ -33,9 +34,9 @@ def saver(**parts):
 
 @pytest.fixture
 def folder(tmp_path):
-    place = IndexFolder(tmp_path / "index")
-    place.write(saver(one="first part", two="second"), SETTINGS)
-    return place
+    index_folder = IndexFolder(tmp_path / "index")
+    index_folder.write(saver(**PARTS), SETTINGS)
+    return index_folder
 
 
 def parts(generation):
@@ -50,7 +51,7 @@ def names(folder):
 
 def test_a_generation_comes_back_as_it_was_written(folder):
     generation = folder.open()
-    assert parts(generation) == {"one": "first part", "two": "second"}
+    assert parts(generation) == PARTS
     assert generation.settings == SETTINGS
     manifest = (generation.folder / "manifest.json").read_bytes()
     assert generation.name == xxhash.xxh3_128_hexdigest(manifest) == folder.current()
@@ -59,31 +60,31 @@ def test_a_generation_comes_back_as_it_was_written(folder):
 
 
 def test_an_empty_folder_holds_no_index(tmp_path):
-    for place in (IndexFolder(tmp_path), IndexFolder(tmp_path / "none")):
-        assert not place.exists()
-        assert place.current() is None
+    for folder in (IndexFolder(tmp_path), IndexFolder(tmp_path / "none")):
+        assert not folder.exists()
+        assert folder.current() is None
         with pytest.raises(CacheError, match="no finished index"):
-            place.open()
+            folder.open()
 
 
 def test_equal_content_has_an_equal_name_and_nothing_is_written_again(folder, tmp_path):
     name = folder.current()
     files = (path for path in folder.path.rglob("*") if path.name != "stat-cache.json")
     before = {path: path.stat().st_mtime_ns for path in files if path.is_file()}
-    assert folder.write(saver(two="second", one="first part"), dict(SETTINGS)) == name
+    assert folder.write(saver(vectors="second", terms="first part"), dict(SETTINGS)) == name
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert names(folder) == {name}
     other = IndexFolder(tmp_path / "other")
-    assert other.write(saver(one="first part", two="second"), SETTINGS) == name
+    assert other.write(saver(**PARTS), SETTINGS) == name
 
 
 @pytest.mark.parametrize(
     ("content", "settings"),
     [
-        ({"one": "first part", "two": "Second"}, SETTINGS),
-        ({"one": "first part", "three": "second"}, SETTINGS),
-        ({"one": "first part"}, SETTINGS),
-        ({"one": "first part", "two": "second"}, {**SETTINGS, "numbers": [2, 1]}),
+        ({"terms": "first part", "vectors": "Second"}, SETTINGS),
+        ({"terms": "first part", "chunks": "second"}, SETTINGS),
+        ({"terms": "first part"}, SETTINGS),
+        (PARTS, {**SETTINGS, "numbers": [2, 1]}),
     ],
 )
 def test_any_difference_gives_another_name(folder, content, settings):
@@ -93,38 +94,42 @@ def test_any_difference_gives_another_name(folder, content, settings):
 
 
 def test_only_the_generation_in_use_and_the_one_before_stay(folder):
-    written = [folder.write(saver(one=str(number)), {}) for number in range(4)]
+    written = [folder.write(saver(terms=str(number)), {}) for number in range(4)]
     (folder.path / "generations" / ".new-killed").mkdir()
-    (folder.path / "generations" / ".new-killed" / "one").write_text("half")
-    written.append(folder.write(saver(one="last"), {}))
+    (folder.path / "generations" / ".new-killed" / "terms").write_text("half")
+    written.append(folder.write(saver(terms="last"), {}))
     assert names(folder) == set(written[-2:])
 
 
 def test_an_older_generation_can_be_written_again(folder):
     first = folder.current()
-    second = folder.write(saver(one="2"), {})
-    (folder.path / "generations" / first / "one").write_text("damaged")
-    assert folder.write(saver(one="first part", two="second"), SETTINGS) == first
-    assert parts(folder.open()) == {"one": "first part", "two": "second"}
+    second = folder.write(saver(terms="2"), {})
+    (folder.path / "generations" / first / "terms").write_text("damaged")
+    assert folder.write(saver(**PARTS), SETTINGS) == first
+    assert parts(folder.open()) == PARTS
     assert names(folder) == {first, second}
 
 
 def test_a_damaged_generation_is_replaced_by_a_whole_one_of_the_same_name(folder, caplog):
     name = folder.current()
-    (folder.path / "generations" / name / "two").write_text("SECOND")
+    (folder.path / "generations" / name / "vectors").write_text("SECOND")
     with caplog.at_level(logging.WARNING):
-        assert folder.write(saver(one="first part", two="second"), SETTINGS) == name
+        assert folder.write(saver(**PARTS), SETTINGS) == name
     assert "damaged" in caplog.text
-    assert parts(folder.open()) == {"one": "first part", "two": "second"}
+    assert parts(folder.open()) == PARTS
 
 
-def places(size, wanted=4):
-    return sorted({0, size - 1, *range(0, size, max(size // wanted, 1))})
+def positions(size, count=4):
+    return sorted({0, size - 1, *range(0, size, max(size // count, 1))})
 
 
 def flipped(whole):
-    for place in places(len(whole)):
-        yield whole[:place] + bytes([whole[place] ^ (1 << place % 8)]) + whole[place + 1 :]
+    for position in positions(len(whole)):
+        yield (
+            whole[:position]
+            + bytes([whole[position] ^ (1 << position % 8)])
+            + whole[position + 1 :]
+        )
 
 
 def cut(whole):
@@ -204,8 +209,8 @@ def test_an_index_of_another_format_is_not_opened(folder, version):
         b"{}",
         b'{"format": 2}',
         b'{"format": 2, "parts": [], "settings": {}}',
-        b'{"format": 2, "parts": {"one": 3}, "settings": {}}',
-        b'{"format": 2, "parts": {"one": {}}, "settings": {}}',
+        b'{"format": 2, "parts": {"terms": 3}, "settings": {}}',
+        b'{"format": 2, "parts": {"terms": {}}, "settings": {}}',
         b'{"format": 2, "parts": {}}',
         b"[" * 100_000,
     ],
@@ -221,7 +226,7 @@ def test_a_manifest_cannot_name_files_outside_its_folder(folder):
     outside = folder.path / "outside"
     outside.write_text("first part")
     manifest = manifest_of(generation)
-    manifest["parts"]["../../outside"] = manifest["parts"]["one"]
+    manifest["parts"]["../../outside"] = manifest["parts"]["terms"]
     forge(folder, generation, manifest)
     with pytest.raises(CacheError, match="outside of the index"):
         folder.open()
@@ -278,8 +283,8 @@ def test_a_pickle_in_place_of_an_array_is_never_loaded(index, tmp_path, monkeypa
 def test_a_failed_write_leaves_the_index_as_it_was(folder, error):
     before = parts(folder.open())
 
-    def save(place):
-        (place / "one").write_text("half")
+    def save(target):
+        (target / "terms").write_text("half")
         raise error
 
     with pytest.raises((StorageError, KeyboardInterrupt)) as caught:
@@ -301,30 +306,30 @@ def test_a_pipe_in_place_of_a_file_of_the_index_blocks_nobody_and_is_replaced(
     path.unlink()
     os.mkfifo(path)
     assert len(build(root)) == len(index)
-    assert not [each for each in index.folder.rglob("*") if each.is_fifo()]
+    assert not [path for path in index.folder.rglob("*") if path.is_fifo()]
 
 
 def test_a_manifest_is_never_larger_than_what_is_read(folder, monkeypatch):
     """An index of many roots and projects was written, and could not be opened."""
     before = parts(folder.open())
     roots = [f"/home/me/skills/{number}" for number in range(50_000)]
-    folder.write(saver(one="1"), {**SETTINGS, "roots": roots})
+    folder.write(saver(terms="1"), {**SETTINGS, "roots": roots})
     assert folder.open().settings["roots"] == roots
-    folder.write(saver(one="first part", two="second"), SETTINGS)
+    folder.write(saver(**PARTS), SETTINGS)
     monkeypatch.setattr(cache, "_MANIFEST_LIMIT", 1 << 19)
     with pytest.raises(
         StorageError, match=r"take 1,\d+,\d+ bytes .* than the 524,288 that are read"
     ):
-        folder.write(saver(one="1"), {**SETTINGS, "roots": roots})
+        folder.write(saver(terms="1"), {**SETTINGS, "roots": roots})
     assert parts(folder.open()) == before
 
 
 def test_an_index_folder_that_is_a_file_is_a_storage_error(tmp_path):
     (tmp_path / "file").write_text("mine")
-    place = IndexFolder(tmp_path / "file")
+    folder = IndexFolder(tmp_path / "file")
     with pytest.raises(StorageError, match="Not a directory"):
-        place.write(saver(one="1"), {})
-    with pytest.raises(StorageError, match="File exists"), place.lock():
+        folder.write(saver(terms="1"), {})
+    with pytest.raises(StorageError, match="File exists"), folder.lock():
         pass
     assert (tmp_path / "file").read_text() == "mine"
 
@@ -353,16 +358,16 @@ def test_the_lock_is_let_go_after_an_error(folder):
 def test_what_is_written_is_for_its_owner_alone(tmp_path):
     folder = IndexFolder(tmp_path / "index")
     with folder.lock():
-        folder.write(saver(one="1"), {})
-    made = [folder.path, folder.path / "generations", folder.open().folder]
-    assert [oct(path.stat().st_mode & 0o777) for path in made] == ["0o700"] * 3
+        folder.write(saver(terms="1"), {})
+    folders = [folder.path, folder.path / "generations", folder.open().folder]
+    assert [oct(path.stat().st_mode & 0o777) for path in folders] == ["0o700"] * 3
 
 
 def test_what_killed_writers_left_is_removed_by_the_next(folder):
     inside = folder.open().folder
     names = (".CURRENT-x1", ".request.json-y", ".snapshot.bin-z")
-    left = [folder.path / f"{name}.skillsearch-new" for name in names]
-    left.append(inside / ".stat-cache.json-x2.skillsearch-new")
+    unfinished_files = [folder.path / f"{name}.skillsearch-new" for name in names]
+    unfinished_files.append(inside / ".stat-cache.json-x2.skillsearch-new")
     others = [
         inside / "stat-cache.json",
         *(
@@ -370,14 +375,14 @@ def test_what_killed_writers_left_is_removed_by_the_next(folder):
             for name in (".bash-history", "notes-1", ".CURRENT", ".CURRENT-20240101")
         ),
     ]
-    for path in [*left, *others]:
+    for path in [*unfinished_files, *others]:
         path.write_text("x")
     unfinished = folder.path / "generations" / ".new-x1"
     unfinished.mkdir()
-    (unfinished / "one").write_text("half")
+    (unfinished / "terms").write_text("half")
     with folder.lock():
         pass
-    assert not any(path.exists() for path in [*left, unfinished])
+    assert not any(path.exists() for path in [*unfinished_files, unfinished])
     assert all(path.exists() for path in others)
     assert folder.open()
 
@@ -391,12 +396,12 @@ def test_a_writer_may_replace_the_generation_while_it_is_opened(folder, before_r
             return False
         read.append(path)
         for text in published:
-            folder.write(saver(one=text, two="second"), SETTINGS)
+            folder.write(saver(terms=text, vectors="second"), SETTINGS)
         raise FileNotFoundError(path)  # It was gone for a moment.
 
     read = []
     before_reading(disturb)
-    assert parts(folder.settled(folder.open))["one"] == published[-1]
+    assert parts(folder.settled(folder.open))["terms"] == published[-1]
     assert len(read) == 1
 
 
@@ -411,9 +416,9 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
         if path.suffix != ".npy":
             return False
         read.append(path)
-        folder.write(saver(one="another"), SETTINGS)
-        kept = list(generation.parts)
-        folder.write(lambda place: None, generation.settings, before=generation, reused=kept)
+        folder.write(saver(terms="another"), SETTINGS)
+        names = list(generation.parts)
+        folder.write(lambda _target: None, generation.settings, before=generation, reused=names)
         raise FileNotFoundError(path)  # It was gone for a moment.
 
     before_reading(disturb)
@@ -424,16 +429,16 @@ def test_an_index_is_opened_anew_where_its_parts_went_after_the_check(index, bef
 
 def test_shared_parts_stay_trusted_though_their_links_come_and_go(folder):
     hour_ago = time.time() - 3600
-    for name in ("one", "two"):
+    for name in ("terms", "vectors"):
         os.utime(folder.open().folder / name, (hour_ago, hour_ago))
     for number in range(3):
         before = folder.open()
-        folder.write(saver(two=f"{number}"), SETTINGS, before=before, reused=["one"])
-        assert "one" in trusted_parts(before.folder.with_name(folder.current()))
+        folder.write(saver(vectors=f"{number}"), SETTINGS, before=before, reused=["terms"])
+        assert "terms" in trusted_parts(before.folder.with_name(folder.current()))
 
 
 def test_shared_parts_count_once_in_the_size(folder):
     before = folder.size()
     generation = folder.open()
-    folder.write(saver(three="x" * 5000), SETTINGS, before=generation, reused=["one", "two"])
+    folder.write(saver(chunks="x" * 5000), SETTINGS, before=generation, reused=["terms", "vectors"])
     assert folder.size() < before + 5000 + 4000

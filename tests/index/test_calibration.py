@@ -21,11 +21,11 @@ LEXICAL_FEATURES, DENSE_FEATURES = features_of("words"), features_of("dense")
 
 BY_HAND = Calibration(
     weights={
-        name: float(-place if name in AGAINST else place)
-        for place, name in enumerate(FEATURES, start=1)
+        name: float(-number if name in AGAINST else number)
+        for number, name in enumerate(FEATURES, start=1)
     },
     reader=0.5,
-    alone={name: float(place) for place, name in enumerate(EVIDENCE, start=1)}
+    alone={name: float(number) for number, name in enumerate(EVIDENCE, start=1)}
     | {
         "excluded": -4.0,
         "contradiction": -2.0,
@@ -34,7 +34,7 @@ BY_HAND = Calibration(
         "words_alone": -9.0,
         "intercept": -1.5,
     },
-    read={name: place / 2 for place, name in enumerate(EVIDENCE, start=1)}
+    read={name: number / 2 for number, name in enumerate(EVIDENCE, start=1)}
     | {
         "excluded": -5.0,
         "contradiction": -3.0,
@@ -67,7 +67,7 @@ CALIBRATIONS = st.one_of(
     st.builds(
         Calibration,
         st.builds(
-            lambda one, other: one | other,
+            lambda supporting, against: supporting | against,
             table(SUPPORTED, WEIGHT),
             table(AGAINST, st.floats(-50, 0)),
         ),
@@ -80,7 +80,7 @@ CALIBRATIONS = st.one_of(
 VALUES = st.one_of(
     table(EVIDENCE, st.floats(0, 1)),
     st.builds(
-        lambda found, logit: found | {READER: logit},
+        lambda evidence, logit: evidence | {READER: logit},
         table(EVIDENCE, st.floats(0, 1)),
         st.floats(-12, 12),
     ),
@@ -99,7 +99,7 @@ def test_every_piece_of_evidence_speaks_for_a_hit():
 
 
 def test_each_feature_adds_its_weight_times_its_value():
-    row = [(0.5, 0.25, 0.0)[place % 3] for place in range(len(FEATURES))]
+    row = [(0.5, 0.25, 0.0)[number % 3] for number in range(len(FEATURES))]
     weights = BY_HAND.weights.values()
     expected = [weight * value for weight, value in zip(weights, row, strict=True)]
     assert BY_HAND.contributions(np.array([row, row])).tolist() == [pytest.approx(expected)] * 2
@@ -108,19 +108,19 @@ def test_each_feature_adds_its_weight_times_its_value():
 def test_each_piece_of_evidence_adds_its_coefficient_times_its_value():
     nothing = dict.fromkeys(EVIDENCE, 0.0)
     values = {"bm25_full": 0.5, "name": 0.5, "lead": -2, "words_alone": 0.5}
-    places = {name: place for place, name in enumerate(EVIDENCE, start=1)}
+    coefficients = {name: number for number, name in enumerate(EVIDENCE, start=1)}
     expected = {
-        "bm25_full": 0.5 * places["bm25_full"],
-        "name": 0.5 * places["name"],
-        "lead": -2 * places["lead"],
+        "bm25_full": 0.5 * coefficients["bm25_full"],
+        "name": 0.5 * coefficients["name"],
+        "lead": -2 * coefficients["lead"],
         "words_alone": -4.5,
         "intercept": -1.5,
     }
     assert BY_HAND.log_odds_parts(nothing | values) == nothing | expected
     read = BY_HAND.log_odds_parts(nothing | {"bm25_full": 0.5, "words_alone": 1, READER: -3})
     assert read == nothing | {
-        "bm25_full": places["bm25_full"] / 4,
-        "words_alone": places["words_alone"] / 2,
+        "bm25_full": coefficients["bm25_full"] / 4,
+        "words_alone": coefficients["words_alone"] / 2,
         READER: pytest.approx(-2.1),
         "intercept": -2.5,
     }
@@ -129,11 +129,11 @@ def test_each_piece_of_evidence_adds_its_coefficient_times_its_value():
 def test_the_exact_name_says_enough_by_itself():
     """Its part makes up for what the others lack, but not for what opposes, and never takes."""
     nothing = dict.fromkeys(EVIDENCE, 0.0) | {"name": 1.0}
-    place = list(EVIDENCE).index("name") + 1
-    assert BY_HAND.log_odds_parts(nothing)["name"] == max(NAMED + 1.5, place)
-    found = BY_HAND.log_odds_parts(nothing | {"lead": -2, "excluded": 1.0})
-    assert sum(found.values()) == pytest.approx(NAMED + found["excluded"])
-    assert BY_HAND.log_odds_parts(nothing | {"lead": 3})["name"] == place
+    coefficient = list(EVIDENCE).index("name") + 1
+    assert BY_HAND.log_odds_parts(nothing)["name"] == max(NAMED + 1.5, coefficient)
+    parts = BY_HAND.log_odds_parts(nothing | {"lead": -2, "excluded": 1.0})
+    assert sum(parts.values()) == pytest.approx(NAMED + parts["excluded"])
+    assert BY_HAND.log_odds_parts(nothing | {"lead": 3})["name"] == coefficient
 
 
 def test_probabilities_are_the_logistic_function_of_the_log_odds():
@@ -142,8 +142,8 @@ def test_probabilities_are_the_logistic_function_of_the_log_odds():
 
 
 @given(st.floats(-1e9, 1e9), st.floats(-1e9, 1e9))
-def test_probabilities_have_the_order_of_the_log_odds(one, other):
-    low, high = sorted((one, other))
+def test_probabilities_have_the_order_of_the_log_odds(odds, other_odds):
+    low, high = sorted((odds, other_odds))
     assert 0 < probability(low) <= probability(high) <= 1
 
 
@@ -161,8 +161,8 @@ def test_a_channel_is_the_weighted_mean_of_its_features(calibration, row):
         values = [row[list(FEATURES).index(name)] for name in channel]
         shares = [calibration.weights[name] for name in channel if not FEATURES[name].is_excess]
         expected = min(float(np.dot(weights, values)) / max(sum(shares), 1e-12), 1.0)
-        found = calibration.channel_scores(np.array([row]), channel)
-        assert found.tolist() == pytest.approx([expected])
+        scores = calibration.channel_scores(np.array([row]), channel)
+        assert scores.tolist() == pytest.approx([expected])
 
 
 def test_a_channel_without_weight_scores_nothing():
@@ -192,21 +192,21 @@ def test_the_largest_coefficients_give_numbers(size):
         most[key] |= dict.fromkeys(EVIDENCE, 0.0) | {"intercept": size, "words_alone": size}
     calibration = Calibration.from_dict(most)
     assert np.isfinite(calibration.contributions(np.ones((2, len(FEATURES)))).sum(axis=1)).all()
-    for said in ({}, {READER: 0.0}):
-        found = score_of(dict.fromkeys(EVIDENCE, 1.0) | {"name": 0.5} | said, calibration)
-        assert found > 0
-        assert found == pytest.approx(float(size > 0))
+    for reading in ({}, {READER: 0.0}):
+        score = score_of(dict.fromkeys(EVIDENCE, 1.0) | {"name": 0.5} | reading, calibration)
+        assert score > 0
+        assert score == pytest.approx(float(size > 0))
 
 
 def changed(*path, value):
     """Return the JSON form of a calibration with one value changed, or left out where it is ...."""
     values = json.loads(json.dumps(BY_HAND.to_dict()))
-    place = values
+    branch = values
     for key in path[:-1]:
-        place = place[key]
-    place.pop(path[-1], None)
+        branch = branch[key]
+    branch.pop(path[-1], None)
     if value is not ...:
-        place[path[-1]] = value
+        branch[path[-1]] = value
     return values
 
 

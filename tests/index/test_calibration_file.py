@@ -63,12 +63,12 @@ def test_a_file_that_is_no_calibration_is_a_config_error(tmp_path, content):
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("kind", ["missing", "folder", "huge"])
-def test_what_cannot_be_read_whole_is_a_config_error(tmp_path, kind):
+@pytest.mark.parametrize("trouble", ["missing", "folder", "huge"])
+def test_what_cannot_be_read_whole_is_a_config_error(tmp_path, trouble):
     path = tmp_path / "calibration.json"
-    if kind == "folder":
+    if trouble == "folder":
         path.mkdir()
-    elif kind == "huge":
+    elif trouble == "huge":
         with path.open("wb") as file:
             file.truncate(5 << 30)
     with pytest.raises(ConfigError, match=CURE) as caught:

@@ -36,10 +36,10 @@ def scopes(tree, snapshot, roots, reported=()):
     return detector.changed_scopes(reported)
 
 
-def places(tree, snapshot, roots, reported=()):
+def paths_and_depths(tree, snapshot, roots, reported=()):
     """Return the folders to look at, as pairs of path and depth."""
-    found = scopes(tree, snapshot, roots, reported)
-    return None if found is None else [(one.relative, one.is_deep) for one in found]
+    changed = scopes(tree, snapshot, roots, reported)
+    return None if changed is None else [(scope.relative, scope.is_deep) for scope in changed]
 
 
 CHANGES = {
@@ -73,7 +73,7 @@ def test_what_changed_is_where_to_look(tree, build_small, case):
     snapshot = Snapshot.load(build_small(tree.root).folder)
     change(tree)
     roots, _ = make_roots([tree.root])
-    assert places(tree, snapshot, roots) == expected
+    assert paths_and_depths(tree, snapshot, roots) == expected
 
 
 WALKS = {
@@ -93,7 +93,7 @@ def test_what_only_a_walk_tells_is_left_to_it(tree, case):
         tree.write("/".join("abcdefghijkl"[: ord(name) - 96]))
     snapshot, roots = snapshot_of(tree.root)
     WALKS[case](tree)
-    assert places(tree, snapshot, roots) is None
+    assert paths_and_depths(tree, snapshot, roots) is None
 
 
 def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
@@ -103,7 +103,7 @@ def test_a_folder_that_a_link_alone_leads_to_is_left_to_a_walk(tree):
     snapshot, roots = snapshot_of(tree.root)
     assert str(tree.root / "node_modules/hidden") in snapshot.folders
     (tree.root / "shown").unlink()
-    assert places(tree, snapshot, roots) is None
+    assert paths_and_depths(tree, snapshot, roots) is None
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_report_that_would_be_lost_needs_a_walk(tree, code, path, is_walk):
     snapshot, roots = snapshot_of(tree.root)
     tree.write("box/more")
     reported = [Diagnostic(code, "warning", "Something.", str(tree.root / path))]
-    assert (places(tree, snapshot, roots, reported) is None) is is_walk
+    assert (paths_and_depths(tree, snapshot, roots, reported) is None) is is_walk
 
 
 def test_too_many_changes_need_a_walk(tree, build_small):
@@ -130,11 +130,11 @@ def test_too_many_changes_need_a_walk(tree, build_small):
     for number in range(5):
         tree.write(f"box/more{number}")
         (tree.root / f"s{number}/new").mkdir()
-    for most, is_found in ((6, True), (5, False)):
-        found = ChangeDetector(
+    for most, is_looked_at in ((6, True), (5, False)):
+        changes = ChangeDetector(
             index.opened, index.folder, index.opened.settings.roots, most_places=most
         ).by_stat()
-        assert (found is not None) is is_found
+        assert (changes is not None) is is_looked_at
 
 
 def test_a_root_inside_another_keeps_its_folders(tree):
@@ -175,15 +175,17 @@ def test_the_last_skill_gone_leaves_an_index_that_says_so(tree, build_small):
     for path in list(tree.root.iterdir()):
         shutil.rmtree(path)
     tree.settle()
-    assert [one.code for one in build_small(tree.root).diagnostics()] == ["root-empty"]
+    assert [diagnostic.code for diagnostic in build_small(tree.root).diagnostics()] == [
+        "root-empty"
+    ]
 
 
 def edits(tree):
     rng = tree.rng
 
     def some(pattern):
-        found = sorted(tree.root.rglob(pattern))
-        return rng.choice(found) if found else tree.write("again")
+        paths = sorted(tree.root.rglob(pattern))
+        return rng.choice(paths) if paths else tree.write("again")
 
     def folder():
         return some("SKILL.md").parent
@@ -191,12 +193,12 @@ def edits(tree):
     def prose():
         return f"leaf{rng.random()} " * rng.choice([10, 600])
 
-    def document(place):
-        place.mkdir(parents=True, exist_ok=True)
-        (place / f"notes{next(numbers)}.md").write_text(prose())
+    def document(parent):
+        parent.mkdir(parents=True, exist_ok=True)
+        (parent / f"notes{next(numbers)}.md").write_text(prose())
 
     def documents():
-        return rng.sample(found := sorted(tree.root.rglob("notes*.md")), min(2, len(found)))
+        return rng.sample(notes := sorted(tree.root.rglob("notes*.md")), min(2, len(notes)))
 
     numbers = tree.numbers
     return {
@@ -250,7 +252,7 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build_small, disk, ans
         assert answers(index) == answers(new)
         if limits:
             assert index.generation == new.generation
-        seen, expected = (Snapshot.load(one.folder) for one in (index, new))
+        seen, expected = (Snapshot.load(built.folder) for built in (index, new))
         assert dict(seen.folders) == dict(expected.folders)
         assert dict(seen.files.items()) == dict(expected.files.items())
         assert dict(seen.continued.items()) == dict(expected.continued.items())
@@ -260,8 +262,8 @@ def test_after_any_changes_an_index_is_as_a_new_one(tree, build_small, disk, ans
     assert (2 in forms) == (not limits)
 
 
-def paths(*found):
-    return tuple(map(str, found))
+def paths(*files):
+    return tuple(map(str, files))
 
 
 def skill(root, name):
@@ -270,10 +272,10 @@ def skill(root, name):
 
 def test_an_unchanged_disk_differs_in_nothing(index):
     for verify in (False, True):
-        found = index.differences(verify=verify)
-        assert len(found) == 0
+        differences = index.differences(verify=verify)
+        assert len(differences) == 0
         empty = {"added": [], "changed": [], "removed": [], "missing_roots": []}
-        assert found.to_dict() == empty
+        assert differences.to_dict() == empty
     assert index.is_current()
 
 
@@ -282,13 +284,13 @@ def test_what_came_changed_and_went_is_told_by_path(index, root, add_skill):
     skill(root, "tea-timer").write_text("other bytes")
     shutil.rmtree(root / "pdf-forms")
     (root / "sql-tuning").rename(root / "moved")
-    found = index.differences()
-    assert found.added == paths(new[1], new[0], skill(root, "moved"))
-    assert found.changed == paths(skill(root, "tea-timer"))
-    assert found.removed == paths(skill(root, "pdf-forms"), skill(root, "sql-tuning"))
-    assert found.missing_roots == ()
-    assert len(found) == 6
-    assert str(found) == "3 added, 1 changed, 2 removed"
+    differences = index.differences()
+    assert differences.added == paths(new[1], new[0], skill(root, "moved"))
+    assert differences.changed == paths(skill(root, "tea-timer"))
+    assert differences.removed == paths(skill(root, "pdf-forms"), skill(root, "sql-tuning"))
+    assert differences.missing_roots == ()
+    assert len(differences) == 6
+    assert str(differences) == "3 added, 1 changed, 2 removed"
     assert not index.is_current()
 
 
@@ -304,9 +306,9 @@ def test_a_missing_root_is_told_apart_from_removed_skills(tmp_path, root, build_
     index = build_small(root, other)
     root.rename(tmp_path / "unplugged")
     shutil.rmtree(other / "plants")
-    found = index.differences()
-    assert found.missing_roots == paths(root)
-    assert found.removed == paths(skill(other, "plants"))
+    differences = index.differences()
+    assert differences.missing_roots == paths(root)
+    assert differences.removed == paths(skill(other, "plants"))
     assert not index.is_current()
 
 

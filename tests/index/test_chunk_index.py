@@ -2,7 +2,6 @@
 
 import math
 import random
-import shutil
 from collections import Counter
 from dataclasses import replace
 
@@ -13,10 +12,7 @@ from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
 from skillsearch.errors import CacheError
 from skillsearch.index.chunk_index import ChunkIndex, ChunkWriter, term_set, term_shares
-from skillsearch.index.corpus import Corpus
-from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import LexicalField
-from skillsearch.index.lexical.postings import LexicalSegment
 from skillsearch.skills.chunks import parse_chunks
 from skillsearch.text.tokenizer import term_hash, terms
 
@@ -61,10 +57,10 @@ def test_chunks_change_no_ranking(root, add_skill, build):
     add_skill(root / "workshop", "workshop", "Work with wood and tools.", TOOLS)
     with_chunks = build(root)
     corpus = replace(with_chunks.opened.corpus, chunks=(None,))
-    found = with_chunks.search("saw wood", 6, 0.0)
+    with_hits = with_chunks.search("saw wood", 6, 0.0)
     with_chunks.opened = replace(with_chunks.opened, corpus=corpus)
-    without = with_chunks.search("saw wood", 6, 0.0)
-    assert [replace(hit, chunk="") for hit in found] == list(without)
+    without_hits = with_chunks.search("saw wood", 6, 0.0)
+    assert [replace(hit, chunk="") for hit in with_hits] == list(without_hits)
 
 
 def random_text(rng, k):
@@ -85,9 +81,9 @@ def chosen(index, query, document):
         text = f"{chunk.id}: {chunk.description}\n{chunk.content}"
         half = embed(embedder, [text])[0].astype(np.float16).astype(np.float32)
         cosine = float(half @ vector)
-        held = set(terms(text)) & idf.keys()
-        share = sum(idf[term] for term in held) / sum(idf.values())
-        if held or cosine >= 0.3:
+        shared = set(terms(text)) & idf.keys()
+        share = sum(idf[term] for term in shared) / sum(idf.values())
+        if shared or cosine >= 0.3:
             scores[chunk.id] = round(cosine + share, 5)
     return max(scores, key=scores.get, default="")
 
@@ -141,18 +137,6 @@ def index_of(tmp_path):
     return build
 
 
-@pytest.fixture
-def field_of(tmp_path):
-    def build(*texts):
-        writer = LexicalWriter(tmp_path, "field")
-        for number, text in enumerate(texts):
-            writer.add(number, text.split())
-        writer.finish(len(texts))
-        return LexicalField.of(LexicalSegment.load(tmp_path, "field"))
-
-    return build
-
-
 @pytest.mark.parametrize(
     ("chunks", "expected"),
     [
@@ -174,14 +158,14 @@ def test_the_best_chunk_shares_terms_or_is_similar(index_of, chunks, expected):
     assert index.best(query(1, 0), shares_of("a", "b"), 1) == expected
 
 
-def test_terms_share_the_weight_by_their_idf(field_of):
+def test_terms_share_the_weight_by_their_idf(segment_of):
     """Lucene's; the rarest weighs the most, and a term that all documents have still something."""
-    field = field_of("a b", "a", "a")
-    found = term_shares(field, field.weigh(Counter("abz")))
+    field = LexicalField.of(segment_of([["a", "b"], ["a"], ["a"]]))
+    shares = term_shares(field, field.weigh(Counter("abz")))
     weights = [math.log(1 + 0.5 / 3.5), math.log(1 + 2.5 / 1.5), math.log(1 + 3.5 / 0.5)]
     expected = {term_hash(t): w / sum(weights) for t, w in zip("abz", weights, strict=True)}
-    assert found[0].tolist() == sorted(expected)
-    assert dict(zip(*map(np.ndarray.tolist, found), strict=True)) == pytest.approx(expected)
+    assert shares[0].tolist() == sorted(expected)
+    assert dict(zip(*map(np.ndarray.tolist, shares), strict=True)) == pytest.approx(expected)
 
 
 def test_an_index_of_chunks_is_mapped(index_of):
@@ -234,16 +218,6 @@ def test_arrays_that_do_not_fit_are_a_cache_error(tmp_path, index_of, name, dama
         np.save(path, damage)
     with pytest.raises(CacheError):
         ChunkIndex.load(tmp_path / "chunks")
-
-
-def test_chunks_of_another_corpus_are_a_cache_error(workshop, root, build, tmp_path):
-    (root / "tea-timer" / "SKILL.md").unlink()
-    smaller = build(root, index_dir="smaller")
-    shutil.copytree(workshop.opened.folder, tmp_path / "copy")
-    for path in smaller.opened.folder.glob("chunks-*"):
-        (tmp_path / "copy" / path.name).write_bytes(path.read_bytes())
-    with pytest.raises(CacheError, match="differ in size"):
-        Corpus.load(tmp_path / "copy", with_body=True)
 
 
 def test_chunks_of_unchanged_skills_are_taken_over_unread(workshop, root, build, add_skill, disk):

@@ -44,17 +44,17 @@ def test_the_same_and_what_a_skill_does_not_speak_of_do_not(request_, skill):
 
 
 def test_a_version_that_a_skill_is_not_for_contradicts():
-    said = claims("Upgrade .NET projects. Not for .NET 9.")
-    assert contradiction(claims("my .NET 9 project"), said) == 0
-    assert contradiction(claims("my .NET 9 project"), unexcluded(said, claims(".NET 9"))) == 1
+    claimed = claims("Upgrade .NET projects. Not for .NET 9.")
+    assert contradiction(claims("my .NET 9 project"), claimed) == 0
+    assert contradiction(claims("my .NET 9 project"), unexcluded(claimed, claims(".NET 9"))) == 1
 
 
 @given(st.text("ab1 .-to→", max_size=80), st.text("ab1 .-to→", max_size=80))
 def test_it_is_a_share_and_no_text_contradicts_itself(request_, skill):
-    said = claims(request_)
-    assert 0 <= contradiction(said, claims(skill)) <= 1
-    assert contradiction(said, said) == 0
-    assert speaks_of(skill, said) or contradiction(said, claims(skill)) == 0
+    claimed = claims(request_)
+    assert 0 <= contradiction(claimed, claims(skill)) <= 1
+    assert contradiction(claimed, claimed) == 0
+    assert speaks_of(skill, claimed) or contradiction(claimed, claims(skill)) == 0
 
 
 @pytest.mark.parametrize("piece", ["a", "a ", "a1 ", "1", "1, ", "a-to-", "a.", "- "])

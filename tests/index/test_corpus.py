@@ -29,13 +29,7 @@ SETTINGS = IndexSettings(
 MODEL = SETTINGS.to_dict()["model"]
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [
-        SETTINGS,
-        replace(SETTINGS, with_body=False, roots=()),
-    ],
-)
+@pytest.mark.parametrize("settings", [SETTINGS, replace(SETTINGS, with_body=False, roots=())])
 def test_settings_come_back_from_json(settings):
     values = json.loads(json.dumps(settings.to_dict()))
     assert IndexSettings.from_dict(values) == settings
@@ -75,8 +69,12 @@ def test_a_corpus_of_metadata_alone_has_no_parts_of_bodies(root, build):
     assert not index.opened.settings.with_body
 
 
-@pytest.mark.parametrize("part", ["documents", "lexical-metadata", "lexical-full", "dense"])
-def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path, part):
+@pytest.mark.parametrize(
+    "part", ["documents", "lexical-metadata", "lexical-full", "dense", "chunks"]
+)
+def test_parts_of_different_sizes_are_a_cache_error(root, add_skill, build, tmp_path, part):
+    add_skill(root / "tools", "tools", "Work with tools.", "<chunk id=saw>Saw planks.</chunk>")
+    index = build(root)
     (root / "tea-timer" / "SKILL.md").unlink()
     smaller = build(root, index_dir="smaller")
     shutil.copytree(index.opened.folder, tmp_path / "copy")
@@ -87,13 +85,13 @@ def test_parts_of_different_sizes_are_a_cache_error(index, root, build, tmp_path
 
 
 def test_diagnostics_come_back(tmp_path):
-    found = (
+    diagnostics = (
         Diagnostic("yaml-invalid", "error", "Line 3: 数据 \udcff", "/a/SKILL.md", 3),
         Diagnostic("root-empty", "warning", "Nothing", "/b"),
     )
-    save_diagnostics(tmp_path, found)
+    save_diagnostics(tmp_path, diagnostics)
     opened = OpenedIndex(Generation("name", tmp_path, {}, {}), SETTINGS, None)
-    assert opened.diagnostics() == found
+    assert opened.diagnostics() == diagnostics
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[3]", b"3", b'[{"code": "x"}]', b"\xff"])
@@ -109,7 +107,7 @@ def test_diagnostics_of_another_form_are_a_cache_error(tmp_path, data):
 def test_open_current_is_none_without_a_usable_index(tmp_path):
     folder = IndexFolder(tmp_path)
     assert open_current(folder) is None
-    folder.write(lambda place: None, {"another": "version"})
+    folder.write(lambda _target: None, {"another": "version"})
     assert open_current(folder) is None
     with pytest.raises(CacheError):
         OpenedIndex.load(Generation("name", tmp_path, {}, {}))

@@ -31,11 +31,11 @@ def test_rows_of_any_length_are_coded(clustered, dimensions):
 def test_a_saved_index_finds_the_same(tmp_path, codes, clustered):
     save_codes(codes, tmp_path / "d.faiss")
     loaded = load_codes(tmp_path / "d.faiss")
-    for one in (loaded, codes):
-        assert (one.ntotal, one.d) == (300, 64)
+    for index in (loaded, codes):
+        assert (index.ntotal, index.d) == (300, 64)
     for query in clustered(5, seed=4):
-        found = search_codes(loaded, query, 7)
-        assert found.tolist() == search_codes(codes, query, 7).tolist()
+        nearest = search_codes(loaded, query, 7)
+        assert nearest.tolist() == search_codes(codes, query, 7).tolist()
 
 
 @pytest.mark.parametrize("keep", [0, 3, 20, 0.5, -1])

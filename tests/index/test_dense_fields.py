@@ -23,9 +23,9 @@ CODED = {"flat_limit": 10, "training_rows": 100}
 """Use codes from eleven documents on."""
 
 
-def nearest_to(found, query, k, excluded=NOTHING):
+def nearest_to(dense, query, k, excluded=NOTHING):
     """Return the documents of fields or of an index that are nearest to one query."""
-    return found.nearest_to_each(query[np.newaxis], k, excluded)[0]
+    return dense.nearest_to_each(query[np.newaxis], k, excluded)[0]
 
 
 @pytest.fixture
@@ -75,11 +75,11 @@ def test_every_file_is_an_index_of_faiss(tmp_path, clustered, size):
 @pytest.mark.parametrize("k", [1, 5, 100, 1000])
 def test_a_small_corpus_is_searched_exactly(fields, clustered, with_examples, k):
     metadata, examples = clustered(300), clustered(300, seed=8) if with_examples else None
-    found = fields(metadata, examples)
-    assert found.codes is None
-    assert found.fields[0].dtype == np.float32
+    dense = fields(metadata, examples)
+    assert dense.codes is None
+    assert dense.fields[0].dtype == np.float32
     for query in clustered(10, seed=4):
-        nearest = nearest_to(found, query, k)
+        nearest = nearest_to(dense, query, k)
         assert nearest.tolist() == brute(metadata, examples, query, k)
 
 
@@ -88,17 +88,17 @@ def test_a_large_corpus_is_searched_by_codes(fields, clustered):
     metadata, queries = np.split(clustered(1530, dimensions=384), [1500])
     examples = metadata + clustered(1500, dimensions=384, seed=8)
     examples /= np.linalg.norm(examples, axis=1, keepdims=True)
-    found = fields(metadata, examples, block=512, **CODED)
-    assert found.codes is not None
-    assert [rows.dtype for rows in found.fields] == [np.float16] * 2
-    hits = 0
+    dense = fields(metadata, examples, block=512, **CODED)
+    assert dense.codes is not None
+    assert [rows.dtype for rows in dense.fields] == [np.float16] * 2
+    right = 0
     for query in queries:
-        nearest = nearest_to(found, query, 10)
+        nearest = nearest_to(dense, query, 10)
         exact = both(metadata, examples) @ query
-        near = found.similarities(query, nearest)
+        near = dense.similarities(query, nearest)
         np.testing.assert_allclose(near, exact[nearest], atol=3e-4)
-        hits += len(np.intersect1d(nearest, brute(metadata, examples, query, 10)))
-    assert hits / (10 * len(queries)) >= 0.99
+        right += len(np.intersect1d(nearest, brute(metadata, examples, query, 10)))
+    assert right / (10 * len(queries)) >= 0.99
 
 
 def test_among_many_alike_more_are_looked_at(fields, clustered):
@@ -109,12 +109,12 @@ def test_among_many_alike_more_are_looked_at(fields, clustered):
     rows = (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
     whole, shares = fields(rows, block=4096, **CODED), {}
     for share in (500, 10):
-        found = replace(whole, coded_share=share)
-        hits = [
-            len(np.intersect1d(nearest_to(found, text, 10), brute(rows, None, text, 10)))
+        dense = replace(whole, coded_share=share)
+        right = [
+            len(np.intersect1d(nearest_to(dense, text, 10), brute(rows, None, text, 10)))
             for text in texts
         ]
-        shares[share] = sum(hits) / 100
+        shares[share] = sum(right) / 100
     assert shares[10] >= 0.95
     assert shares[10] > shares[500]
 
@@ -123,10 +123,10 @@ def test_among_many_alike_more_are_looked_at(fields, clustered):
 @pytest.mark.parametrize("left_out", [1, 50, 250, 300])
 def test_what_is_excluded_is_made_up_for(fields, clustered, is_coded, left_out):
     metadata = clustered(300)
-    found = fields(metadata, flat_limit=10 if is_coded else 5000)
+    dense = fields(metadata, flat_limit=10 if is_coded else 5000)
     query = clustered(1, seed=4)[0]
     excluded = np.sort(np.argsort(-(metadata @ query))[:left_out])
-    nearest = nearest_to(found, query, 20, excluded).tolist()
+    nearest = nearest_to(dense, query, 20, excluded).tolist()
     expected = brute(metadata, None, query, 20, set(excluded.tolist()))
     assert len(nearest) == len(expected)
     assert len(set(nearest) & set(expected)) >= 0.9 * len(expected)
@@ -135,25 +135,25 @@ def test_what_is_excluded_is_made_up_for(fields, clustered, is_coded, left_out):
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_of_equal_vectors_the_first_are_found(fields, is_coded):
     rows = np.repeat(np.eye(4, dtype=np.float32), 5, axis=0)
-    found = fields(rows, flat_limit=5 if is_coded else 5000)
+    dense = fields(rows, flat_limit=5 if is_coded else 5000)
     query = np.array([0, 1, 0, 0], np.float32)
-    assert nearest_to(found, query, 5).tolist() == [5, 6, 7, 8, 9]
+    assert nearest_to(dense, query, 5).tolist() == [5, 6, 7, 8, 9]
 
 
 @pytest.mark.parametrize("is_coded", [False, True])
 def test_cosines_are_the_same_in_blocks(fields, clustered, is_coded):
     metadata, query = clustered(600), clustered(1, seed=4)[0]
-    wanted = np.arange(599, -1, -1)
-    (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, wanted)
-    np.testing.assert_allclose(cosines, metadata[wanted] @ query, atol=3e-4 if is_coded else 1e-6)
+    numbers = np.arange(599, -1, -1)
+    (cosines,) = fields(metadata, flat_limit=10 if is_coded else 5000).cosines(query, numbers)
+    np.testing.assert_allclose(cosines, metadata[numbers] @ query, atol=3e-4 if is_coded else 1e-6)
 
 
 @pytest.mark.parametrize("size", [9, 300])
 def test_the_blocks_of_writing_make_no_difference(fields, clustered, size):
     metadata, examples = clustered(size), clustered(size, seed=8)
     first, second = (fields(metadata, examples, block=block, **CODED) for block in (7, 150))
-    for one, other in zip(first.fields, second.fields, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for rows, other_rows in zip(first.fields, second.fields, strict=True):
+        np.testing.assert_array_equal(rows, other_rows)
     for query in clustered(5, seed=4):
         assert nearest_to(first, query, 7).tolist() == nearest_to(second, query, 7).tolist()
 
@@ -185,16 +185,16 @@ def test_two_segments_are_searched_as_one(fields, clustered):
     everything = np.arange(330)
     excluded = np.array([5, 6, 299, 300, 310])
     for query in clustered(10, seed=4):
-        for one, other in zip(
+        for cosines, whole_cosines in zip(
             index.cosines(query, everything), whole.cosines(query, everything), strict=True
         ):
-            np.testing.assert_allclose(one, other, atol=1e-6)
+            np.testing.assert_allclose(cosines, whole_cosines, atol=1e-6)
         nearest = nearest_to(index, query, 10, excluded).tolist()
         expected = brute(metadata, examples, query, 10, set(excluded.tolist()))
         assert len(set(nearest) & set(expected)) >= 9
-    some = np.array([300, 0, 329, 299, 0])
-    expected = whole.fields[0][some].astype(np.float32)
-    np.testing.assert_array_equal(index.vectors_of(some), expected)
+    numbers = np.array([300, 0, 329, 299, 0])
+    expected = whole.fields[0][numbers].astype(np.float32)
+    np.testing.assert_array_equal(index.vectors_of(numbers), expected)
     for beyond in (330, -1):
         with pytest.raises(IndexError):
             index.vectors_of(np.array([0, beyond]))
@@ -207,13 +207,7 @@ def test_every_finite_half_is_converted_exactly():
     assert as_floats(halves).tobytes() == halves.astype(np.float32).tobytes()
 
 
-@pytest.mark.parametrize("shape", [(0, 384), (3, 384), (7,)])
-def test_the_shape_stays(shape):
-    halves = np.full(shape, 0.5, np.float16)
-    assert as_floats(halves).shape == shape
-
-
-def test_rows_that_do_not_lie_side_by_side_are_converted_too():
+def test_no_rows_one_and_rows_that_do_not_lie_side_by_side_keep_their_shape():
     halves = np.random.default_rng(1).normal(size=(8, 6)).astype(np.float16)
-    for view in (halves[::2], halves.T, halves[:, ::3]):
-        np.testing.assert_array_equal(as_floats(view), view.astype(np.float32))
+    for view in (halves, halves[:0], halves[0], halves[::2], halves.T, halves[:, ::3]):
+        np.testing.assert_array_equal(as_floats(view), view.astype(np.float32), strict=True)

@@ -101,7 +101,7 @@ def test_the_record_tells_the_language(description, body, language):
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "are_equal"),
+    ("body", "other_body", "are_equal"),
     [
         ("word " * 60, "word\n\n" * 60, True),
         ("word " * 60, "Word " * 60, False),
@@ -110,8 +110,10 @@ def test_the_record_tells_the_language(description, body, language):
         ("", "", False),
     ],
 )
-def test_bodies_are_compared_but_for_white_space(one, other, are_equal):
-    hashes = [field_texts(replace(SKILL, body=b)).document.body_hash for b in (one, other)]
+def test_bodies_are_compared_but_for_white_space(body, other_body, are_equal):
+    hashes = [
+        field_texts(replace(SKILL, body=text)).document.body_hash for text in (body, other_body)
+    ]
     assert (hashes[0] == hashes[1] != "") == are_equal
 
 

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError
 from skillsearch.index.documents.document import SKETCH_SIZE, Document, name_hash
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import document_store
 from skillsearch.index.storage.document_store import (
     Column,
@@ -62,8 +61,8 @@ def test_documents_come_back_as_they_were(tmp_path):
 
 
 def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of):
-    for place, documents in (("none", []), ("three", DOCUMENTS)):
-        once, single = tmp_path / place / "once", tmp_path / place / "single"
+    for folder, documents in (("none", []), ("three", DOCUMENTS)):
+        once, single = tmp_path / folder / "once", tmp_path / folder / "single"
         once.mkdir(parents=True)
         single.mkdir()
         DocumentSegment.build(documents).save(once)
@@ -74,7 +73,7 @@ def test_documents_written_one_by_one_are_those_saved_at_once(tmp_path, files_of
         assert files_of(single) == files_of(once)
 
 
-def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
+def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, build, files_of):
     column = Column(np.uint16, lambda document: (len(document.name), len(document.tags)), width=2)
     column.__set_name__(DocumentStore, "lengths")
     monkeypatch.setattr(DocumentStore, "lengths", column, raising=False)
@@ -82,10 +81,10 @@ def test_one_line_adds_a_column(tmp_path, monkeypatch, add_skill, files_of):
     root = tmp_path / "skills"
     for name in ("tea", "coffee", "milk"):
         add_skill(root / name, name, f"Make {name}.")
-    SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing")
+    build(root)
     add_skill(root / "milk", "whole-milk", "Boil milk.")
-    updated = SkillIndex.from_roots(root, index_dir=tmp_path / "index", model="hashing").opened
-    anew = SkillIndex.from_roots(root, index_dir=tmp_path / "new", model="hashing").opened
+    updated = build(root).opened
+    anew = build(root, index_dir="new").opened
     assert updated.corpus.documents.lengths.tolist() == [[6, 0], [10, 0], [3, 0]]
     assert files_of(updated.folder) == files_of(anew.folder)
     np.save(updated.folder / "documents-lengths.npy", np.zeros(3, np.uint16))
@@ -193,14 +192,20 @@ def test_columns_tell_documents_of_one_text_or_one_body():
 
 @given(st.sets(IDS, max_size=8), st.sets(IDS, max_size=5), st.sets(st.integers(0, 7), max_size=5))
 def test_two_segments_are_one_corpus_in_order_of_ids(first, second, gone):
-    large = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=0.5) for one in sorted(first)]
+    large = [
+        replace(DOCUMENT, doc_id=doc_id, name=f"n {doc_id}", hubness=0.5)
+        for doc_id in sorted(first)
+    ]
     gone = sorted({number for number in gone if number < len(large)})
-    gone += [n for n, one in enumerate(large) if one.doc_id in second and n not in gone]
-    small = [replace(DOCUMENT, doc_id=one, name=f"n {one}", hubness=1.0) for one in sorted(second)]
+    gone += [n for n, document in enumerate(large) if document.doc_id in second and n not in gone]
+    small = [
+        replace(DOCUMENT, doc_id=doc_id, name=f"n {doc_id}", hubness=1.0)
+        for doc_id in sorted(second)
+    ]
     segments = [DocumentSegment.build(large), DocumentSegment.build(small)]
-    places = np.array([segments[0].position_of(one.doc_id) for one in small], np.int64)
-    store = DocumentStore(segments, np.array(sorted(gone), np.int64), places)
-    expected = [one for n, one in enumerate(large) if n not in gone] + small
+    positions = np.array([segments[0].position_of(document.doc_id) for document in small], np.int64)
+    store = DocumentStore(segments, np.array(sorted(gone), np.int64), positions)
+    expected = [document for n, document in enumerate(large) if n not in gone] + small
     expected.sort(key=lambda document: document.doc_id)
     assert list(store) == expected
     assert len(store) == len(expected)

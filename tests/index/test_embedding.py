@@ -21,7 +21,7 @@ class Recorder:
     """Embeds as the hashing embedder does and keeps what it was asked for.
 
     Attributes:
-        asked: The texts of each call.
+        batches: The texts of each call.
         gate: Waited for before each text.
         fails_at: The text that cannot be embedded.
     """
@@ -30,13 +30,13 @@ class Recorder:
     dimensions = 32
 
     def __init__(self):
-        self.asked = []
+        self.batches = []
         self.gate = threading.Event()
         self.gate.set()
         self.fails_at = None
 
     def embed_stream(self, texts):
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         for position in reversed(range(len(texts))):
             assert self.gate.wait(SECONDS)
             if texts[position] == self.fails_at:
@@ -72,26 +72,28 @@ def steps():
 
 @pytest.fixture
 def start(cached, steps, tmp_path):
-    how = (lambda *step: steps.append(step)), tmp_path
-    return lambda **sizes: EmbeddingQueue(cached, *how, **sizes)
+    arguments = (lambda *step: steps.append(step)), tmp_path
+    return lambda **sizes: EmbeddingQueue(cached, *arguments, **sizes)
 
 
 def test_every_text_that_is_missing_is_embedded_once(start, cached, embedder, steps):
     texts = [texts_of(name) for name in ("tea", "tea", "pdf")]
     for expected in (2, 0):
         with start() as embedding:
-            for number, one in enumerate(texts, 1):
-                embedding.add(one, number / 3)
+            for number, skill_texts in enumerate(texts, 1):
+                embedding.add(skill_texts, number / 3)
             embedding.finish()
-            wanted = [one.metadata for one in texts]
-            found = embedding.vectors.matrix(map(text_key, wanted))
-            vectors = [one.vector for one in HashingEmbedder(32).embed_stream(wanted)]
-            assert found.tolist() == [one.tolist() for one in vectors]
+            wanted_texts = [skill_texts.metadata for skill_texts in texts]
+            matrix = embedding.vectors.matrix(map(text_key, wanted_texts))
+            vectors = [
+                embedded.vector for embedded in HashingEmbedder(32).embed_stream(wanted_texts)
+            ]
+            assert matrix.tolist() == [vector.tolist() for vector in vectors]
         assert embedding.embedded == expected
-    (asked,) = embedder.asked
-    assert sorted(asked) == sorted(set(wanted))
-    vectors_by_key = cached.cache.get(map(text_key, wanted))
-    for text, vector in zip(wanted, vectors, strict=True):
+    (batch,) = embedder.batches
+    assert sorted(batch) == sorted(set(wanted_texts))
+    vectors_by_key = cached.cache.get(map(text_key, wanted_texts))
+    for text, vector in zip(wanted_texts, vectors, strict=True):
         assert vectors_by_key[text_key(text)].tolist() == vector.tolist()
     assert steps == [("embed", 1, 2), ("embed", 2, 2)]
 
@@ -101,9 +103,9 @@ def test_chunks_are_embedded_too(start, embedder):
     with start() as embedding:
         embedding.add(texts, 1.0)
         embedding.finish()
-    (asked,) = embedder.asked
-    assert sorted(asked) == sorted([texts.metadata, texts.chunks[0].head])
-    assert sorted(map(text_key, asked)) == sorted(keys_of(texts.document))
+    (batch,) = embedder.batches
+    assert sorted(batch) == sorted([texts.metadata, texts.chunks[0].head])
+    assert sorted(map(text_key, batch)) == sorted(keys_of(texts.document))
 
 
 def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
@@ -111,9 +113,9 @@ def test_batches_are_bounded_and_no_text_is_embedded_twice(start, embedder):
         for number in range(50):
             embedding.add(texts_of(f"skill-{number // 2}"), 0.5)
         embedding.finish()
-    asked = [text for call in embedder.asked for text in call]
-    assert len(asked) == len(set(asked)) == embedding.embedded == 25
-    assert max(map(len, embedder.asked)) <= 8
+    embedded = [text for batch in embedder.batches for text in batch]
+    assert len(embedded) == len(set(embedded)) == embedding.embedded == 25
+    assert max(map(len, embedder.batches)) <= 8
 
 
 def test_texts_are_gathered_while_others_are_embedded(start, embedder):
@@ -134,7 +136,7 @@ def test_texts_are_gathered_while_others_are_embedded(start, embedder):
 
 def test_a_killed_run_would_lose_only_the_last_vectors(cached, tmp_path):
     texts = [texts_of(f"skill-{number}") for number in range(3 * building.FLUSHED)]
-    keys = [key for one in texts for key in keys_of(one.document)]
+    keys = [key for skill_texts in texts for key in keys_of(skill_texts.document)]
     unsaved = []
 
     def count(stage, done, total):
@@ -142,8 +144,8 @@ def test_a_killed_run_would_lose_only_the_last_vectors(cached, tmp_path):
             unsaved.append(done - len(other.get(keys)))
 
     with EmbeddingQueue(cached, count, tmp_path) as embedding:
-        for number, one in enumerate(texts, 1):
-            embedding.add(one, number / len(texts))
+        for number, skill_texts in enumerate(texts, 1):
+            embedding.add(skill_texts, number / len(texts))
         embedding.finish()
     assert len(unsaved) == len(texts)
     assert max(unsaved) <= building.FLUSHED

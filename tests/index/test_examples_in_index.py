@@ -28,12 +28,12 @@ ASKED = "my scanned receipts must become one table"
 KOREAN = "영수증을 표로 정리해 주세요"
 
 
-class Place:
+class ExampledSkills:
     """A root of eight skills, the user's examples, and an index of both."""
 
     def __init__(self, tmp_path, add_skill):
         self.tmp_path, self.add_skill = tmp_path, add_skill
-        self.root, self.kept = tmp_path / "root", {}
+        self.root, self.user_examples = tmp_path / "root", {}
         for number in range(8):
             self.write(number)
 
@@ -48,19 +48,19 @@ class Place:
 
     def keep(self, number, *texts, about="Answers about thing"):
         """Have examples of a skill in the user's file, or none."""
-        self.kept[digest_of_skill(f"s{number:02}", f"{about} {number}.")] = texts
+        self.user_examples[digest_of_skill(f"s{number:02}", f"{about} {number}.")] = texts
         self.save()
 
     def save(self, *lines):
         """Write the user's file, with more lines if any."""
         records = [
             json.dumps({"digest": digest, "examples": texts})
-            for digest, texts in self.kept.items()
+            for digest, texts in self.user_examples.items()
             if texts
         ]
         user_file().parent.mkdir(parents=True, exist_ok=True)
         new = user_file().with_suffix(".new")
-        new.write_text("".join(f"{one}\n" for one in (*records, *lines)))
+        new.write_text("".join(f"{line}\n" for line in (*records, *lines)))
         new.replace(user_file())
 
     def bring(self, number, *texts):
@@ -68,7 +68,7 @@ class Place:
         path = self.root / f"s{number:02}" / "evals" / "evals.json"
         if texts:
             path.parent.mkdir(exist_ok=True)
-            path.write_text(json.dumps([{"query": one} for one in texts]))
+            path.write_text(json.dumps([{"query": text} for text in texts]))
         else:
             path.unlink(missing_ok=True)
 
@@ -80,12 +80,12 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path, add_skill):
-    return Place(tmp_path, add_skill)
+def skills(tmp_path, add_skill):
+    return ExampledSkills(tmp_path, add_skill)
 
 
 def examples(index, number):
-    return [tuple(one) for one in index.find(f"s{number:02}").examples]
+    return [tuple(example) for example in index.find(f"s{number:02}").examples]
 
 
 def parts(index, files_of):
@@ -104,14 +104,14 @@ def first(index, query=ASKED, system="hybrid"):
 def answers(index):
     """Return all hits of some queries by each system, but for those by chance alone."""
     return [
-        {hit.doc_id: pytest.approx(hit.score, abs=1e-5) for hit in found if hit.score > 0.01}
+        {hit.doc_id: pytest.approx(hit.score, abs=1e-5) for hit in hits if hit.score > 0.01}
         for system, queries in (
             ("bm25", (ASKED, KOREAN, "thing 3")),
             ("dense", (ASKED, "answers about thing")),
             ("hybrid", (ASKED, "answers about thing 3")),
         )
         for query in queries
-        for found in [index.search(query, n=20, threshold=0.0, system=system).hits]
+        for hits in [index.search(query, n=20, threshold=0.0, system=system).hits]
     ]
 
 
@@ -132,42 +132,42 @@ STEPS = st.lists(
 @settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(data=st.data(), limits=st.sampled_from([SegmentLimits(), SMALL]))
 def test_an_updated_index_equals_a_new_one(data, limits, tmp_path_factory, add_skill, files_of):
-    place = Place(tmp_path_factory.mktemp("place"), add_skill)
-    place.save()
-    place.build(limits=limits)
+    skills = ExampledSkills(tmp_path_factory.mktemp("place"), add_skill)
+    skills.save()
+    skills.build(limits=limits)
     for way, number, texts in data.draw(STEPS):
         if way in ("user", "both"):
-            place.keep(number, *texts)
+            skills.keep(number, *texts)
         if way in ("eval", "both"):
-            place.bring(number, *texts)
+            skills.bring(number, *texts)
         if way == "file":
-            place.write(number, about="Answers about thing" if texts else "Says more about thing")
-        index = place.build(limits=limits)
-    new = place.build("new", limits=limits)
+            skills.write(number, about="Answers about thing" if texts else "Says more about thing")
+        index = skills.build(limits=limits)
+    new = skills.build("new", limits=limits)
     assert list(index.documents()) == list(new.documents())
     assert answers(index) == answers(new)
-    assert place.build(limits=limits).generation == index.generation
+    assert skills.build(limits=limits).generation == index.generation
     if limits is not SMALL:
         assert parts(index, files_of) == parts(new, files_of)
         assert index.generation == new.generation
 
 
-def test_examples_are_a_part_of_the_index_only_if_there_are_any(place, files_of):
-    before = place.build()
+def test_examples_are_a_part_of_the_index_only_if_there_are_any(skills, files_of):
+    before = skills.build()
     assert "dense-examples.faiss" not in parts(before, files_of)
-    place.keep(3, ASKED)
-    with_one = place.build()
+    skills.keep(3, ASKED)
+    with_one = skills.build()
     assert "dense-examples.faiss" in parts(with_one, files_of)
-    place.keep(3)
-    after = place.build()
+    skills.keep(3)
+    after = skills.build()
     assert parts(after, files_of) == parts(before, files_of)
 
 
-def test_the_vector_of_examples_is_their_mean(place):
+def test_the_vector_of_examples_is_their_mean(skills):
     embedder = HashingEmbedder()
-    place.keep(3, ASKED, "scan it")
-    place.keep(5, "scan it")
-    index = place.build(embedders={"hashing": embedder})
+    skills.keep(3, ASKED, "scan it")
+    skills.keep(5, "scan it")
+    index = skills.build(embedders={"hashing": embedder})
     metadata, mean = index.opened.corpus.dense.segments[0].fields
     both = embed(embedder, [ASKED, "scan it"])
     total = both.sum(axis=0)
@@ -175,56 +175,56 @@ def test_the_vector_of_examples_is_their_mean(place):
     np.testing.assert_allclose(mean[5], both[1], atol=3e-4)
     others = [number for number in range(8) if number not in (3, 5)]
     np.testing.assert_allclose(mean[others], metadata[others], atol=3e-4)
-    assert [bool(one) for one in index.opened.corpus.documents.exampled] == [
+    assert [bool(is_exampled) for is_exampled in index.opened.corpus.documents.exampled] == [
         number in (3, 5) for number in range(8)
     ]
 
 
 @pytest.mark.parametrize("way", ["user", "eval", "frontmatter"])
 @pytest.mark.parametrize("system", ["bm25", "dense", "hybrid"])
-def test_a_skill_is_found_by_its_examples(place, way, system):
-    place.build()
+def test_a_skill_is_found_by_its_examples(skills, way, system):
+    skills.build()
     if way == "user":
-        place.keep(7, ASKED)
+        skills.keep(7, ASKED)
     elif way == "eval":
-        place.bring(7, ASKED)
+        skills.bring(7, ASKED)
     else:
-        place.write(7, representativeQueries=f"[{ASKED}]")
-    index = place.build()
+        skills.write(7, representativeQueries=f"[{ASKED}]")
+    index = skills.build()
     assert first(index, system=system) == "s07"
     assert examples(index, 7) == [(ASKED, "user" if way == "user" else "skill")]
 
 
-def test_an_example_in_another_script_counts_too(place):
-    place.keep(7, KOREAN)
-    assert first(place.build(), KOREAN) == "s07"
+def test_an_example_in_another_script_counts_too(skills):
+    skills.keep(7, KOREAN)
+    assert first(skills.build(), KOREAN) == "s07"
 
 
-def test_a_run_with_the_same_examples_reads_no_skill(place, disk):
-    place.keep(3, ASKED)
-    place.bring(4, "scan it")
-    before = place.build()
-    assert place.build().is_current()
-    place.save(json.dumps({"digest": "0" * 64, "examples": ["for nobody here"]}))
+def test_a_run_with_the_same_examples_reads_no_skill(skills, disk):
+    skills.keep(3, ASKED)
+    skills.bring(4, "scan it")
+    before = skills.build()
+    assert skills.build().is_current()
+    skills.save(json.dumps({"digest": "0" * 64, "examples": ["for nobody here"]}))
     assert not before.is_current()
     disk.forget()
-    after = place.build()
+    after = skills.build()
     assert after.generation == before.generation
     assert after.is_current()
     assert disk.opened == []
 
 
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
-def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
-    place.keep(3, ASKED)
-    place.bring(4, "scan it")
-    place.bring(5, "scan them")
-    place.build(limits=limits)
-    place.keep(3, "another")
-    place.keep(4, "one more")
-    place.bring(5, "scan all of them")
+def test_only_skills_with_other_examples_are_read_again(skills, disk, limits):
+    skills.keep(3, ASKED)
+    skills.bring(4, "scan it")
+    skills.bring(5, "scan them")
+    skills.build(limits=limits)
+    skills.keep(3, "another")
+    skills.keep(4, "one more")
+    skills.bring(5, "scan all of them")
     disk.forget()
-    index = place.build(limits=limits)
+    index = skills.build(limits=limits)
     assert sorted(set(disk.opened)) == ["s03", "s04", "s05"]
     assert examples(index, 3) == [("another", "user")]
     assert examples(index, 4) == [("one more", "user"), ("scan it", "skill")]
@@ -232,56 +232,56 @@ def test_only_skills_with_other_examples_are_read_again(place, disk, limits):
 
 
 @pytest.mark.parametrize("limits", [SegmentLimits(), SMALL], ids=["one segment", "a delta"])
-def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(place, limits):
-    place.bring(4, "scan it")
-    place.build(limits=limits)
+def test_an_eval_file_is_watched_after_runs_that_changed_other_skills(skills, limits):
+    skills.bring(4, "scan it")
+    skills.build(limits=limits)
     for number in (1, 2):
-        place.write(number, about="Says more about thing")
-        place.build(limits=limits)
-    path = place.root / "s04/evals/evals.json"
+        skills.write(number, about="Says more about thing")
+        skills.build(limits=limits)
+    path = skills.root / "s04/evals/evals.json"
     path.write_text(json.dumps([{"query": "scam it"}]))
-    assert not SkillIndex.open(place.tmp_path / "index").is_current()
-    assert examples(place.build(limits=limits), 4) == [("scam it", "skill")]
+    assert not SkillIndex.open(skills.tmp_path / "index").is_current()
+    assert examples(skills.build(limits=limits), 4) == [("scam it", "skill")]
 
 
 @pytest.mark.parametrize("name", ["evals.json", "evals/evals.json", "more/triggers.yaml"])
-def test_a_new_eval_file_is_found_wherever_it_may_lie(place, name):
-    index = place.build()
-    path = place.root / "s04" / name
+def test_a_new_eval_file_is_found_wherever_it_may_lie(skills, name):
+    index = skills.build()
+    path = skills.root / "s04" / name
     path.parent.mkdir(exist_ok=True)
     path.write_text('{"should_trigger": ["scan it"]}')
     assert not index.is_current()
-    index = place.build()
+    index = skills.build()
     assert examples(index, 4) == [("scan it", "skill")]
     path.unlink()
-    assert examples(place.build(), 4) == []
+    assert examples(skills.build(), 4) == []
 
 
-def test_a_changed_path_alone_does_not_stand_for_all_new_examples(place):
+def test_a_changed_path_alone_does_not_stand_for_all_new_examples(skills):
     """The skill at the path gets its own; the others get theirs in the next full run."""
-    place.build(limits=SMALL)
-    place.keep(3, ASKED)
-    place.keep(4, "scan it")
-    index = place.build(limits=SMALL, only=(place.root / "s03/SKILL.md",))
+    skills.build(limits=SMALL)
+    skills.keep(3, ASKED)
+    skills.keep(4, "scan it")
+    index = skills.build(limits=SMALL, only=(skills.root / "s03/SKILL.md",))
     assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [])
     assert not index.is_current()
-    index = place.build(limits=SMALL)
+    index = skills.build(limits=SMALL)
     assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [("scan it", "user")])
     assert index.is_current()
 
 
-def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
-    other = place.tmp_path / "other"
-    place.add_skill(other / "lone", "lone", "Alone.", "Body.")
-    request = IndexRequest((place.root, other), "hashing", True)
-    place.keep(3, ASKED)
-    place.bring(4, "scan it")
-    folder = IndexFolder(place.tmp_path / "index")
+def test_the_skills_of_a_root_that_is_gone_keep_their_examples(skills):
+    other = skills.tmp_path / "other"
+    skills.add_skill(other / "lone", "lone", "Alone.", "Body.")
+    request = IndexRequest((skills.root, other), "hashing", True)
+    skills.keep(3, ASKED)
+    skills.bring(4, "scan it")
+    folder = IndexFolder(skills.tmp_path / "index")
     Builder(folder, request).run()
-    place.root.rename(place.tmp_path / "away")
-    place.keep(3, "another")
-    place.kept[digest_of_skill("lone", "Alone.")] = ("on my own",)
-    place.save()
+    skills.root.rename(skills.tmp_path / "away")
+    skills.keep(3, "another")
+    skills.user_examples[digest_of_skill("lone", "Alone.")] = ("on my own",)
+    skills.save()
     Builder(folder, RootChange(how="keep"), IndexOptions(missing="keep")).run()
     index = SkillIndex.open(folder.path)
     assert (examples(index, 3), examples(index, 4)) == ([(ASKED, "user")], [("scan it", "skill")])
@@ -289,54 +289,57 @@ def test_the_skills_of_a_root_that_is_gone_keep_their_examples(place):
     before = index.generation
     Builder(folder, RootChange(how="keep"), IndexOptions(missing="keep")).run()
     assert SkillIndex.open(folder.path).generation == before
-    (place.tmp_path / "away").rename(place.root)
-    (place.root / "s04/evals/evals.json").write_text(json.dumps([{"query": "scan more"}]))
+    (skills.tmp_path / "away").rename(skills.root)
+    (skills.root / "s04/evals/evals.json").write_text(json.dumps([{"query": "scan more"}]))
     Builder(folder, RootChange(how="keep")).run()
     index = SkillIndex.open(folder.path)
     assert examples(index, 4) == [("scan more", "skill")]
     assert examples(index, 3) == [("another", "user")]
 
 
-def test_examples_of_the_user_tell_no_copies_apart(place, add_skill):
+def test_examples_of_the_user_tell_no_copies_apart(skills, add_skill):
     text = " ".join(f"word{number}" for number in range(80))
     for name in ("one", "two"):
-        add_skill(place.root / name, name, "Turns receipts into tables.", text)
-    family = place.build().search("receipts tables", n=3).hits[0].family
-    place.kept[digest_of_skill("one", "Turns receipts into tables.")] = (ASKED, "more of it")
-    place.save()
-    index = place.build()
+        add_skill(skills.root / name, name, "Turns receipts into tables.", text)
+    family = skills.build().search("receipts tables", n=3).hits[0].family
+    skills.user_examples[digest_of_skill("one", "Turns receipts into tables.")] = (
+        ASKED,
+        "more of it",
+    )
+    skills.save()
+    index = skills.build()
     assert family
     assert index.search("receipts tables", n=3).hits[0].family == family
 
 
-def test_nearness_to_everything_counts_what_a_skill_brings_and_not_what_the_user_says(place):
+def test_nearness_to_everything_counts_what_a_skill_brings_and_not_what_the_user_says(skills):
     """An author may write down whatever people ask; the user's own words are no such trick."""
     words = [line.split()[0] for line in TABLE.read_text().splitlines() if line[-1:].isdigit()]
     everything = [" ".join(words[n : n + 12]) for n in range(0, 96, 12)]
-    place.bring(3, *everything)
-    place.keep(4, *everything)
-    index = place.build()
+    skills.bring(3, *everything)
+    skills.keep(4, *everything)
+    index = skills.build()
     hubness = index.opened.corpus.documents.hubness
     assert hubness[3] > hubness[5] == hubness[4]
 
 
-def test_a_question_after_a_new_example_finds_the_skill_by_it(place):
-    index = place.build()
+def test_a_question_after_a_new_example_finds_the_skill_by_it(skills):
+    index = skills.build()
     freshness = Freshness(index)
     assert first(index) != "s07"
-    place.keep(7, ASKED)
+    skills.keep(7, ASKED)
     assert freshness.look(0) == "index refreshed: 0 added, 1 changed, 0 removed"
     assert first(index) == "s07"
     assert freshness.look(0) == ""
-    place.save("{")
+    skills.save("{")
     assert freshness.look(0) == ""
     assert index.is_current()
 
 
-def test_many_new_examples_are_left_to_the_background(place):
+def test_many_new_examples_are_left_to_the_background(skills):
     for number in range(8, 36):
-        place.write(number)
-    index = place.build()
+        skills.write(number)
+    index = skills.build()
     jobs = []
 
     def submit(*job):
@@ -345,20 +348,22 @@ def test_many_new_examples_are_left_to_the_background(place):
 
     freshness = Freshness(index, SimpleNamespace(submit=submit))
     for number in range(MAX_REFRESHED_FILES + 1):
-        place.kept[digest_of_skill(f"s{number:02}", f"Answers about thing {number}.")] = (ASKED,)
-    place.save()
+        skills.user_examples[digest_of_skill(f"s{number:02}", f"Answers about thing {number}.")] = (
+            ASKED,
+        )
+    skills.save()
     assert "much has changed (0 added, 33 changed, 0 removed)" in freshness.look(0)
     assert len(jobs) == 1
     assert examples(index, 7) == []
 
 
-def test_packaged_examples_count_until_the_package_has_others(place, tmp_path, monkeypatch):
+def test_packaged_examples_count_until_the_package_has_others(skills, tmp_path, monkeypatch):
     packaged = tmp_path / "packaged.jsonl"
     monkeypatch.setattr(example_requests, "PACKAGED", packaged)
     digest = digest_of_skill("s07", "Answers about thing 7.")
     packaged.write_text(json.dumps({"digest": digest, "examples": ["the first"]}))
-    assert examples(place.build(), 7) == [("the first", "package")]
+    assert examples(skills.build(), 7) == [("the first", "package")]
     packaged.write_text(json.dumps({"digest": digest, "examples": ["the second one"]}))
-    assert examples(place.build(), 7) == [("the second one", "package")]
-    place.keep(7, ASKED)
-    assert examples(place.build(), 7) == [(ASKED, "user")]
+    assert examples(skills.build(), 7) == [("the second one", "package")]
+    skills.keep(7, ASKED)
+    assert examples(skills.build(), 7) == [(ASKED, "user")]

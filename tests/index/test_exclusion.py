@@ -25,13 +25,13 @@ def small(tmp_path, make_skill, build):
     return build(tmp_path / "skills")
 
 
-def found(index, query, **options):
+def hits_of(index, query, **options):
     return {hit.name: hit for hit in index.search(query, 6, 0, **options).hits}
 
 
 def test_an_unwanted_tool_ranks_behind_its_sibling(small):
-    assert found(small, "build the image with Docker")["docker-build"].rank == 1
-    hits = found(small, "build the image, but do not use Docker", explain=True)
+    assert hits_of(small, "build the image with Docker")["docker-build"].rank == 1
+    hits = hits_of(small, "build the image, but do not use Docker", explain=True)
     assert hits["podman-build"].rank == 1
     assert hits["docker-build"].score < 0.05
     assert hits["docker-build"].explain.features["excluded"] == 1.0
@@ -39,7 +39,7 @@ def test_an_unwanted_tool_ranks_behind_its_sibling(small):
 
 
 def test_a_skill_that_is_not_for_it_ranks_behind_its_sibling(small):
-    hits = found(small, "extract tables from PDF files", explain=True)
+    hits = hits_of(small, "extract tables from PDF files", explain=True)
     assert hits["all-tables"].rank == 1
     assert 0 < hits["text-tables"].explain.features["excluded"] < 1
     assert hits["all-tables"].explain.features["excluded"] == 0
@@ -47,15 +47,15 @@ def test_a_skill_that_is_not_for_it_ranks_behind_its_sibling(small):
 
 
 def test_a_plain_request_knows_no_exclusion(small):
-    for hit in found(small, "extract tables from documents", explain=True).values():
+    for hit in hits_of(small, "extract tables from documents", explain=True).values():
         assert hit.explain.features["excluded"] == 0
 
 
 def test_what_both_sides_do_without_unites_them(tmp_path, make_skill, build):
     skills = {**SKILLS, "plain-site": "Build a website without JavaScript."}
-    for name, said in {**skills, "other-site": "Build a website with JavaScript."}.items():
-        make_skill(tmp_path / "skills", name, said)
-    hits = found(build(tmp_path / "skills"), "build a website without JavaScript", explain=True)
+    for name, description in {**skills, "other-site": "Build a website with JavaScript."}.items():
+        make_skill(tmp_path / "skills", name, description)
+    hits = hits_of(build(tmp_path / "skills"), "build a website without JavaScript", explain=True)
     assert hits["plain-site"].rank == 1
     assert hits["plain-site"].explain.features["excluded"] == 0
     assert hits["other-site"].explain.features["excluded"] > 0
@@ -72,24 +72,24 @@ def test_a_skill_for_another_version_or_direction_ranks_behind_its_sibling(
     make_skill(root, "html-to-markdown", "Converts web pages to Markdown.")
     index = build(root)
     for old, new in ((9, 10), (10, 11)):
-        hits = found(index, f"upgrade my project from .NET {old} to .NET {new}", explain=True)
+        hits = hits_of(index, f"upgrade my project from .NET {old} to .NET {new}", explain=True)
         assert hits.pop(f"dotnet-{old}-to-{new}").rank == 1
         assert max(hit.explain.features["contradiction"] for hit in hits.values()) > 0
     for request in ("markdown to html", "html to markdown"):
-        assert found(index, f"convert {request}")[request.replace(" ", "-")].rank == 1
+        assert hits_of(index, f"convert {request}")[request.replace(" ", "-")].rank == 1
 
 
 def test_what_is_asked_too_is_not_excluded():
-    wanted = split_terms("move Docker files to Podman, do not use Docker", "", "en")
-    assert wanted.text == "move Docker files to Podman,"
-    assert "docker" in wanted.counts
-    assert wanted.excluded == NOTHING_EXCLUDED
+    query = split_terms("move Docker files to Podman, do not use Docker", "", "en")
+    assert query.text == "move Docker files to Podman,"
+    assert "docker" in query.counts
+    assert query.excluded == NOTHING_EXCLUDED
 
 
 def test_a_query_of_function_words_beside_the_exclusion_is_whole():
-    wanted = split_terms("please do not use Docker", "", "en")
-    assert wanted.text == "please do not use Docker"
-    assert (list(wanted.counts), wanted.excluded) == (["use", "docker"], NOTHING_EXCLUDED)
+    query = split_terms("please do not use Docker", "", "en")
+    assert query.text == "please do not use Docker"
+    assert (list(query.counts), query.excluded) == (["use", "docker"], NOTHING_EXCLUDED)
 
 
 def test_metadata_leaves_out_what_it_is_not_for(tmp_path, make_skill):

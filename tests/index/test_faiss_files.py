@@ -39,9 +39,9 @@ def test_faiss_reads_the_file_and_writes_the_same_bytes(write, floats, dtype, tm
     assert (index.ntotal, index.d, index.metric_type) == (*rows.shape, faiss.METRIC_INNER_PRODUCT)
     faiss.write_index(index, str(tmp_path / "theirs"))
     assert (tmp_path / "theirs").read_bytes() == write(rows).read_bytes()
-    made = KINDS[dtype](rows.shape[1], *_how(dtype))
-    made.add(rows.astype(np.float32))
-    faiss.write_index(made, str(tmp_path / "made"))
+    theirs = KINDS[dtype](rows.shape[1], *_how(dtype))
+    theirs.add(rows.astype(np.float32))
+    faiss.write_index(theirs, str(tmp_path / "made"))
     assert (tmp_path / "made").read_bytes() == write(rows).read_bytes()
     if len(rows):
         np.testing.assert_array_equal(index.reconstruct_n(0, len(rows)), rows.astype(np.float32))

@@ -15,7 +15,6 @@ from skillsearch.index.documents import families
 from skillsearch.index.documents.document import SKETCH_SIZE, Document, field_texts
 from skillsearch.index.documents.families import Likeness, group, overlaps, regroup
 from skillsearch.index.documents.relatives import copies, family_of
-from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.index.storage.family_table import FamilyTable
 from skillsearch.types.answers import Relative
@@ -63,41 +62,41 @@ def around(middle, cosine, seed):
 def expected(like, order):
     leaders = {}
     for number in order:
-        leading = [one for one, lead in leaders.items() if lead == one]
-        levels = [level_of(like, number, one) for one in leading]
+        leading = [leader for leader, lead in leaders.items() if lead == leader]
+        levels = [level_of(like, number, leader) for leader in leading]
         best = max(levels, default=0)
         leaders[number] = leading[levels.index(best)] if best else number
     return list(leaders.values())
 
 
-def level_of(like, one, other):
+def level_of(like, first, second):
     """Return 2 for copies, 1 for clones in two roots, else 0."""
     store = like.documents
-    vectors = like.dense.vectors_of(np.array([one, other])).astype(np.float64)
-    cosine, has_all = vectors[0] @ vectors[1], share(store, one, other, 4, SKETCH_SIZE) >= 0.9
-    is_maybe, is_apart = cosine >= like.limits[1], store[one].alias != store[other].alias
+    vectors = like.dense.vectors_of(np.array([first, second])).astype(np.float64)
+    cosine, has_all = vectors[0] @ vectors[1], share(store, first, second, 4, SKETCH_SIZE) >= 0.9
+    is_maybe, is_apart = cosine >= like.limits[1], store[first].alias != store[second].alias
     is_close = cosine >= like.limits[0] or (is_maybe and has_all)
-    equal = store[one].description == store[other].description
+    equal = store[first].description == store[second].description
     same = is_close or equal
-    named = store.names[one] == store.names[other]
-    bodies = store.bodies[one], store.bodies[other]
+    named = store.names[first] == store.names[second]
+    bodies = store.bodies[first], store.bodies[second]
     is_one_body = bodies[0] == bodies[1] > 0
     if equal and not any(bodies) and (named or is_apart):
         return 2
-    if (same or named) and (share(store, one, other, 4) >= 0.5 or is_one_body):
+    if (same or named) and (share(store, first, second, 4) >= 0.5 or is_one_body):
         return 2
-    is_clone = share(store, one, other, 4) >= 0.8 or is_one_body
+    is_clone = share(store, first, second, 4) >= 0.8 or is_one_body
     return int(is_apart and (is_maybe or equal or named) and is_clone)
 
 
-def share(store, one, other, least, begin=0):
+def share(store, first, second, least, begin=0):
     """Compare two sketches as sets; 0 if the smaller shows too few."""
     sketches = [
         set(store.sketches[number, begin : begin + SKETCH_SIZE].tolist()) - {0}
-        for number in (one, other)
+        for number in (first, second)
     ]
     ends = [max(sketch) for sketch in sketches if len(sketch) == SKETCH_SIZE]
-    shown = [{each for each in sketch if not ends or each <= min(ends)} for sketch in sketches]
+    shown = [{hash_ for hash_ in sketch if not ends or hash_ <= min(ends)} for sketch in sketches]
     smaller = min(map(len, shown))
     return len(shown[0] & shown[1]) / smaller if smaller >= least else 0
 
@@ -140,11 +139,11 @@ def test_each_document_joins_the_first_leader_that_it_is_a_near_copy_of(corpus, 
 @given(corpora(), st.data())
 def test_an_update_gives_the_families_of_a_new_index(corpus, data):
     like, order = corpus
-    kept_before = data.draw(st.lists(st.sampled_from(order.tolist()), unique=True))
-    before_order = np.array([one for one in order if one in kept_before], np.int64)
+    numbers_before = data.draw(st.lists(st.sampled_from(order.tolist()), unique=True))
+    before_order = np.array([number for number in order if number in numbers_before], np.int64)
     before = np.full(like.documents.size, -1)
     before[before_order] = group(like, before_order)
-    now = np.array([one for one in order if data.draw(st.booleans())], np.int64)
+    now = np.array([number for number in order if data.draw(st.booleans())], np.int64)
     gone = np.setdiff1d(before_order, now)
     before[np.isin(before, before[gone])] = -1
     with pytest.MonkeyPatch.context() as patch:
@@ -188,10 +187,10 @@ def test_near_copies_among_many_are_found_if_they_share_a_cell(monkeypatch):
     assert (exact[800:] == order[:800]).all()
     monkeypatch.setattr(families, "EXACT", 400)
     monkeypatch.setattr(families, "_CELL_SIZE", 400)
-    found = group(like, order)
-    assert (found == exact)[800::2].mean() > 0.99
-    assert (found == exact)[801::2].mean() > 0.95
-    assert (found[found] == found).all()
+    by_cells = group(like, order)
+    assert (by_cells == exact)[800::2].mean() > 0.99
+    assert (by_cells == exact)[801::2].mean() > 0.95
+    assert (by_cells[by_cells] == by_cells).all()
 
 
 def test_many_documents_without_vectors_are_compared_by_name_and_description(monkeypatch):
@@ -220,13 +219,13 @@ def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatc
     before = np.append(np.arange(597), [-1, -1, -1])
     monkeypatch.setattr(families, "EXACT", 100)
     progress = []
-    found = regroup(like, np.arange(600), before, lambda *step: progress.append(step))
-    assert found[-3:].tolist() == [7, 5, 599]
+    leaders = regroup(like, np.arange(600), before, lambda *step: progress.append(step))
+    assert leaders[-3:].tolist() == [7, 5, 599]
     assert progress == [("compare", at, 600) for at in (597, 598, 599)]
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "share"),
+    ("hashes", "other_hashes", "share"),
     [
         (range(1, 9), range(1, 9), 1.0),
         (range(1, 9), range(5, 13), 0.5),
@@ -237,10 +236,10 @@ def test_a_few_new_ones_among_many_are_compared_with_their_neighbours(monkeypatc
         (range(20, 36), range(1, 17), 0.0),  # full, and the second ends before the first begins
     ],
 )
-def test_sketches_tell_how_much_of_the_smaller_body_the_larger_one_has(one, other, share):
+def test_sketches_tell_how_much_of_the_smaller_body_the_larger_one_has(hashes, other_hashes, share):
     sketches = np.zeros((2, SKETCH_SIZE), np.uint32)
-    for row, hashes in zip(sketches, (one, other), strict=True):
-        row[: len(hashes)] = list(hashes)
+    for row, sketch in zip(sketches, (hashes, other_hashes), strict=True):
+        row[: len(sketch)] = list(sketch)
     shared, smaller = overlaps(sketches, sketches[::-1])
     assert shared[0] == shared[1] == share * smaller[0]
     assert smaller[0] == smaller[1]
@@ -252,8 +251,8 @@ def test_a_padded_body_has_all_of_the_body():
     sketches = []
     for text in (body, f"{body} {padding}", padding):
         skill = Skill("a:b", SkillMetadata("pdf", "Fill in."), text, Path("f"), Path("r"), "")
-        found = field_texts(skill).document.sketch
-        sketches.append(np.frombuffer(bytes.fromhex(found), "<u4"))
+        sketch = field_texts(skill).document.sketch
+        sketches.append(np.frombuffer(bytes.fromhex(sketch), "<u4"))
         assert (np.diff(sketches[-1].astype(np.int64)) > 0).all()
     padded, other = (np.stack([sketches[0], sketches[number]]) for number in (1, 2))
     shared, smaller = overlaps(padded[:1], padded[1:])
@@ -354,7 +353,7 @@ def test_a_table_answers_for_leaders_members_and_others():
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
-def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path, make_skill):
+def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path, make_skill, build):
     """In the root of the original they are other skills, as of one template."""
     about = "Fills in PDF forms, such as tax forms, and checks each field against the instructions."
     steps = " ".join(
@@ -373,13 +372,14 @@ def test_clones_with_words_exchanged_are_copies_in_a_later_root(model, tmp_path,
     for number in range(8):
         clone = f"pdf-{number}", exchanged(about)
         make_skill(tmp_path / "theirs", *clone, body=exchanged(steps))
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model=model)
+    index = build(tmp_path / "mine", tmp_path / "theirs", model=model)
     (family,) = index.families()
-    assert [each.name for each in family] == ["pdf-forms", *(f"pdf-{n}" for n in range(8))]
+    assert [skill.name for skill in family] == ["pdf-forms", *(f"pdf-{n}" for n in range(8))]
     shutil.copytree(tmp_path / "theirs", tmp_path / "mine" / "theirs")
-    one = SkillIndex.from_roots(tmp_path / "mine", index_dir=tmp_path / "j", model=model)
-    assert all("pdf-forms" not in [each.name for each in family] for family in one.families())
+    together = build(tmp_path / "mine", index_dir="together", model=model)
+    assert all(
+        "pdf-forms" not in [skill.name for skill in family] for family in together.families()
+    )
 
 
 def test_a_copy_among_many_is_of_its_original_whatever_cell_it_shares_with_a_sibling(monkeypatch):
@@ -397,23 +397,22 @@ def test_a_copy_among_many_is_of_its_original_whatever_cell_it_shares_with_a_sib
     assert regroup(like, order, np.array([0, 1, -1, 3])).tolist() == [0, 1, 1, 3]
 
 
-def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill):
+def test_a_copy_in_a_later_root_is_of_its_original_not_of_a_sibling(tmp_path, make_skill, build):
     """Skills of one template are no copies, and each has its own."""
     for root in ("mine", "theirs"):
         for city in ("Bergen", "Cadiz", "Dublin"):
             about = f"Books a seat on the city bus of {city} by its web page and sends the ticket."
             make_skill(tmp_path / root, f"bus-{city.lower()}", about, body=LONG)
-    roots = [tmp_path / "mine", tmp_path / "theirs"]
-    index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing")
-    found = [[f"{each.alias}:{each.name}" for each in family] for family in index.families()]
-    assert sorted(found) == [
+    index = build(tmp_path / "mine", tmp_path / "theirs")
+    members = [[f"{skill.alias}:{skill.name}" for skill in family] for family in index.families()]
+    assert sorted(members) == [
         [f"mine:bus-{city}", f"theirs:bus-{city}"] for city in ("bergen", "cadiz", "dublin")
     ]
 
 
 @pytest.mark.parametrize("model", ["hashing", "onnx"])
 def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
-    model, tmp_path, make_skill
+    model, tmp_path, make_skill, build
 ):
     """Sentences that a request may hold push it away from the original, not out of the family."""
     about = "Fills in PDF forms, such as tax forms. Use when the user wants to fill in a form."
@@ -421,8 +420,8 @@ def test_a_copy_that_says_more_is_of_the_family_with_each_packaged_model(
     make_skill(tmp_path / "s", "pdf-forms", about, body=LONG)
     make_skill(tmp_path / "s", "pdf-pro", more, body=LONG)
     make_skill(tmp_path / "s", "scene-cut", about, body=OTHER)
-    index = SkillIndex.from_roots(tmp_path / "s", index_dir=tmp_path / "i", model=model)
-    assert [[each.name for each in family] for family in index.families()] == [
+    index = build(tmp_path / "s", model=model)
+    assert [[skill.name for skill in family] for family in index.families()] == [
         ["pdf-forms", "pdf-pro"]
     ]
 

@@ -6,22 +6,8 @@ import numpy as np
 import pytest
 
 from skillsearch.errors import CacheError
-from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.postings import LexicalSegment, TermTally
 from skillsearch.text.tokenizer import term_hash
-
-
-@pytest.fixture
-def segment_of(tmp_path_factory):
-    def build(texts):
-        folder = tmp_path_factory.mktemp("segment")
-        writer = LexicalWriter(folder, "field", with_words=True)
-        for number, text in enumerate(texts):
-            writer.add(number, text)
-        writer.finish(len(texts))
-        return LexicalSegment.load(folder, "field")
-
-    return build
 
 
 def arrays(segment):
@@ -53,7 +39,7 @@ def test_a_tally_gives_what_it_has():
 
 
 def test_a_saved_segment_comes_back(tmp_path, segment_of):
-    index = segment_of(split("a b a", "b c", "d", ""))
+    index = segment_of(split("a b a", "b c", "d", ""), with_words=True)
     index.save(tmp_path, "field")
     loaded = LexicalSegment.load(tmp_path, "field")
     assert arrays(loaded) == arrays(index)
@@ -73,7 +59,7 @@ NAMES = [field.name for field in fields(LexicalSegment)]
     ],
 )
 def test_an_array_that_does_not_fit_is_a_cache_error(tmp_path, segment_of, name, damage):
-    index = segment_of(split("a b", "c d a words"))
+    index = segment_of(split("a b", "c d a words"), with_words=True)
     array = getattr(index, name)
     index = {
         "dtype": lambda: replace(index, **{name: array.astype(np.int8)}),

@@ -1,9 +1,7 @@
 """BM25 over one field of a corpus, against rank_bm25, brute force and sorts."""
 
-import tempfile
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +9,6 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from rank_bm25 import BM25Okapi
 
-from skillsearch.index.lexical.builder import LexicalWriter
 from skillsearch.index.lexical.field import (
     SATURATION_LIMIT,
     UNKNOWN_BIGRAM_WEIGHT,
@@ -21,7 +18,6 @@ from skillsearch.index.lexical.field import (
 )
 from skillsearch.index.lexical.postings import (
     NO_MEAN,
-    LexicalSegment,
     LexicalStatistics,
     TermTally,
     average_idf,
@@ -34,17 +30,9 @@ CORPORA = st.lists(TEXTS, min_size=3, max_size=20).filter(any)
 NOTHING = np.zeros(0, np.int64)
 
 
-def segment_of(texts):
-    with tempfile.TemporaryDirectory() as folder:
-        writer = LexicalWriter(Path(folder), "field")
-        for number, text in enumerate(texts):
-            writer.add(number, text)
-        writer.finish(len(texts))
-        return LexicalSegment.load(Path(folder), "field")
-
-
-def index_of(texts):
-    return LexicalField.of(segment_of(texts))
+@pytest.fixture(scope="session")
+def index_of(segment_of):
+    return lambda texts: LexicalField.of(segment_of(texts))
 
 
 def holds(index, term, document):
@@ -65,30 +53,27 @@ def parts_of(weights):
     return weights.known_score, weights.unknown_score
 
 
-def in_two(texts, added, gone):
+@pytest.fixture(scope="session")
+def in_two(segment_of):
     """Index texts as a large segment, some of it gone, and a small one."""
-    living = [text for number, text in enumerate(texts) if number not in gone] + added
-    counts = Counter(term for text in living for term in set(text))
-    lost = Counter(term for number in gone for term in set(texts[number]))
-    terms = sorted(lost, key=term_hash)
-    statistics = LexicalStatistics(
-        len(living),
-        max(sum(map(len, living)) / len(living), 1e-9),
-        average_idf(np.array(list(counts.values()), np.int64), len(living)),
-    )
-    corrections = TermTally(
-        np.array([term_hash(term) for term in terms], np.uint64),
-        np.array([-lost[term] for term in terms], np.int64),
-    )
-    return LexicalField((segment_of(texts), segment_of(added)), statistics, corrections), living
 
+    def in_two(texts, added, gone):
+        living = [text for number, text in enumerate(texts) if number not in gone] + added
+        counts = Counter(term for text in living for term in set(text))
+        lost = Counter(term for number in gone for term in set(texts[number]))
+        terms = sorted(lost, key=term_hash)
+        statistics = LexicalStatistics(
+            len(living),
+            max(sum(map(len, living)) / len(living), 1e-9),
+            average_idf(np.array(list(counts.values()), np.int64), len(living)),
+        )
+        corrections = TermTally(
+            np.array([term_hash(term) for term in terms], np.uint64),
+            np.array([-lost[term] for term in terms], np.int64),
+        )
+        return LexicalField((segment_of(texts), segment_of(added)), statistics, corrections), living
 
-def zipf_texts(count, seed=7, longest=60):
-    random = np.random.default_rng(seed)
-    return [
-        [f"w{term}" for term in random.zipf(1.3, random.integers(1, longest)) if term < 5000]
-        for _ in range(count)
-    ]
+    return in_two
 
 
 def split(*texts):
@@ -96,7 +81,7 @@ def split(*texts):
 
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), max_size=6))
-def test_scores_are_those_of_bm25okapi(texts, query):
+def test_scores_are_those_of_bm25okapi(index_of, texts, query):
     okapi = BM25Okapi(texts)
     assume(okapi.average_idf > NO_MEAN)
     scores = all_scores(index_of(texts), query)
@@ -118,12 +103,12 @@ def test_scores_are_those_of_bm25okapi(texts, query):
         ([["a"], []], "a", [2.5 / (1 + 1.5 * 1.75), 0.0]),
     ],
 )
-def test_tiny_corpora_score_a_match_above_zero(texts, query, expected):
+def test_tiny_corpora_score_a_match_above_zero(index_of, texts, query, expected):
     scores = all_scores(index_of(texts), query.split())
     assert scores.tolist() == pytest.approx(expected)
 
 
-def test_a_match_is_decided_by_postings():
+def test_a_match_is_decided_by_postings(index_of):
     index = index_of(split("a b", "a c", "d e", "f g"))
     assert all_scores(index, ["a"]).tolist() == [0.0] * 4
     assert [holds(index, "a", document) for document in range(4)] == [True, True, False, False]
@@ -134,14 +119,14 @@ def test_a_match_is_decided_by_postings():
 
 
 @given(CORPORA, TEXTS.filter(bool))
-def test_no_document_scores_more_than_the_maximum(texts, query):
+def test_no_document_scores_more_than_the_maximum(index_of, texts, query):
     texts = [*texts, query * 1000]
     index, counts = index_of(texts), Counter(query)
     max_score = index.weigh(counts).max_score
     assert all_scores(index, counts).max() <= max_score * (1 + 1e-6)
 
 
-def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
+def test_unknown_terms_raise_the_maximum_as_the_rarest_would(index_of, counted):
     """Two and a half times log((n + .5) / .5) each; a piece of a word by a share of that."""
     index = index_of(split("a b", "c d", "e 数据"))
     assert index.rarest_idf == pytest.approx(np.log(3.5 / 0.5))
@@ -152,23 +137,23 @@ def test_unknown_terms_raise_the_maximum_as_the_rarest_would(counted):
         (1 + 2 * UNKNOWN_BIGRAM_WEIGHT) * rarest
     )
     assert index.weigh(Counter()).max_score == 0
-    known = index.weigh(counted("数据")).max_score
-    assert known == pytest.approx(SATURATION_LIMIT * idf_of(index, ["数据"])["数据"])
+    maximum = index.weigh(counted("数据")).max_score
+    assert maximum == pytest.approx(SATURATION_LIMIT * idf_of(index, ["数据"])["数据"])
 
 
-@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown", "据库"]), max_size=6))
-def test_the_maximum_has_a_known_and_an_unknown_part(texts, query):
+@given(CORPORA, st.lists(TERMS | st.sampled_from(["unknown_part", "据库"]), max_size=6))
+def test_the_maximum_has_a_known_and_an_unknown_part(index_of, texts, query):
     index = index_of(texts)
-    held = {term for text in texts for term in text}
-    known, unknown = parts_of(index.weigh(Counter(query)))
-    assert known + unknown == index.weigh(Counter(query)).max_score
-    ours, others = ([t for t in query if (t in held) == is_ours] for is_ours in (True, False))
-    assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known, 0))
-    assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown))
+    vocabulary = {term for text in texts for term in text}
+    known_part, unknown_part = parts_of(index.weigh(Counter(query)))
+    assert known_part + unknown_part == index.weigh(Counter(query)).max_score
+    ours, others = ([t for t in query if (t in vocabulary) == is_ours] for is_ours in (True, False))
+    assert parts_of(index.weigh(Counter(ours))) == pytest.approx((known_part, 0))
+    assert parts_of(index.weigh(Counter(others))) == pytest.approx((0, unknown_part))
 
 
 @given(CORPORA)
-def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
+def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(index_of, texts):
     """So that a weight over `rarest_idf` is a share."""
     index = index_of(texts)
     weights = idf_of(index, (term for text in texts for term in text))
@@ -181,28 +166,30 @@ def test_no_term_of_a_corpus_weighs_more_than_an_unknown_one(texts):
     st.lists(TERMS | st.just("unknown"), min_size=1, max_size=6),
     st.data(),
 )
-def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(texts, added, query, data):
+def test_a_corpus_of_two_segments_scores_as_one_of_all_living_documents(
+    in_two, index_of, texts, added, query, data
+):
     gone = data.draw(st.sets(st.integers(0, len(texts) - 1), max_size=len(texts) - 1))
     both, living = in_two(texts, added, gone)
     alone = index_of(living)
-    kept = [number for number in range(len(texts) + len(added)) if number not in gone]
+    staying = [number for number in range(len(texts) + len(added)) if number not in gone]
     query = Counter(query)
-    assert all_scores(both, query)[kept].tolist() == all_scores(alone, query).tolist()
+    assert all_scores(both, query)[staying].tolist() == all_scores(alone, query).tolist()
     assert parts_of(both.weigh(query)) == parts_of(alone.weigh(query))
     assert idf_of(both, query) == idf_of(alone, query)
-    everything = np.arange(sum(one.size for one in both.segments))
+    everything = np.arange(sum(segment.size for segment in both.segments))
     assert (
         both.best(both.weigh(query), 1, NOTHING).scores_of(everything).tolist()
         == all_scores(both, query).tolist()
     )
     best = both.best(both.weigh(query), 3, np.array(sorted(gone), np.int64)).documents
-    places = {number: place for place, number in enumerate(kept)}
+    positions = {number: position for position, number in enumerate(staying)}
     expected = alone.best(alone.weigh(query), 3, NOTHING).documents
-    assert sorted(places[number] for number in best.tolist()) == expected.tolist()
+    assert sorted(positions[number] for number in best.tolist()) == expected.tolist()
 
 
 @pytest.fixture(scope="module")
-def large_index():
+def large_index(index_of, zipf_texts):
     return index_of(zipf_texts(3000))
 
 
@@ -219,26 +206,26 @@ def test_the_best_are_those_of_a_sort_of_all_scores(large_index, worth, k, left_
         scores[excluded] = 0
         positive = np.sort(scores[scores > 0])[::-1]
         matches = index.best(index.weigh(query), k, excluded)
-        found = matches.documents
+        best = matches.documents
         others = np.setdiff1d(np.arange(0, 3000, 7), excluded)
         assert matches.scores_of(others).tolist() == scores[others].tolist()
-        assert (np.diff(found) > 0).all()
-        assert not np.isin(found, excluded).any()
-        assert len(found) >= min(k, len(positive))
+        assert (np.diff(best) > 0).all()
+        assert not np.isin(best, excluded).any()
+        assert len(best) >= min(k, len(positive))
         # Sums in another order differ in their last bits: ties may be cut there.
         lowest = positive[min(k, len(positive)) - 1] if len(positive) else 0
-        assert (scores[found] >= lowest * (1 - 1e-5)).all()
-        assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(found.tolist())
+        assert (scores[best] >= lowest * (1 - 1e-5)).all()
+        assert set(np.flatnonzero(scores > lowest * (1 + 1e-5)).tolist()) <= set(best.tolist())
 
 
-def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
+def test_few_postings_are_read_of_a_query_with_rare_and_common_words(segment_of):
     read = []
 
     class Counted(np.ndarray):
-        def __getitem__(self, wanted):
-            found = np.asarray(self)[wanted]
-            read.append(found.size)
-            return found
+        def __getitem__(self, selection):
+            rows = np.asarray(self)[selection]
+            read.append(rows.size)
+            return rows
 
     random = np.random.default_rng(1)
     texts = [
@@ -254,24 +241,24 @@ def test_few_postings_are_read_of_a_query_with_rare_and_common_words():
 
 @given(CORPORA, st.lists(TERMS | st.just("unknown"), min_size=1, max_size=5))
 @pytest.mark.slow
-def test_the_terms_that_a_document_has_and_their_weights(texts, query):
+def test_the_terms_that_a_document_has_and_their_weights(segment_of, index_of, texts, query):
     both = LexicalField(
         (segment_of([["x"]]), segment_of(texts)), index_of(texts).statistics, TermTally.empty()
     )
     weights = idf_of(both, query)
     for number, text in enumerate(texts):
-        held = {term: weight for term, weight in weights.items() if term in text}
-        assert both.held_terms(both.weigh(Counter(query)), number + 1) == held
+        expected = {term: weight for term, weight in weights.items() if term in text}
+        assert both.held_terms(both.weigh(Counter(query)), number + 1) == expected
 
 
-def test_weights_are_those_of_the_query_as_it_is():
+def test_weights_are_those_of_the_query_as_it_is(index_of):
     index, query = index_of(split("b a", "c", "d")), Counter(["a"])
     assert index.weigh(query).terms == ("a",)
     query["c"] += 1
     assert index.weigh(query).terms == ("a", "c")
 
 
-def test_weights_are_of_the_terms_that_are_there():
+def test_weights_are_of_the_terms_that_are_there(index_of):
     index = index_of(split("b a", "c", "d"))
     assert list(idf_of(index, ["d", "zz", "a", "d"])) == ["d", "a"]
     assert idf_of(index, []) == {}
@@ -297,11 +284,11 @@ def test_top_documents_of_many_are_those_of_a_sort(size, k, density):
 
 
 def assert_top(scores, k):
-    found = top_documents(scores, k)
+    top = top_documents(scores, k)
     positive = np.sort(scores[scores > 0])[::-1]
     lowest = positive[min(k, len(positive)) - 1] if len(positive) else 1
     expected = np.flatnonzero((scores >= lowest) & (scores > 0))
-    assert found.tolist() == expected.tolist()
+    assert top.tolist() == expected.tolist()
 
 
 @given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0, -np.inf]), max_size=300), st.integers(1, 400))
@@ -314,17 +301,19 @@ def test_no_document_below_the_bound_is_among_the_best(values, k):
 
 
 @given(CORPORA, TEXTS, TEXTS)
-def test_the_rarest_term_that_a_document_holds_has_the_most_weight(texts, added, query):
+def test_the_rarest_term_that_a_document_holds_has_the_most_weight(in_two, texts, added, query):
     assume(any(added))
     field, _ = in_two(texts, [added], set())
     weights = field.weigh(Counter(query))
     documents = range(len(texts), -1, -1)
-    held = [max(field.held_terms(weights, number).values(), default=0.0) for number in documents]
-    assert field.rarest_held(weights, np.array(documents)).tolist() == pytest.approx(held, abs=1e-7)
+    rarest = [max(field.held_terms(weights, number).values(), default=0.0) for number in documents]
+    assert field.rarest_held(weights, np.array(documents)).tolist() == pytest.approx(
+        rarest, abs=1e-7
+    )
 
 
 @given(CORPORA, CORPORA, TEXTS)
-def test_the_documents_that_hold_all_terms_are_told(texts, added, query):
+def test_the_documents_that_hold_all_terms_are_told(in_two, texts, added, query):
     field, all_texts = in_two(texts, added, set())
-    held = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
-    assert field.holding(set(query)).tolist() == held
+    expected = [n for n, text in enumerate(all_texts) if query and {*query} <= {*text}]
+    assert field.holding(set(query)).tolist() == expected

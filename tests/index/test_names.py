@@ -35,12 +35,12 @@ DOCUMENT = Document(
 def made(doc_id, name="pdf", version="", **more):
     """Return a skill whose SKILL.md lies in the folder below its root that its id names."""
     root, _, folder = doc_id.partition(":")
-    place = {"root": f"/{root}", "path": f"/{root}/{folder}/SKILL.md"}
-    return replace(DOCUMENT, doc_id=doc_id, name=name, version=version, **place, **more)
+    paths = {"root": f"/{root}", "path": f"/{root}/{folder}/SKILL.md"}
+    return replace(DOCUMENT, doc_id=doc_id, name=name, version=version, **paths, **more)
 
 
 def stored(*documents):
-    return DocumentStore.build(sorted(documents, key=lambda one: one.doc_id))
+    return DocumentStore.build(sorted(documents, key=lambda document: document.doc_id))
 
 
 def make_store(*skills):
@@ -166,7 +166,7 @@ def test_a_skill_without_a_version_satisfies_no_constraint():
 
 @pytest.mark.parametrize("versions", [("", ""), ("1.0", ""), ("1.0", "v1"), ("1.0", "one")])
 def test_a_name_stays_ambiguous_where_versions_do_not_tell(versions):
-    store = make_store(*(f"mine:{place} tea {text}" for place, text in enumerate(versions)))
+    store = make_store(*(f"mine:{number} tea {text}" for number, text in enumerate(versions)))
     with pytest.raises(AmbiguousNameError) as caught:
         find(store, "tea")
     assert caught.value.candidates == ("mine:0", "mine:1")
@@ -257,14 +257,14 @@ def test_versions_order_what_lies_in_one_folder_of_the_name():
 def test_kin_is_not_told_through_a_third():
     """A bridge of half of each, in the middle, makes no versions of one skill of both."""
     hashes = [f"{n:02x}000000" for n in range(1, 33)]
-    one, other = "".join(hashes[:16]), "".join(hashes[16:])
+    first_half, last_half = "".join(hashes[:16]), "".join(hashes[16:])
     bridge = "".join(sorted(hashes[:8] + hashes[16:24]))
     documents = [
-        made("mine:a", version="1.0", sketch=one, content_hash="a", body_hash="a"),
+        made("mine:a", version="1.0", sketch=first_half, content_hash="a", body_hash="a"),
         made("mine:b", version="2.0", sketch=bridge, content_hash="b", body_hash="b"),
-        made("mine:c", version="3.0", sketch=other, content_hash="c", body_hash="c"),
+        made("mine:c", version="3.0", sketch=last_half, content_hash="c", body_hash="c"),
     ]
-    assert {one.doc_id for one in preferred(documents, ROOTS)} == {"mine:a", "mine:c"}
+    assert {document.doc_id for document in preferred(documents, ROOTS)} == {"mine:a", "mine:c"}
 
 
 @pytest.mark.parametrize(
@@ -301,13 +301,13 @@ def test_a_name_that_stands_twice_in_a_root_is_told_once():
         made("mine:tea/1", "tea", "1.0"), made("mine:tea/2", "tea", "2.0"), made("mine:c", "one"),
         made("theirs:one", "one"),
     )  # fmt: skip
-    found = sorted(name_problems(store, USERS), key=lambda one: one.code)
-    assert [(one.code, one.severity) for one in found] == [
+    problems = sorted(name_problems(store, USERS), key=lambda problem: problem.code)
+    assert [(problem.code, problem.severity) for problem in problems] == [
         ("name-ambiguous", "warning"),
         ("name-twice", "note"),
     ]
-    assert "mine:a, mine:b" in found[0].message
-    assert "the name means mine:tea/2" in found[1].message
+    assert "mine:a, mine:b" in problems[0].message
+    assert "the name means mine:tea/2" in problems[1].message
 
 
 def test_a_name_of_the_user_and_of_a_project_is_told_and_both_are_found():
@@ -315,16 +315,16 @@ def test_a_name_of_the_user_and_of_a_project_is_told_and_both_are_found():
     scopes = (USERS[0], replace(USERS[1], projects=("/work",)))
     store = stored(made("mine:a"), made("theirs:a", **STRANGE))
     assert find_shadowed(store, scopes) == ()
-    (told,) = name_problems(store, scopes)
-    assert (told.code, told.severity) == ("name-of-project", "note")
-    assert told.path == store[1].path
-    assert "means mine:a" in told.message
-    assert "loaded as theirs:pdf" in told.message
+    (problem,) = name_problems(store, scopes)
+    assert (problem.code, problem.severity) == ("name-of-project", "note")
+    assert problem.path == store[1].path
+    assert "means mine:a" in problem.message
+    assert "loaded as theirs:pdf" in problem.message
     assert find(store, "pdf") == "mine:a"
     assert find(store, "theirs:pdf") == "theirs:a"
-    assert [one.document.doc_id for one in find_shadowed(store, USERS)] == ["theirs:a"]
+    assert [shadowed.document.doc_id for shadowed in find_shadowed(store, USERS)] == ["theirs:a"]
     kin = stored(made("mine:a"), made("theirs:a"))
-    assert [one.document.doc_id for one in find_shadowed(kin, scopes)] == ["theirs:a"]
+    assert [shadowed.document.doc_id for shadowed in find_shadowed(kin, scopes)] == ["theirs:a"]
     assert list(name_problems(kin, scopes)) == []
 
 
@@ -344,7 +344,7 @@ def test_a_name_of_many_skills_is_looked_up_once_for_an_answer(monkeypatch):
     store = DocumentStore.build(documents)
     looked_up, look_up = [], names.preferred
     monkeypatch.setattr(names, "preferred", lambda *a: looked_up.append(a) or look_up(*a))
-    assert [names.handle_of(each, store, ROOTS) for each in documents] == [
-        each.doc_id for each in documents
+    assert [names.handle_of(document, store, ROOTS) for document in documents] == [
+        document.doc_id for document in documents
     ]
     assert len(looked_up) == 2  # by name, and by name and root

@@ -62,15 +62,15 @@ def draw(seed, size, english):
             name = topic
         other = language if chance.random() < 0.5 else chance.randrange(len(LANGUAGES))
         body = TOPICS[topic][other][2]
-        requests = tuple(TOPICS[topic][one][1] for one in {0, language, other})
+        requests = tuple(TOPICS[topic][spoken][1] for spoken in {0, language, other})
         corpus.append(Drawn(name, description, body, requests))
     chance.shuffle(corpus)
     return corpus
 
 
 def write(folder, corpus):
-    for place, skill in enumerate(corpus):
-        path = folder / f"{place:02}" / "SKILL.md"
+    for number, skill in enumerate(corpus):
+        path = folder / f"{number:02}" / "SKILL.md"
         path.parent.mkdir(parents=True)
         head = f"---\nname: {skill.name}\ndescription: {skill.description}\n---\n"
         path.write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
@@ -91,27 +91,27 @@ EVIDENT = st.fixed_dictionaries(
 
 
 @given(EVIDENT, st.floats(0, 12, exclude_min=True))
-def test_a_logit_for_a_hit_takes_nothing_from_it(found, logit):
+def test_a_logit_for_a_hit_takes_nothing_from_it(pieces, logit):
     calibration = default_calibration()
-    odds = calibration.log_odds(found | {READER: logit})
-    assert odds >= calibration.log_odds(found)
+    odds = calibration.log_odds(pieces | {READER: logit})
+    assert odds >= calibration.log_odds(pieces)
 
 
 @given(EVIDENT, st.lists(st.floats(-12, 12), min_size=2, max_size=2).map(sorted))
-def test_a_higher_logit_never_says_less(found, logits):
+def test_a_higher_logit_never_says_less(pieces, logits):
     calibration = default_calibration()
-    less, more = (calibration.log_odds(found | {READER: one}) for one in logits)
+    less, more = (calibration.log_odds(pieces | {READER: logit}) for logit in logits)
     assert less <= more + 1e-9
 
 
 @given(EVIDENT, st.none() | st.floats(-12, 12), st.booleans())
-def test_the_name_of_a_skill_means_it(found, logit, is_unvetted):
-    found = found | {"name": 1.0, "excluded": 0.0, "hubness": 0.0}
-    found |= ({} if logit is None else {READER: logit}) | ({UNVETTED: 1.0} if is_unvetted else {})
+def test_the_name_of_a_skill_means_it(pieces, logit, is_unvetted):
+    pieces = pieces | {"name": 1.0, "excluded": 0.0, "hubness": 0.0}
+    pieces |= ({} if logit is None else {READER: logit}) | ({UNVETTED: 1.0} if is_unvetted else {})
     calibration = default_calibration()
-    odds = calibration.log_odds(found)
+    odds = calibration.log_odds(pieces)
     assert odds >= NAMED - is_unvetted - 1e-9
-    against = found | {"excluded": 0.5}
+    against = pieces | {"excluded": 0.5}
     assert calibration.log_odds(against) < odds or odds > NAMED
 
 
@@ -120,10 +120,10 @@ def test_an_exact_name_comes_before_what_is_likelier():
     named = evidence(name=1.0)
     weak = evidence()
     answer = judge([likely, weak, named], [7, 8, 9], default_calibration())
-    assert [one.row for one in answer] == [9, 7, 8]
+    assert [hit.row for hit in answer] == [9, 7, 8]
     assert answer[0].score == answer[0].own_score == answer[1].score < answer[1].own_score
     hidden = named | dict.fromkeys(OF_SIGN[-1], 1.0)
-    assert [one.row for one in judge([likely, hidden], [0, 1], default_calibration())] == [0, 1]
+    assert [hit.row for hit in judge([likely, hidden], [0, 1], default_calibration())] == [0, 1]
 
 
 @pytest.fixture(scope="module")
@@ -132,8 +132,8 @@ def index_of(tmp_path_factory):
 
     @cache
     def index_of(corpus):
-        place = folder / str(len(list(folder.iterdir())))
-        return SkillIndex.from_roots([write(place / "s", corpus)], index_dir=place / "index")
+        below = folder / str(len(list(folder.iterdir())))
+        return SkillIndex.from_roots([write(below / "s", corpus)], index_dir=below / "index")
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder / "home"))

@@ -22,21 +22,17 @@ def another_model(index):
         generation = folder.open()
         other = {"identity": "hashing of old", "fingerprint": "0" * 16}
         model = {**generation.settings["model"], **other}
-        settings, kept = {**generation.settings, "model": model}, list(generation.parts)
-        folder.write(lambda place: None, settings, before=generation, reused=kept)
+        settings, parts = {**generation.settings, "model": model}, list(generation.parts)
+        folder.write(lambda _target: None, settings, before=generation, reused=parts)
 
     return publish
-
-
-def test_nothing_is_said_of_an_index_that_is_current(index):
-    assert Freshness(SkillIndex.open(index.folder)).look() == ""
 
 
 def test_an_index_whose_model_has_changed_is_refreshed(index, another_model):
     another_model()
     opened = SkillIndex.open(index.folder)
     assert Freshness(opened).look() == "index refreshed: its model has changed"
-    assert Freshness(opened).look() == ""
+    assert Freshness(opened).look() == Freshness(SkillIndex.open(index.folder)).look() == ""
     assert opened.search("fill in a PDF form")[0].name == "pdf-forms"
     assert opened.opened.settings.model.fingerprint == HashingEmbedder().fingerprint
 
@@ -53,8 +49,8 @@ def test_an_embedder_that_was_loaded_before_its_model_changed_is_loaded_again(in
 def test_changed_skills_and_a_changed_model_are_told_together(index, root, another_model):
     another_model()
     (root / "tea-timer" / "SKILL.md").unlink()
-    said = Freshness(SkillIndex.open(index.folder)).look()
-    assert said == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
+    note = Freshness(SkillIndex.open(index.folder)).look()
+    assert note == "index refreshed: 0 added, 0 changed, 1 removed, its model has changed"
 
 
 @pytest.fixture
@@ -94,10 +90,10 @@ def test_a_search_with_packaged_models_adds_at_most_their_digests_to_the_home(
 
 def test_every_interface_is_answered_after_the_same_steps(index, root):
     (root / "tea-timer" / "SKILL.md").unlink()
-    told = []
-    opened = open_fresh(load_settings(index_dir=index.folder), told.append)
+    notes = []
+    opened = open_fresh(load_settings(index_dir=index.folder), notes.append)
     queries = ["fill in a PDF form", "차를 우려 주세요"]
-    results = list(answer_queries(opened, queries, told.append, SearchOptions(n=1)))
+    results = list(answer_queries(opened, queries, notes.append, SearchOptions(n=1)))
     assert [result.query for result in results] == queries
     assert results[0][0].name == "pdf-forms"
-    assert told == ["index refreshed: 0 added, 0 changed, 1 removed"]
+    assert notes == ["index refreshed: 0 added, 0 changed, 1 removed"]

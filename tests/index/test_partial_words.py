@@ -134,9 +134,9 @@ def test_words_are_those_that_begin_so(tmp_path_factory, words, prefix):
     begun = [word for word in there if word.startswith(prefix)]
     assert segment.words_with(prefix, MOST_BEGUN) == begun[:MOST_BEGUN]
     again = LexicalWriter(folder, "y", with_words=True)
-    kept = np.arange(len(words)) % 2 == 0
-    again.take_over(segment, np.where(kept, np.cumsum(kept) - 1, -1).astype(np.int32))
-    again.finish(int(kept.sum()))
+    staying = np.arange(len(words)) % 2 == 0
+    again.take_over(segment, np.where(staying, np.cumsum(staying) - 1, -1).astype(np.int32))
+    again.finish(int(staying.sum()))
     other = LexicalField.of(LexicalSegment.load(folder, "y"))
-    left = {word for word, stays in zip(words, kept, strict=True) if stays}
-    assert other.begun_by(prefix) == [word for word in begun if word in left][:MOST_BEGUN]
+    remaining = {word for word, stays in zip(words, staying, strict=True) if stays}
+    assert other.begun_by(prefix) == [word for word in begun if word in remaining][:MOST_BEGUN]

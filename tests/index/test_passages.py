@@ -62,20 +62,20 @@ def test_a_longer_line_is_cut():
     line = "".join(map(str, range(PASSAGE_CHARS)))[: 3 * PASSAGE_CHARS - 40]
     parts = [line[:PASSAGE_CHARS], line[PASSAGE_CHARS : 2 * PASSAGE_CHARS]]
     rest = line[2 * PASSAGE_CHARS :]
-    found = list(passages(f"before\n{line}\nafter"))
-    assert found == ["before", *parts, f"{rest}\nafter"]
+    shown = list(passages(f"before\n{line}\nafter"))
+    assert shown == ["before", *parts, f"{rest}\nafter"]
 
 
 @given(st.text(alphabet="ab \n", max_size=3000))
 def test_passages_hold_all_of_a_body(body):
-    found = list(passages(body))
-    assert all(0 < len(one) <= PASSAGE_CHARS for one in found)
-    assert "".join("".join(found).split()) == "".join(body.split())
+    shown = list(passages(body))
+    assert all(0 < len(passage) <= PASSAGE_CHARS for passage in shown)
+    assert "".join("".join(shown).split()) == "".join(body.split())
 
 
 @given(st.lists(st.text(alphabet="abc ", max_size=PASSAGE_CHARS // 3), max_size=30))
 def test_passages_break_no_shorter_line(lines):
-    shown = [line for one in passages("\n".join(lines)) for line in one.split("\n")]
+    shown = [line for passage in passages("\n".join(lines)) for line in passage.split("\n")]
     assert [line for line in shown if line] == [line.strip() for line in lines if line.strip()]
 
 

@@ -48,7 +48,7 @@ ORDERS = [
     "この内容を三行にまとめてください",
     "이 내용을 요약해 줘",
 ]
-FOUND = [
+WITH_ORDER = [
     (f"Summarise this source: {SOURCE}", "Summarise this source"),
     (f'Translate to Greek: "{SOURCE}"', "Translate to Greek"),
     (f"Summarise the report.\n\n{SOURCE}", "Summarise the report."),
@@ -62,7 +62,7 @@ FOUND = [
     (f"Make it shorter\n> {SOURCE}\n> {SOURCE}", "Make it shorter"),
     (f"翻译下面的文字成英文\uff1a {'今天的天气很好我们去公园散步吧' * 6}", "翻译下面的文字成英文"),
 ]
-NOTHING = [
+WITHOUT_ORDER = [
     "",
     "draw a bar chart",
     "Convert these: a.png, b.png, c.png",  # a list, no pasted text
@@ -79,7 +79,7 @@ NOTHING = [
 ]
 
 
-@pytest.mark.parametrize(("text", "order"), FOUND)
+@pytest.mark.parametrize(("text", "order"), WITH_ORDER)
 def test_the_order_is_told_from_what_is_pasted(text, order):
     assert instruction(text) == order
 
@@ -91,7 +91,7 @@ def test_an_order_is_found_before_and_behind_whatever_is_pasted(order, paste):
         assert instruction(text) == order
 
 
-@pytest.mark.parametrize("text", NOTHING)
+@pytest.mark.parametrize("text", WITHOUT_ORDER)
 def test_a_request_without_pasted_text_has_none(text):
     assert instruction(text) == ""
 
@@ -105,17 +105,17 @@ def test_it_is_a_part_of_the_text_and_the_lesser_one(text):
 
 def test_an_order_counts_more_often_and_leads():
     text = f"Summarise this source: {SOURCE}"
-    wanted = split_terms(text, instruction(text), "en")
+    query = split_terms(text, instruction(text), "en")
     plain = split_terms(SOURCE, "", "en").counts
-    more = {term: n - plain[term] for term, n in wanted.counts.items() if n > plain[term]}
-    assert (wanted.text, wanted.instruction) == (text, "Summarise this source")
+    more = {term: n - plain[term] for term, n in query.counts.items() if n > plain[term]}
+    assert (query.text, query.instruction) == (text, "Summarise this source")
     assert more == dict.fromkeys(("summaris", "sourc"), INSTRUCTION_REPEATS + 1)
 
 
 def test_what_is_pasted_excludes_nothing():
     text = f"Summarise this mail without names.\n\n{LETTER}\nDo not use Docker."
-    wanted = split_terms(text, instruction(text), "en")
-    assert "docker" in wanted.counts
+    query = split_terms(text, instruction(text), "en")
+    assert "docker" in query.counts
 
 
 @pytest.mark.parametrize(

@@ -69,8 +69,8 @@ def test_saturations_are_the_formula_and_stay_below_its_limit(rows, mean_length)
     """Tf * (k1 + 1) / (tf + k1 * (1 - b + b * length / mean)), below k1 + 1."""
     frequencies = np.array([row[0] for row in rows], np.uint16)
     lengths = np.array([row[1] for row in rows], np.int32)
-    found = saturation(frequencies, length_norms(lengths, mean_length))
+    saturations = saturation(frequencies, length_norms(lengths, mean_length))
     expected = [tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * size / mean_length)) for tf, size in rows]
-    assert found.dtype == np.float32
-    assert found.tolist() == pytest.approx(expected, rel=1e-6)
-    assert (found <= 2.5 * (1 + 1e-6)).all()
+    assert saturations.dtype == np.float32
+    assert saturations.tolist() == pytest.approx(expected, rel=1e-6)
+    assert (saturations <= 2.5 * (1 + 1e-6)).all()

@@ -34,8 +34,8 @@ def weighed(corpus, query):
 
 
 def find(corpus, query, n, *excluded):
-    (found,) = find_candidates(corpus, [weighed(corpus, query)], n, *excluded)
-    return found
+    (candidates,) = find_candidates(corpus, [weighed(corpus, query)], n, *excluded)
+    return candidates
 
 
 def without_terms(text):
@@ -43,11 +43,11 @@ def without_terms(text):
 
 
 def features(corpus, query, n=5):
-    found = find(corpus, query, n)
-    names = [corpus.documents[number].name for number in found.documents.tolist()]
+    candidates = find(corpus, query, n)
+    names = [corpus.documents[number].name for number in candidates.documents.tolist()]
     return {
         name: dict(zip(FEATURES, row.tolist(), strict=True))
-        for name, row in zip(names, found.features, strict=True)
+        for name, row in zip(names, candidates.features, strict=True)
         if row.any()
     }
 
@@ -100,8 +100,8 @@ def test_dense_features_are_cosines_no_less_than_zero(index):
 )
 def test_a_name_matches_exactly_or_nearly(index, query, expected):
     """Dice coefficient of letter trigrams with marked ends; a long query is not a name."""
-    found = features(index.opened.corpus, form(query))
-    assert found.get("pdf-forms", {"name": 0.0})["name"] == pytest.approx(expected)
+    by_skill = features(index.opened.corpus, form(query))
+    assert by_skill.get("pdf-forms", {"name": 0.0})["name"] == pytest.approx(expected)
 
 
 def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
@@ -113,15 +113,15 @@ def test_a_skill_asked_for_by_name_is_always_a_candidate(index):
 
 def test_every_skill_of_a_small_corpus_is_a_candidate(index):
     """BM25Okapi gives a term in half of them the weight 0: no posting may be lost for that."""
-    found = find(index.opened.corpus, form("xyzzy", has_vector=False), 5)
-    assert found.documents.tolist() == [0, 1, 2, 3, 4]
+    candidates = find(index.opened.corpus, form("xyzzy", has_vector=False), 5)
+    assert candidates.documents.tolist() == [0, 1, 2, 3, 4]
 
 
 def test_features_are_between_zero_and_one(index):
     for text in ("forms " * 500, "!?", "数据 forms", "pdf-forms", "a b c d e f g"):
-        found = find(index.opened.corpus, form(text), 5)
-        assert found.features.min(initial=0) >= 0
-        assert found.features.max(initial=0) <= 1 + 1e-6
+        candidates = find(index.opened.corpus, form(text), 5)
+        assert candidates.features.min(initial=0) >= 0
+        assert candidates.features.max(initial=0) <= 1 + 1e-6
 
 
 @pytest.fixture
@@ -143,18 +143,18 @@ def test_systems_score_by_the_same_calibration(index, candidates):
     }
     assert sorted(expected) == sorted(SYSTEMS)
     for system in SYSTEMS:
-        found = rank(corpus, candidates, system, calibration)
-        np.testing.assert_allclose(found.scores, expected[system], rtol=1e-12)
-        assert found.best.tolist() == np.argsort(-found.scores, kind="stable").tolist()
-        assert found.documents is candidates.documents
-        assert found.features is candidates.features
+        ranked = rank(corpus, candidates, system, calibration)
+        np.testing.assert_allclose(ranked.scores, expected[system], rtol=1e-12)
+        assert ranked.best.tolist() == np.argsort(-ranked.scores, kind="stable").tolist()
+        assert ranked.documents is candidates.documents
+        assert ranked.features is candidates.features
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_no_candidates_have_no_scores(index, system):
     none = Candidates(np.zeros(0, np.int64), np.zeros((0, len(FEATURES))), np.zeros((0, 3)))
-    found = rank(index.opened.corpus, none, system, default_calibration())
-    assert found.scores.tolist() == found.best.tolist() == []
+    ranked = rank(index.opened.corpus, none, system, default_calibration())
+    assert ranked.scores.tolist() == ranked.best.tolist() == []
 
 
 SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0]), max_size=30)
@@ -164,9 +164,9 @@ SCORES = st.lists(st.sampled_from([0.0, 1e-30, 2e-30, 1e-9, 0.1, 0.5, 0.5, 1.0])
 def test_the_best_come_first_and_ties_by_document(scores, random):
     documents = list(range(len(scores)))
     random.shuffle(documents)
-    found = best_first(np.array(scores, np.float64), np.array(documents, np.int64))
-    expected = sorted(range(len(scores)), key=lambda place: (-scores[place], documents[place]))
-    assert found.tolist() == expected
+    order = best_first(np.array(scores, np.float64), np.array(documents, np.int64))
+    expected = sorted(range(len(scores)), key=lambda row: (-scores[row], documents[row]))
+    assert order.tolist() == expected
 
 
 @pytest.mark.parametrize("size", [1e-200, 1e-9, 0.3, 0.5, 1.0, 47.0])
@@ -180,10 +180,10 @@ def test_excluded_documents_are_no_candidates(index):
     corpus = index.opened.corpus
     (number,) = corpus.documents.named("pdf-forms")
     every = find(corpus, form("pdf-forms"), 5)
-    found = find(corpus, form("pdf-forms"), 5, np.array([number]))
-    assert found.documents.tolist() == [n for n in every.documents.tolist() if n != number]
-    kept = every.documents != number
-    np.testing.assert_array_equal(found.features, every.features[kept])
+    others = find(corpus, form("pdf-forms"), 5, np.array([number]))
+    assert others.documents.tolist() == [n for n in every.documents.tolist() if n != number]
+    staying = every.documents != number
+    np.testing.assert_array_equal(others.features, every.features[staying])
     assert not len(find(corpus, form("tea"), 5, np.arange(5)).documents)
 
 
@@ -219,24 +219,24 @@ def fuse(*channels):
 
 
 def test_fused_scores_are_sums_of_reciprocal_ranks():
-    found = fuse([0.9, 0.5, 0.1], [0.2, 0.8, 0.0])
+    fused = fuse([0.9, 0.5, 0.1], [0.2, 0.8, 0.0])
     best = 2 / 61
-    assert found == pytest.approx(
+    assert fused == pytest.approx(
         [(1 / 61 + 1 / 62) / best, (1 / 62 + 1 / 61) / best, (1 / 63) / best]
     )
 
 
 def test_equal_scores_share_the_better_rank():
-    found = fuse([0.5, 0.5, 0.2])
-    assert found == pytest.approx([1.0, 1.0, 61 / 63])
+    fused = fuse([0.5, 0.5, 0.2])
+    assert fused == pytest.approx([1.0, 1.0, 61 / 63])
 
 
 @given(PAIRS, st.randoms())
 def test_neither_the_order_of_candidates_nor_of_channels_counts(rows, random):
-    one, other = (list(column) for column in zip(*rows, strict=True))
+    words, vectors = (list(column) for column in zip(*rows, strict=True))
     order = list(range(len(rows)))
     random.shuffle(order)
-    fused = fuse(one, other)
-    assert fuse(other, one) == pytest.approx(fused)
-    assert fuse([one[i] for i in order], [other[i] for i in order]) == [fused[i] for i in order]
+    fused = fuse(words, vectors)
+    assert fuse(vectors, words) == pytest.approx(fused)
+    assert fuse([words[i] for i in order], [vectors[i] for i in order]) == [fused[i] for i in order]
     assert all(0 <= score <= 1 + 1e-12 for score in fused)

@@ -28,24 +28,26 @@ class WordReader:
 
     Attributes:
         logits: By word.
-        asked: Each request, and the texts that it was asked about.
+        calls: Each request, and the texts that it was read with.
     """
 
     logits: dict[str, float] = field(default_factory=dict)
-    asked: list[tuple[str, list[str]]] = field(default_factory=list)
+    calls: list[tuple[str, list[str]]] = field(default_factory=list)
     name: str = "words"
 
     def read(self, request, texts):
-        self.asked.append((request, list(texts)))
+        self.calls.append((request, list(texts)))
         words = [text.lower().replace(".", " ").split() for text in texts]
-        return np.array([sum(self.logits.get(word, 0.0) for word in one) for one in words])
+        return np.array(
+            [sum(self.logits.get(word, 0.0) for word in text_words) for text_words in words]
+        )
 
 
 @pytest.fixture(scope="module")
 def write_tools(add_skill):
     def write_tools(root):
-        for place, tool in enumerate(TOOLS):
-            about = f"Water the plants with it{' again' * place}."
+        for number, tool in enumerate(TOOLS):
+            about = f"Water the plants with it{' again' * number}."
             add_skill(root / tool, f"{tool}-tool", about, f"# Use\nHold the {tool} upright.")
 
     return write_tools
@@ -73,9 +75,11 @@ def calibrated(p=0.5, *, reader=100.0):
 
 
 def ask(index, reading, calibration, query=QUERY, **options):
-    how = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
-    (found,) = answer([query], how, index.opened, [index.analyse(query)], calibration, reading)
-    return found
+    search_options = SearchOptions(**{"n": 20, "threshold": 0.0, **options})
+    (result,) = answer(
+        [query], search_options, index.opened, [index.analyse(query)], calibration, reading
+    )
+    return result
 
 
 def names(result):
@@ -100,11 +104,11 @@ def reading_by(reader, when="always"):
 )
 def test_a_reader_is_asked_in_doubt_or_always_or_never(tools, when, p, is_read):
     reader, loads = WordReader(), []
-    found = ask(tools, Reading(when, lambda: loads.append(1) or reader), calibrated(p))
-    assert (len(reader.asked), len(loads)) == (is_read, is_read)
-    assert len(found) == len(TOOLS)
+    result = ask(tools, Reading(when, lambda: loads.append(1) or reader), calibrated(p))
+    assert (len(reader.calls), len(loads)) == (is_read, is_read)
+    assert len(result) == len(TOOLS)
     best = 0.5 if is_read else p
-    assert found[0].score == pytest.approx(max(best, p))
+    assert result[0].score == pytest.approx(max(best, p))
 
 
 @pytest.mark.parametrize("when", ["auto", "always"])
@@ -125,7 +129,7 @@ def test_the_first_hits_are_shown_as_they_are_on_disk(own_tools, tmp_path):
         body = "" if tool == "axe" else f"# Use\nHold the {tool} upright."
         expected.append(passage_text(name, own_tools.find(name).description, body))
     assert "axe-tool" in order[:READ_MOST]
-    assert reader.asked == [(QUERY, expected)]
+    assert reader.calls == [(QUERY, expected)]
 
 
 @pytest.mark.parametrize(
@@ -146,12 +150,12 @@ def test_a_skill_in_a_third_language_is_not_read(tmp_path, build, add_skill, que
     about = "Gießt die Pflanzen (plants, plantas) und sagt, wann sie wieder Wasser brauchen."
     add_skill(tmp_path / "s" / "b", "giesskanne", about)
     reader = WordReader({"bucket": 1.0, "giesskanne": -1.0})
-    found = ask(build(tmp_path / "s"), reading_by(reader), calibrated(0.6), query)
-    (_, texts), *_ = reader.asked
+    result = ask(build(tmp_path / "s"), reading_by(reader), calibrated(0.6), query)
+    (_, texts), *_ = reader.calls
     assert {name for name in ("bucket", "giesskanne") for text in texts if name in text} == read
     scores = {"bucket": probability(1.0), "giesskanne": probability(-1.0)}
     expected = [(name, scores[name] if name in read else 0.6) for name in scores]
-    assert [(hit.name, pytest.approx(hit.score)) for hit in found] == expected
+    assert [(hit.name, pytest.approx(hit.score)) for hit in result] == expected
 
 
 def test_no_reader_is_loaded_for_skills_that_it_cannot_read(tmp_path, build, add_skill):
@@ -167,57 +171,52 @@ def test_what_is_read_is_ordered_by_the_logits(tools):
     logits = dict(zip(order, (-2.0, 3.0), strict=False))
     reader = WordReader({name.removesuffix("-tool"): logit for name, logit in logits.items()})
     # The word of a tool is in its name and in its body.
-    found = ask(tools, reading_by(reader), calibrated(0.1), explain=True)
-    assert len(reader.asked[0][1]) == READ_MOST == 2
-    assert names(found) == [order[place] for place in (1, 0, 2, 3, 4, 5, 6, 7)]
+    result = ask(tools, reading_by(reader), calibrated(0.1), explain=True)
+    assert len(reader.calls[0][1]) == READ_MOST == 2
+    assert names(result) == [order[row] for row in (1, 0, 2, 3, 4, 5, 6, 7)]
     unread = math.log(1 / 9)
     expected = [probability(odds) for odds in (6, *[-4] * 7)]
-    assert [hit.score for hit in found] == pytest.approx(expected)
-    assert [hit.rank for hit in found] == list(range(1, 9))
+    assert [hit.score for hit in result] == pytest.approx(expected)
+    assert [hit.rank for hit in result] == list(range(1, 9))
     own = [probability(odds) for odds in (6, -4, *[unread] * 6)]
-    assert [hit.explain.own_score for hit in found] == pytest.approx(own)
-    assert [hit.explain.cut_by for hit in found] == [*[""] * 2, *[order[0]] * 6]
-    said = [hit.explain.log_odds.get(READER) for hit in found]
-    assert said == pytest.approx([6, -4, *[None] * 6])
-    assert found[0].explain.contributions[READER] == pytest.approx(600)
-    assert json.loads(json.dumps(found.to_dict()))["hits"][0]["name"] == order[1]
+    assert [hit.explain.own_score for hit in result] == pytest.approx(own)
+    assert [hit.explain.cut_by for hit in result] == [*[""] * 2, *[order[0]] * 6]
+    logits_of_hits = [hit.explain.log_odds.get(READER) for hit in result]
+    assert logits_of_hits == pytest.approx([6, -4, *[None] * 6])
+    assert result[0].explain.contributions[READER] == pytest.approx(600)
+    assert json.loads(json.dumps(result.to_dict()))["hits"][0]["name"] == order[1]
 
 
 def test_a_reader_of_no_weight_changes_probabilities_alone(tools):
     order = names(ask(tools, NOT_READ, calibrated()))
-    reader = WordReader({tool: place - 8.0 for place, tool in enumerate(TOOLS)})
-    found = ask(tools, reading_by(reader), calibrated(reader=0.0))
-    assert names(found) == order
+    reader = WordReader({tool: number - 8.0 for number, tool in enumerate(TOOLS)})
+    result = ask(tools, reading_by(reader), calibrated(reader=0.0))
+    assert names(result) == order
     logits = [2 * TOOLS.index(name.removesuffix("-tool")) - 16 for name in order[:READ_MOST]]
     logits += [0] * (len(order) - READ_MOST)
-    expected = [probability(min(logits[: place + 1])) for place in range(len(logits))]
-    assert [hit.score for hit in found] == pytest.approx(expected)
+    expected = [probability(min(logits[: number + 1])) for number in range(len(logits))]
+    assert [hit.score for hit in result] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
-    ("sums", "read", "weight", "expected"),
+    ("sums", "best", "read", "weight", "expected"),
     [
-        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 1.0, [1, 0, 2]),
-        ([5.0, 4.0, 3.0], {0: 0.0, 1: 2.0, 2: 1.0}, 0.4, [0, 1, 2]),
-        ([5.0, 4.0, 3.0], {0: 0.0, 2: 9.0}, 1.0, [2, 1, 0]),
-        ([5.0, 4.0, 3.0], {1: -9.0}, 1.0, [0, 1, 2]),
-        ([5.0, 4.0, 3.0], {}, 1.0, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 1: 2.0, 2: 1.0}, 1.0, [1, 0, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 1: 2.0, 2: 1.0}, 0.4, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {0: 0.0, 2: 9.0}, 1.0, [2, 1, 0]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {1: -9.0}, 1.0, [0, 1, 2]),
+        ([5.0, 4.0, 3.0], [0, 1, 2], {}, 1.0, [0, 1, 2]),
+        ([1.0, 1.0, 1.0], [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0, [2, 0, 1]),  # a tie
     ],
 )
-def test_hits_are_reordered_by_sum_and_reading(sums, read, weight, expected):
+def test_hits_are_reordered_by_sum_and_reading(sums, best, read, weight, expected):
     features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.arange(3))
-    assert reordered(ranked, [0, 1, 2], read, weight) == expected
-
-
-def test_equals_stay_in_the_order_of_the_ranking():
-    features = np.zeros((3, len(FEATURES)))
-    ranked = Ranked(np.arange(3), features, features[:, :3], np.ones(3), np.array([2, 0, 1]))
-    assert reordered(ranked, [2, 0, 1], {0: 1.0, 1: 1.0, 2: 1.0}, 3.0) == [2, 0, 1]
+    ranked = Ranked(np.arange(3), features, features[:, :3], np.array(sums), np.array(best))
+    assert reordered(ranked, best, read, weight) == expected
 
 
 @pytest.mark.parametrize("system", ["bm25", "dense", "rrf"])
 def test_only_hybrid_answers_are_read(tools, system):
     reader = WordReader()
     assert ask(tools, reading_by(reader), calibrated(), system=system)
-    assert reader.asked == []
+    assert reader.calls == []

@@ -37,16 +37,13 @@ def test_a_snapshot_comes_back_as_it_was(tmp_path, snapshot):
     assert [path.name for path in tmp_path.iterdir()] == ["snapshot.bin"]
 
 
-def test_a_missing_snapshot_is_none(tmp_path):
+def test_a_missing_snapshot_is_none_and_one_with_a_flipped_bit_anywhere(tmp_path):
     assert Snapshot.load(tmp_path) is None
-
-
-def test_a_flipped_bit_anywhere_makes_it_none(tmp_path):
     SNAPSHOT.save(tmp_path)
     file = tmp_path / "snapshot.bin"
     whole = file.read_bytes()
-    for place in range(len(whole)):
-        file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    for position in range(len(whole)):
+        file.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
         assert Snapshot.load(tmp_path) is None
 
 

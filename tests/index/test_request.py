@@ -20,8 +20,8 @@ def test_a_flipped_bit_in_the_request_makes_it_none(tmp_path):
     IndexRequest((tmp_path,), "hashing", True).save(tmp_path)
     path = tmp_path / "request.json"
     whole = path.read_bytes()
-    for place in range(len(whole)):
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+    for position in range(len(whole)):
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 4]) + whole[position + 1 :])
         assert IndexRequest.load(tmp_path) is None
 
 

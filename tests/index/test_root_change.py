@@ -133,22 +133,22 @@ def test_a_folder_that_nobody_named_is_the_projects_and_not_vouched_for(
 ):
     """Naming it vouches for it, and so does naming the project; it stays the project's."""
     make_skill(tmp_path / ".claude" / "skills")
-    place, project = tmp_path / ".claude" / "skills", str(tmp_path)
+    skills, project = tmp_path / ".claude" / "skills", str(tmp_path)
     held = change(roots, "a").applied_to(None)
-    asked = RootChange(follows="projects", folders=(tmp_path / "a",))
-    found = asked.applied_to(held)
-    assert (found.roots, found.followed) == ((roots["a"], place), (str(place),))
-    assert found.projects == {str(place): (project,)}
+    follow = RootChange(follows="projects", folders=(tmp_path / "a",))
+    following = follow.applied_to(held)
+    assert (following.roots, following.followed) == ((roots["a"], skills), (str(skills),))
+    assert following.projects == {str(skills): (project,)}
     vouched = Settings(trust=(f"{project}=vetted",), sources={"trust": "flag"})
-    by_project = RootChange(how="keep", settings=vouched).applied_to(found)
-    named = RootChange((place,)).applied_to(found)
+    by_project = RootChange(how="keep", settings=vouched).applied_to(following)
+    named = RootChange((skills,)).applied_to(following)
     assert named.followed == ()
-    for request, trust in ((found, "project"), (by_project, "vetted"), (named, "vetted")):
-        (root,) = request.with_trust([Root(place, "skills")])
+    for request, trust in ((following, "project"), (by_project, "vetted"), (named, "vetted")):
+        (root,) = request.with_trust([Root(skills, "skills")])
         assert (root.trust, root.projects) == (trust, (project,))
 
 
-PLACES = (
+HOST_FOLDERS = (
     "home/.claude/skills",
     "home/.agents/skills",
     "home/.codex/skills",
@@ -158,19 +158,20 @@ PLACES = (
     "blog/posts/.agents/skills",
     "shop/.claude/skills",
 )
-ASKED = ("blog", "blog/posts", "shop")
+WORKED_IN = ("blog", "blog/posts", "shop")
 
 
 @settings(max_examples=15)  # of some 80 ms
 @given(
-    steps=st.lists(st.sampled_from((*PLACES, *ASKED)), max_size=12), asked=st.permutations(ASKED)
+    steps=st.lists(st.sampled_from((*HOST_FOLDERS, *WORKED_IN)), max_size=12),
+    order=st.permutations(WORKED_IN),
 )
-def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_factory):
+def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, order, tmp_path_factory):
     base = tmp_path_factory.mktemp("order")
     for project in ("blog", "shop"):
         (base / project / ".git").mkdir(parents=True)
     (base / "blog" / "posts").mkdir()
-    held, there = None, dict.fromkeys(PLACES, False)
+    held, there = None, dict.fromkeys(HOST_FOLDERS, False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(base / "home"))
 
@@ -181,35 +182,37 @@ def test_the_order_of_what_hosts_look_for_is_the_table_s(steps, asked, tmp_path_
             return held
 
         for step in steps:
-            if step in ASKED:
+            if step in WORKED_IN:
                 held = ask(held, step)
                 continue
             there[step] = not there[step]
             path = base / step
             path.mkdir(parents=True) if there[step] else path.rmdir()
             held = ask(held)
-        found = ask(held, *asked)
+        last = ask(held, *order)
     if any(there.values()):
         nearest = sorted(
-            (name for name in PLACES if there[name]),
+            (name for name in HOST_FOLDERS if there[name]),
             key=lambda name: name.count("posts"),
             reverse=True,
         )
         users = [name for name in nearest if name.startswith("home")]
         others = [name for name in nearest if not name.startswith("home")]
-        assert [str(root.relative_to(base)) for root in found.roots] == users + others
+        assert [str(root.relative_to(base)) for root in last.roots] == users + others
 
 
 def test_an_index_of_before_learns_which_roots_are_a_project_s(make_skill, tmp_path, home):
     blog, mine = tmp_path / "blog", home / ".claude" / "skills"
     make_skill(mine, "mine")
-    place = make_skill(blog / ".claude" / "skills").parents[1]
-    before = IndexRequest((place, mine), "hashing", True, found=(str(place),))
+    project_skills = make_skill(blog / ".claude" / "skills").parents[1]
+    before = IndexRequest((project_skills, mine), "hashing", True, found=(str(project_skills),))
     now = RootChange(follows="hosts").applied_to(before)
-    assert now.roots == (mine, place)
-    assert (now.found, now.followed) == ((), (str(place),))
-    assert now.projects == {str(place): (str(blog),)}
-    assert [root.trust for root in now.with_trust([Root(place, "a"), Root(mine, "b")])] == [
+    assert now.roots == (mine, project_skills)
+    assert (now.found, now.followed) == ((), (str(project_skills),))
+    assert now.projects == {str(project_skills): (str(blog),)}
+    assert [
+        root.trust for root in now.with_trust([Root(project_skills, "a"), Root(mine, "b")])
+    ] == [
         "vetted",
         "project",
     ]
@@ -292,20 +295,20 @@ def test_a_writer_that_ends_before_the_swap_has_changed_nothing(roots, folder, m
 
 def test_nothing_is_written_without_the_lock(roots, folder, monkeypatch):
     Builder(folder, change(roots, "a")).run()
-    held = []
+    saved = []
     save = IndexRequest.save
 
     def noted(request, *args):
         with pytest.raises(Exception, match="Another process"), folder.lock(timeout=0):
             pass
-        held.append(request)
+        saved.append(request)
         save(request, *args)
 
     monkeypatch.setattr(IndexRequest, "save", noted)
     Builder(folder, change(roots, "a")).run()
-    assert held == []
+    assert saved == []
     Builder(folder, change(roots, "a", trust=("vetted",))).run()
-    assert len(held) == 1
+    assert len(saved) == 1
 
 
 # From Python.

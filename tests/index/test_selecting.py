@@ -45,11 +45,11 @@ def crowded(tmp_path_factory, add_skill):
     """Index skills of which some shadow and some copy others, in three roots."""
     folder = tmp_path_factory.mktemp("crowded")
     roots = [folder / name for name in ("work", "home", "old")]
-    for place, root in enumerate(roots):
+    for position, root in enumerate(roots):
         for number in range(6):
             name = WORDS[number] if number % 2 else f"{WORDS[number]}-{root.name}"
-            about = describe(number if number < 4 else number + 9 * place)
-            tags = ", ".join(TAGS[place : place + 2])
+            about = describe(number if number < 4 else number + 9 * position)
+            tags = ", ".join(TAGS[position : position + 2])
             add_skill(root / name, name, about, f"{LONG}{number}", tags=f"[{tags}]")
     return SkillIndex.from_roots(roots, index_dir=folder / "index", model="hashing")
 
@@ -64,7 +64,7 @@ tests = st.one_of(
     ),
     st.tuples(st.just("in_roots"), st.lists(st.sampled_from(["work", "home"]), min_size=1)),
 )
-selections = st.lists(tests.map(lambda one: (one[0], tuple(one[1]))), max_size=3).map(tuple)
+selections = st.lists(tests.map(lambda test: (test[0], tuple(test[1]))), max_size=3).map(tuple)
 
 
 def is_selected(document, selection):
@@ -77,7 +77,7 @@ def is_selected(document, selection):
         bare = [name.partition(":")[2] for name in names]
         return any(fnmatchcase(folded(n), pattern) for n in (names if ":" in pattern else bare))
 
-    for kind, values in selection:
+    for condition, values in selection:
         tags = set(map(folded, document.tags))
         passed = {
             "include": any(map(fits, values)),
@@ -85,20 +85,20 @@ def is_selected(document, selection):
             "tags": not tags.isdisjoint(map(folded, values)),
             "in_roots": document.alias in values,
         }
-        if not passed[kind]:
+        if not passed[condition]:
             return False
     return True
 
 
 def chosen(index, selection):
-    return [one.doc_id for one in index.documents() if is_selected(one, selection)]
+    return [document.doc_id for document in index.documents() if is_selected(document, selection)]
 
 
 @given(selections)
 def test_a_selection_leaves_what_its_definition_says(distinct, selection):
     expected = chosen(distinct, selection)
     if expected:
-        assert [one.doc_id for one in distinct.documents(selection)] == expected
+        assert [document.doc_id for document in distinct.documents(selection)] == expected
     else:
         with pytest.raises(SelectionError, match="No skill is selected by"):
             distinct.documents(selection)
@@ -110,14 +110,14 @@ def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, sys
     expected = chosen(distinct, selection)
     if not expected:
         return
-    how = {"n": 100, "threshold": 0.0, "system": system, "reader": "off"}
-    every = [hit for hit in distinct.search(query, **how) if hit.doc_id in expected]
-    found = distinct.search(query, **how, selection=selection)
-    assert [hit.doc_id for hit in found] == [hit.doc_id for hit in every]
+    options = {"n": 100, "threshold": 0.0, "system": system, "reader": "off"}
+    every = [hit for hit in distinct.search(query, **options) if hit.doc_id in expected]
+    hits = distinct.search(query, **options, selection=selection)
+    assert [hit.doc_id for hit in hits] == [hit.doc_id for hit in every]
     if system != "hybrid":
         # The last bit of a cosine follows from how many vectors are multiplied at once.
         expected_scores = pytest.approx([hit.score for hit in every], rel=1e-6)
-        assert [hit.score for hit in found] == expected_scores
+        assert [hit.score for hit in hits] == expected_scores
 
 
 @given(selections, st.sampled_from(QUERIES), st.booleans(), st.sampled_from([0.0, 0.9]))
@@ -126,17 +126,17 @@ def test_what_is_left_out_shows_nowhere(crowded, selection, query, vetted_only, 
     expected = set(chosen(crowded, selection))
     if not expected:
         return
-    how = {"n": 50, "threshold": threshold, "selection": selection, "vetted_only": vetted_only}
-    result = crowded.search(query, **how)
-    paths = {one.path for one in crowded.documents() if one.doc_id in expected}
+    options = {"n": 50, "threshold": threshold, "selection": selection, "vetted_only": vetted_only}
+    result = crowded.search(query, **options)
+    paths = {document.path for document in crowded.documents() if document.doc_id in expected}
     library = SkillLibrary.of_index(crowded, selection)
     for hit in (*result.hits, *result.perhaps):
         members = hit.family.members if hit.family else ()
-        assert {hit.path, *hit.duplicates, *(one.path for one in members)} <= paths
+        assert {hit.path, *hit.duplicates, *(member.path for member in members)} <= paths
         assert crowded.find(hit.handle or hit.name).doc_id == hit.doc_id
         assert library.find(library.handle(hit)).doc_id == hit.doc_id
-    listed = [one.doc_id for one in library.list(include_hidden=True)]
-    hidden = {one.document.doc_id for one in library.shadowed()}
+    listed = [skill.doc_id for skill in library.list(include_hidden=True)]
+    hidden = {skill.document.doc_id for skill in library.shadowed()}
     assert {*listed, *hidden} == expected
     assert len(library) == len(expected)
 
@@ -151,12 +151,12 @@ def test_every_name_that_is_left_is_found(crowded, selection):
         crowded.opened.corpus.documents, selection, crowded.opened.settings.roots
     )
     roots = crowded.opened.settings.roots
-    shadowed = {one.document.doc_id for one in find_shadowed(store, roots)}
+    shadowed = {skill.document.doc_id for skill in find_shadowed(store, roots)}
     for doc_id in set(expected) - shadowed:
         name = crowded.find(doc_id).name
-        found = crowded.search(name, 50, 0.0, selection=selection, reader="off")
-        told = {path for hit in found for path in (hit.path, *hit.duplicates)}
-        assert crowded.find(doc_id).path in told
+        hits = crowded.search(name, 50, 0.0, selection=selection, reader="off")
+        paths = {path for hit in hits for path in (hit.path, *hit.duplicates)}
+        assert crowded.find(doc_id).path in paths
 
 
 def test_a_skill_is_found_where_what_shadows_it_is_left_out(crowded):
@@ -171,7 +171,7 @@ def test_a_skill_is_found_where_what_shadows_it_is_left_out(crowded):
     ]
     assert (hit.doc_id, hit.handle) == ("home:form", "home:form")
     assert hit.to_dict()["handle"] == "home:form"
-    assert all("handle" not in one.to_dict() for one in before)
+    assert all("handle" not in hit.to_dict() for hit in before)
 
 
 def test_of_a_family_the_best_that_is_left_is_shown(crowded):
@@ -201,18 +201,18 @@ def test_roots_are_named_by_alias_or_path(crowded, monkeypatch):
     home = next(root.path for root in crowded.opened.settings.roots if root.alias == "home")
     monkeypatch.chdir(home.parent)
     for name in ("home", str(home), f"{home}/../home", "./home"):
-        found = {one.alias for one in crowded.documents((("in_roots", (name,)),))}
-        assert found == {"home"}
+        aliases = {document.alias for document in crowded.documents((("in_roots", (name,)),))}
+        assert aliases == {"home"}
 
 
 @pytest.mark.parametrize(
     "name", ["tea\u200b-timer", "TEA_timer", "tea timer", "\uff34\uff25\uff21-timer"]
 )
-def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, name):
+def test_no_spelling_of_a_name_escapes_a_pattern(tmp_path, add_skill, build, name):
     add_skill(tmp_path / "r" / "x", f'"{name}"', "Steep tea.")
     add_skill(tmp_path / "r" / "y", "pdf", "Fill forms.")
-    index = SkillIndex.from_roots(tmp_path / "r", index_dir=tmp_path / "i", model="hashing")
-    assert [one.name for one in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
+    index = build(tmp_path / "r")
+    assert [document.name for document in index.documents((("exclude", ("tea-*",)),))] == ["pdf"]
 
 
 def test_a_selection_is_made_once_and_few_are_kept(crowded):
@@ -228,16 +228,18 @@ def test_a_selection_is_made_once_and_few_are_kept(crowded):
 def test_labels_are_read_through_both_segments():
     more = {"root": "/r", "content_hash": "", "body_hash": ""}
     more |= {"path": '/"]', "description": 'ü"]', "hidden": False}
-    made = [
+    documents = [
         Document(doc_id=f"r:{n}", name=f'"n[{n}', tags=tags, **more)
         for n, tags in enumerate([(), ("a]", 'b"'), ("ü",), ("c",), ()])
     ]
-    segments = [DocumentSegment.build(made[:3]), DocumentSegment.build(made[3:])]
+    segments = [DocumentSegment.build(documents[:3]), DocumentSegment.build(documents[3:])]
     store = DocumentStore(segments, np.array([1]), np.array([3, 3]))
-    found = [
+    labels = [
         (doc_id, name, tuple(tags)) for doc_id, name, tags, *_ in store.labels(np.array([0, 2, 4]))
     ]
-    assert found == [(made[n].doc_id, made[n].name, made[n].tags) for n in (0, 2, 4)]
-    assert [store[number] for number in range(5)] == made
-    left = selecting.selected(store, (("include", ("*[24]",)),), ())
-    assert [one.doc_id for one in left] == ["r:2", "r:4"]
+    assert labels == [
+        (documents[n].doc_id, documents[n].name, documents[n].tags) for n in (0, 2, 4)
+    ]
+    assert [store[number] for number in range(5)] == documents
+    rest = selecting.selected(store, (("include", ("*[24]",)),), ())
+    assert [document.doc_id for document in rest] == ["r:2", "r:4"]

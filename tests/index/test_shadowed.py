@@ -52,7 +52,7 @@ copies = st.lists(
 )
 
 
-def found(index, **options):
+def hits_of(index, **options):
     """Return the paths, scores and chunks of what an index or a library finds."""
     return [
         [(hit.path, hit.score, hit.chunk) for hit in index.search(query, n, cut, **options)]
@@ -85,22 +85,21 @@ def assert_copies_change_nothing(add_skill, skills, copies):
             add_skill(first / str(number), *skill[:3], version=f'"{skill[3]}"')
         for root in others:
             root.mkdir()
-        for number, (which, kind, root) in enumerate(copies):
-            *copy, version = COPIES[kind](*named[which % len(named)])
+        for number, (number_copied, change, root) in enumerate(copies):
+            *copy, version = COPIES[change](*named[number_copied % len(named)])
             add_skill(Path(folder, root, str(number)), *copy, version=f'"{version}"')
-        alone, together = (
-            SkillIndex.from_roots(
-                roots, index_dir=Path(folder, f"index-{len(roots)}"), model="hashing"
-            )
-            for roots in ([first], [first, *others])
+        options = {"model": "hashing"}
+        alone = SkillIndex.from_roots(first, index_dir=Path(folder, "alone"), **options)
+        together = SkillIndex.from_roots(
+            [first, *others], index_dir=Path(folder, "together"), **options
         )
         assert len(together) == 16 + len(skills) + len(copies)
-        sizes = [each.opened.corpus.documents.counted_size for each in (alone, together)]
+        sizes = [index.opened.corpus.documents.counted_size for index in (alone, together)]
         assert sizes[0] == sizes[1]
         for system in SYSTEMS:
-            assert found(together, system=system) == found(alone, system=system)
+            assert hits_of(together, system=system) == hits_of(alone, system=system)
         libraries = SkillLibrary.of_index(together), SkillLibrary.of_index(alone)
-        assert found(libraries[0]) == found(libraries[1])
+        assert hits_of(libraries[0]) == hits_of(libraries[1])
 
 
 @pytest.mark.slow
@@ -127,7 +126,7 @@ def test_more_copies_than_candidates_change_nothing_about_an_answer(build, roots
     alone, together = build(mine, index_dir="alone"), build(mine, theirs)
     assert len(together.opened.corpus.documents.shadowed) == 60
     for system in SYSTEMS:
-        assert found(together, system=system) == found(alone, system=system)
+        assert hits_of(together, system=system) == hits_of(alone, system=system)
 
 
 def test_what_is_found_is_the_skill_that_its_name_means(build, roots):

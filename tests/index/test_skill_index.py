@@ -1,18 +1,14 @@
 """The façade: build, open, search, find, refresh."""
 
 import logging
-import math
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from skillsearch.embedders.embedder import LOADERS
 from skillsearch.embedders.embedding import HashingEmbedder
@@ -29,10 +25,7 @@ from skillsearch.index.search.calibration_file import default_calibration
 from skillsearch.index.search.evidence import EVIDENCE
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage.cache import IndexFolder
-from skillsearch.settings.values import MAX_QUERY_CHARS
-from skillsearch.types.answers import SYSTEMS, SearchResult
-
-LONG = "A body that is long enough to tell skills apart. " * 8
+from skillsearch.types.answers import SYSTEMS
 
 
 @pytest.fixture
@@ -100,85 +93,6 @@ def test_every_system_finds_the_skill_and_sorts_by_score(index, system):
     assert [hit.rank for hit in result] == list(range(1, len(result) + 1))
 
 
-GARDEN = {
-    "water-plants": "Water the plants on the balcony.",
-    "water-garden": "Water the garden and its plants.",
-    "plant-trees": "Plant trees in the garden.",
-    "cut-hedges": "Cut the hedges of a garden.",
-    "pdf-forms": "Fill in PDF forms.",
-    "tea-timer": "Time green tea.",
-}
-WATER = "water the plants in my garden"
-
-
-@pytest.fixture(scope="module")
-def garden(add_skill, build_shared):
-    """Return an index of `GARDEN` in which some skills are hidden; tests only read it."""
-
-    @cache
-    def garden(*hidden):
-        def write(root):
-            for name, description in GARDEN.items():
-                flags = {"disable_model_invocation": "true"} if name in hidden else {}
-                add_skill(root / name, name, description, f"About {name}.", **flags)
-
-        return build_shared(write)
-
-    return garden
-
-
-def scored(result):
-    return [(hit.doc_id, hit.score) for hit in result]
-
-
-EXCLUDED = ["water-plants"], ["water-plants", "water-garden"], ["pdf-forms"], list(GARDEN)[:5]
-
-
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("left_out", EXCLUDED)
-def test_to_exclude_a_skill_is_to_search_as_if_it_were_hidden(garden, system, left_out):
-    ids = [f"skills:{name}" for name in left_out]
-    options = {"n": 100, "threshold": 0.0, "system": system}
-    found = garden().search(WATER, exclude=ids, **options)
-    hiding = garden(*left_out)
-    assert scored(found) == scored(hiding.search(WATER, include_hidden=False, **options))
-    assert not set(ids) & {hit.doc_id for hit in found}
-
-
-def test_hidden_skills_have_no_say_in_the_scores_of_others(garden):
-    before = default_calibration()
-    index = garden("water-garden").with_calibration(
-        replace(before, alone={**before.alone, "lead": 1.0})
-    )
-    shown = index.search(WATER, threshold=0.0, include_hidden=False, explain=True)
-    every = index.search(WATER, threshold=0.0, explain=True)
-    assert every[0].name == "water-garden"
-    assert shown[0].name == every[1].name
-    assert every[1].explain.log_odds["lead"] < 0 < shown[0].explain.log_odds["lead"]
-
-
-def test_what_cannot_be_excluded_excludes_nothing(index):
-    before = answers(index, "fill in a PDF form")
-    for exclude in ([], ["skills:none", "", "\ud800", "pdf-forms"], ("zzz",), {"skills:"}):
-        result = index.search("fill in a PDF form", threshold=0.0, exclude=exclude)
-        assert dict(result.to_dict(), seconds=None) == before[0]
-
-
-def test_a_copy_of_an_excluded_skill_takes_its_place(tmp_path, add_skill, build):
-    """Who wants it out too asks `copies` for it."""
-    for folder in ("a", "b"):
-        add_skill(tmp_path / "s" / folder, "pdf-forms", "Fill in PDF forms.", LONG)
-    add_skill(tmp_path / "s" / "c", "form-letters", "Write form letters.", "Dear reader.")
-    index = build(tmp_path / "s")
-    found = index.search("fill in PDF forms", threshold=0.0, exclude=["s:a"])
-    assert (found[0].doc_id, found[0].duplicates) == ("s:b", ())
-    copies = index.copies(["s:a", "s:none"])
-    assert copies == {"s:a", "s:b"}
-    found = index.search("fill in PDF forms", threshold=0.0, exclude=copies)
-    assert [hit.doc_id for hit in found] == ["s:c"]
-    assert index.copies([]) == index.copies(["s:none", ""]) == frozenset()
-
-
 def test_another_calibration_gives_other_scores_of_the_same_index(index):
     before = answers(index, "fill in a PDF form")
     sure = replace(
@@ -222,60 +136,6 @@ def test_a_skill_that_is_gone_is_explained_without_its_body(own_index, root, con
     hit = own_index.search("fill in a PDF form", explain=True)[0]
     assert hit.name == "pdf-forms"
     assert (hit.explain.section, hit.explain.snippet) == ("", "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"query": ""}, "empty"),
-        ({"query": " \t\n\u3000"}, "empty"),
-        ({"query": "a" * 1_000_000}, "1,000,000 characters"),
-        ({"query": "a" * (MAX_QUERY_CHARS + 1)}, "65,536"),
-        ({"n": 0}, "n is 0"),
-        ({"n": -1}, "n is -1"),
-        ({"n": True}, "n is True"),
-        ({"n": 1001}, "n is 1001"),
-        ({"n": 2.0}, "n is 2.0"),
-        ({"n": "5"}, "n is '5'"),
-        ({"threshold": math.nan}, "threshold is nan"),
-        ({"threshold": math.inf}, "threshold is inf"),
-        ({"threshold": -math.inf}, "threshold is -inf"),
-        ({"threshold": -0.1}, "threshold is -0.1"),
-        ({"threshold": 1.1}, "threshold is 1.1"),
-        ({"threshold": 10**400}, "threshold is 1"),
-        ({"system": "magic"}, "hybrid, bm25, dense, rrf"),
-    ],
-)
-def test_what_cannot_be_searched_is_a_query_error(index, arguments, message):
-    with pytest.raises(QueryError, match=message) as caught:
-        index.search(**{"query": "tea", **arguments})
-    assert "\n" not in str(caught.value)
-    assert len(str(caught.value)) < 600
-
-
-@given(
-    query=st.text(max_size=40),
-    n=st.integers(-2, 1100) | st.booleans() | st.floats(),
-    threshold=st.none() | st.floats() | st.integers(-1, 2),
-    system=st.sampled_from([*SYSTEMS, "", "HYBRID"]),
-    explain=st.booleans(),
-)
-def test_any_arguments_give_a_result_or_a_query_error(
-    shared_index, query, n, threshold, system, explain
-):
-    try:
-        result = shared_index.search(query, n, threshold, system=system, explain=explain)
-    except QueryError:
-        return
-    assert isinstance(result, SearchResult)
-    assert len(result) <= n
-    assert all(result.threshold <= hit.score <= 1 for hit in result)
-    assert result.abstained == (not result.hits)
-
-
-@pytest.mark.parametrize("query", ["tea " * 16_000, "茶" * MAX_QUERY_CHARS])
-def test_the_longest_query_is_searched(index, query):
-    assert index.search(query).state in {"fits", "perhaps", "none"}
 
 
 def test_an_index_may_be_empty(tmp_path, build):
@@ -403,10 +263,10 @@ def test_a_reader_left_behind_still_tells_diagnostics(own_index, root, add_skill
     assert own_index.diagnostics() == writer.diagnostics() != ()
 
 
-def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill):
+def test_a_refresh_follows_a_root_that_is_a_link(root, tmp_path, add_skill, build):
     link = tmp_path / "link"
     link.symlink_to(root)
-    index = SkillIndex.from_roots(link, index_dir=tmp_path / "i", model="hashing")
+    index = build(link)
     add_skill(tmp_path / "other" / "tea", "tea", "Boil water")
     link.unlink()
     link.symlink_to(tmp_path / "other")
@@ -437,9 +297,9 @@ def test_threads_get_the_same_answers(own_index):
     expected = answers(own_index, *queries)
     opened = SkillIndex.open(own_index.folder)
     with ThreadPoolExecutor(8) as pool:
-        found = [pool.submit(answers, opened, query) for query in queries]
+        futures = [pool.submit(answers, opened, query) for query in queries]
         opened.refresh(verify=True)
-        assert [future.result()[0] for future in found] == expected
+        assert [future.result()[0] for future in futures] == expected
 
 
 def test_an_index_has_a_folder_of_its_own_in_the_cache(root, tmp_path, monkeypatch):
@@ -461,11 +321,11 @@ def test_the_default_index_is_the_one_of_the_settings(index, tmp_path, monkeypat
 def test_roots_may_be_relative_or_in_the_home_folder(root, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
-    found = [
-        SkillIndex.from_roots(given, index_dir="ix", model="hashing").generation
-        for given in ("skills", Path("skills"), "~/skills", [root, root])
+    generations = [
+        SkillIndex.from_roots(spelling, index_dir="ix", model="hashing").generation
+        for spelling in ("skills", Path("skills"), "~/skills", [root, root])
     ]
-    assert len(set(found)) == 1
+    assert len(set(generations)) == 1
     assert (tmp_path / "ix" / "CURRENT").is_file()
 
 
@@ -494,11 +354,11 @@ def test_skills_in_scripts_that_the_model_cannot_read_are_found(tmp_path, add_sk
 def test_many_requests_are_answered_as_one_by_one(index):
     queries = ["fill in PDF forms", "who won the world cup", "rotate keys", "fill in PDF forms"]
     for system in SYSTEMS:
-        found = index.search_many(queries, n=3, system=system)
+        together = index.search_many(queries, n=3, system=system)
         single = [index.search(query, n=3, system=system) for query in queries]
-        assert [one.query for one in found] == queries
-        assert [one.hits for one in found] == [one.hits for one in single]
-        assert [one.abstained for one in found] == [one.abstained for one in single]
+        assert [result.query for result in together] == queries
+        assert [result.hits for result in together] == [result.hits for result in single]
+        assert [result.abstained for result in together] == [result.abstained for result in single]
     assert index.search_many([]) == []
     with pytest.raises(QueryError, match="empty"):
         index.search_many(["fill in PDF forms", "  "])
@@ -508,10 +368,10 @@ def test_many_requests_are_answered_as_one_by_one(index):
 class Noting(HashingEmbedder):
     """Keeps the texts of each call."""
 
-    asked: list = field(default_factory=list)
+    batches: list = field(default_factory=list)
 
     def embed_stream(self, texts):
-        self.asked.append(list(texts))
+        self.batches.append(list(texts))
         yield from HashingEmbedder().embed_stream(texts)
 
 
@@ -519,4 +379,4 @@ def test_many_requests_are_embedded_together(index):
     embedder = Noting()
     opened = SkillIndex(IndexFolder(index.folder), index.opened, embedder)
     opened.search_many(["rotate keys", "make tea", "rotate keys"])
-    assert embedder.asked == [["rotate keys", "make tea"]]
+    assert embedder.batches == [["rotate keys", "make tea"]]

@@ -14,12 +14,14 @@ QUERIES = ("keep the kettle warm", "lemonade", "brew filter coffee", "green tea 
 def answers(opened, trial):
     """Return the ids and scores of the hits for each query."""
     index = SkillIndex(IndexFolder(opened.folder), opened, trial.embedder)
-    found = index.search_many(QUERIES, n=5, threshold=0.0, reader="off")
-    return [[(hit.doc_id, round(hit.score, 6)) for hit in one] for one in found]
+    results = index.search_many(QUERIES, n=5, threshold=0.0, reader="off")
+    return [[(hit.doc_id, round(hit.score, 6)) for hit in result] for result in results]
 
 
-def test_a_trial_answers_as_an_index_of_the_edited_file_and_touches_nothing(drinks, tmp_path):
-    index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
+def test_a_trial_answers_as_an_index_of_the_edited_file_and_touches_nothing(
+    drinks, build, tmp_path
+):
+    index = build(drinks)
     document = index.find("steep-tea")
     path = drinks / "steep-tea" / "SKILL.md"
     before = path.read_bytes()
@@ -30,12 +32,12 @@ def test_a_trial_answers_as_an_index_of_the_edited_file_and_touches_nothing(drin
     assert tried[0] != tried[1]
     assert path.read_bytes() == before
     path.write_bytes(edited)
-    again = SkillIndex.from_roots(drinks, index_dir=tmp_path / "again", model="hashing")
+    again = build(drinks, index_dir="again")
     assert answers(again.opened, trial) == tried[1]
 
 
-def test_each_change_is_tried_alone_and_what_is_no_skill_is_refused(drinks, tmp_path):
-    index = SkillIndex.from_roots(drinks, index_dir=tmp_path / "index", model="hashing")
+def test_each_change_is_tried_alone_and_what_is_no_skill_is_refused(drinks, build, tmp_path):
+    index = build(drinks)
     document, path = index.find("steep-tea"), drinks / "steep-tea" / "SKILL.md"
     trial = Trial.begin(index.opened, tmp_path / "trial")
     first = trial.changed(document, path.read_bytes().replace(b"Steep green", b"Pour lemonade"))
@@ -46,12 +48,10 @@ def test_each_change_is_tried_alone_and_what_is_no_skill_is_refused(drinks, tmp_
         trial.changed(document, b"\0")
 
 
-def test_no_skill_is_found_by_its_examples_in_a_trial(drinks, tmp_path):
+def test_no_skill_is_found_by_its_examples_in_a_trial(drinks, build, tmp_path):
     tea = "Steep green tea at the right temperature."
     book = ExampleBook(extra={digest_of_skill("steep-tea", tea): ("keep the kettle warm",)})
-    index = SkillIndex.from_roots(
-        drinks, index_dir=tmp_path / "index", model="hashing", examples=book
-    )
+    index = build(drinks, examples=book)
     assert index.find("steep-tea").examples
     trial = Trial.begin(index.opened, tmp_path / "trial")
     assert not any(document.examples for document in trial.opened.corpus.documents)

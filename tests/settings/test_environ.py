@@ -1,6 +1,7 @@
-"""Tests of what a process finds around it: by which command this copy gets an extra."""
+"""Tests of what a process finds around it: its variables, and the command for an extra."""
 
 import json
+import os
 import shlex
 import shutil
 import sys
@@ -13,6 +14,7 @@ from skillsearch.errors import MissingDependencyError
 from skillsearch.settings import environ
 
 PIP = [sys.executable, "-m", "pip", "install"]
+FROM_FOLDER = "path/to/skillsearch[mcp]"
 
 
 def copy_to(site):
@@ -34,14 +36,14 @@ def installed(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(site))
 
     def install(record=None, *, beside=None):
-        place = site / "skillsearch-0.1.0.dist-info"
-        place.mkdir(parents=True)
-        (place / "METADATA").write_text(
+        dist_info = site / "skillsearch-0.1.0.dist-info"
+        dist_info.mkdir(parents=True)
+        (dist_info / "METADATA").write_text(
             "Metadata-Version: 2.1\nName: skillsearch\nVersion: 0.1.0\n"
         )
         if record is not None:
             text = record if isinstance(record, str) else json.dumps(record)
-            (place / "direct_url.json").write_text(text)
+            (dist_info / "direct_url.json").write_text(text)
         for name, text in (beside or {}).items():
             (tmp_path / "an env" / name).write_text(text)
         return copy_to(site)
@@ -57,10 +59,10 @@ def typed(command):
 @pytest.mark.parametrize(
     ("record", "expected"),
     [
-        (None, "path/to/skillsearch[mcp]"),
-        ("{broken", "path/to/skillsearch[mcp]"),
-        ("[]", "path/to/skillsearch[mcp]"),
-        ({"url": "file:///no/such/checkout", "dir_info": {}}, "path/to/skillsearch[mcp]"),
+        (None, FROM_FOLDER),
+        ("{broken", FROM_FOLDER),
+        ("[]", FROM_FOLDER),
+        ({"url": "file:///no/such/checkout", "dir_info": {}}, FROM_FOLDER),
         (
             {
                 "url": "https://git.example/us/skillsearch.git",
@@ -102,22 +104,22 @@ def test_a_checkout_stays_one(tmp_path):
     assert typed(copy.install_extra("mcp")) == [*PIP, "-e", f"{tmp_path}[mcp]"]
 
 
-def test_a_tool_of_uv_keeps_the_extras_that_it_has(installed):
-    """Uv rebuilds the environment from the packages it is given."""
-    receipt = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
-    copy = installed(beside={"uv-receipt.toml": f"[tool]\n{receipt}\n"})
-    expected = ["uv", "tool", "install", "path/to/skillsearch[mcp,watch]"]
-    assert typed(copy.install_extra("mcp")) == expected
+UV = ["uv", "tool", "install"]
+RECEIPT = 'requirements = [{ name = "skillsearch", extras = ["watch"] }, { name = "rich" }]'
 
 
-def test_a_receipt_that_cannot_be_read_still_says_that_uv_made_it(installed):
-    copy = installed(beside={"uv-receipt.toml": "["})
-    assert typed(copy.install_extra("mcp")) == ["uv", "tool", "install", "path/to/skillsearch[mcp]"]
-
-
-def test_pipx_installs_into_its_environment_by_its_name(installed, tmp_path):
-    copy = installed(beside={"pipx_metadata.json": "{}"})
-    expected = ["pipx", "runpip", "an env", "install", "path/to/skillsearch[mcp]"]
+@pytest.mark.parametrize(
+    ("file", "text", "expected"),
+    [
+        # uv rebuilds the environment from the packages it is given
+        ("uv-receipt.toml", f"[tool]\n{RECEIPT}\n", [*UV, "path/to/skillsearch[mcp,watch]"]),
+        ("uv-receipt.toml", "[", [*UV, FROM_FOLDER]),
+        ("pipx_metadata.json", "{}", ["pipx", "runpip", "an env", "install", FROM_FOLDER]),
+    ],
+    ids=["uv keeps the extras", "a broken receipt is of uv", "pipx knows its environment by name"],
+)
+def test_an_environment_of_a_tool_is_changed_by_that_tool(installed, file, text, expected):
+    copy = installed(beside={file: text})
     assert typed(copy.install_extra("mcp")) == expected
 
 
@@ -125,10 +127,46 @@ def test_an_environment_without_pip_is_one_of_uv(installed, monkeypatch):
     copy = installed()
     monkeypatch.setitem(sys.modules, "pip", None)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    expected = ["uv", "pip", "install", "--python", sys.executable, "path/to/skillsearch[mcp]"]
+    expected = ["uv", "pip", "install", "--python", sys.executable, FROM_FOLDER]
     assert typed(copy.install_extra("mcp")) == expected
 
 
 def test_what_lacks_a_library_says_this_command():
     error = MissingDependencyError("mcp", "mcp", "The MCP server")
     assert str(error) == f"The MCP server needs mcp: {environ.install_extra('mcp')}"
+
+
+@pytest.mark.parametrize(("value", "wanted"), [(None, False), ("", False), ("1", True)])
+def test_no_color_counts_where_it_is_not_empty(monkeypatch, value, wanted):
+    if value is not None:
+        monkeypatch.setenv("NO_COLOR", value)
+    assert environ.no_color() is wanted
+
+
+def test_blas_threads_are_off_unless_the_user_wants_them(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "2")
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    environ.use_one_blas_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "4")
+    environ.use_one_blas_thread()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "4"
+
+
+@pytest.mark.parametrize(("before", "after"), [(None, "1"), ("", "1"), ("0", "0")])
+def test_telemetry_is_forbidden_unless_the_user_allows_it(monkeypatch, before, after):
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", before or "")
+    if before is None:
+        monkeypatch.delenv("ORT_DISABLE_TELEMETRY")
+    environ.forbid_telemetry()
+    assert os.environ["ORT_DISABLE_TELEMETRY"] == after
+
+
+@pytest.mark.parametrize("before", [None, "/theirs"])
+def test_variables_are_set_for_a_block_alone(monkeypatch, before):
+    monkeypatch.setenv("MPLCONFIGDIR", before or "")
+    if before is None:
+        monkeypatch.delenv("MPLCONFIGDIR")
+    with environ.Variables({"MPLCONFIGDIR": "/ours"}):
+        assert os.environ["MPLCONFIGDIR"] == "/ours"
+    assert os.environ.get("MPLCONFIGDIR") == before
