@@ -5,7 +5,7 @@ from fnmatch import fnmatchcase
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skillsearch.errors import SelectionError
@@ -105,6 +105,7 @@ def test_a_selection_leaves_what_its_definition_says(distinct, selection):
 
 
 @given(selections, st.sampled_from(QUERIES), st.sampled_from(["hybrid", "bm25", "dense"]))
+@example((("include", ("*-1?",)), ("include", ("work:*",))), "fill the pdf form", "hybrid")
 @pytest.mark.slow
 def test_what_is_left_ranks_as_it_does_among_all(distinct, selection, query, system):
     expected = chosen(distinct, selection)

@@ -36,6 +36,8 @@ from skillsearch.types.skills import Root
 # Least hits that are judged. The calibration was fitted on this number, and the score of a hit must
 # not depend on `n`.
 _LEAST_JUDGED = 10
+_ROUNDING = 1e-6
+"""A cosine of nothing alike is not zero: its last bits follow from what is multiplied with it."""
 
 
 class Position(NamedTuple):
@@ -213,7 +215,8 @@ class Search:
         return np.where(is_out, numbers, leaders)
 
     def _first_rows(self, ranked: Ranked) -> list[int]:
-        rows: list[int] = ranked.best[ranked.features[ranked.best].any(axis=1)].tolist()
+        are_like = (np.abs(ranked.features[ranked.best]) > _ROUNDING).any(axis=1)
+        rows: list[int] = ranked.best[are_like].tolist()
         return rows[: max(self.options.n, _LEAST_JUDGED)]
 
     def _used_rows(self, ranked: Ranked) -> list[int]:
