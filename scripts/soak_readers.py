@@ -138,8 +138,12 @@ class Reader:
             faults += self._contents.hit_faults(repr(query), result)
 
 
+_WAITING = "another process is writing"
+"""Begins the warning of a refresh that waits for the writer, as it should."""
+
+
 class _Warnings(logging.Handler):
-    """Takes warnings as faults."""
+    """Takes warnings as faults, but for one of waiting."""
 
     def __init__(self, faults: list[str]) -> None:
         super().__init__(logging.WARNING)
@@ -147,7 +151,9 @@ class _Warnings(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Keep what a warning says."""
-        self._faults.append(f"warned: {record.getMessage()}")
+        message = record.getMessage()
+        if not message.startswith(_WAITING):
+            self._faults.append(f"warned: {message}")
 
 
 def read(work: str, number: str, ends_at: str) -> None:
