@@ -242,7 +242,7 @@ def test_a_folder_of_more_skills_than_a_request_waits_for_says_how(
         assert "notes" not in json.loads(cli("query", TO_PUBLISH, "--json").stdout)
 
 
-def test_what_stays_open_indexes_a_large_folder_in_the_background(indexed):
+def test_what_stays_open_indexes_a_large_folder_in_the_background(indexed, large_folder):
     with ThreadPoolExecutor(1) as executor:
         freshness = Freshness(SkillIndex.open(), executor)
         assert "are being indexed" in freshness.look(0, [str(indexed / "blog")])
