@@ -4,7 +4,7 @@ Usage: python scripts/answers.py COLLECTION... [--examples FILE] [--work DIR] [-
 
 Asks each collection whole, by ``skillsearch eval``: which requests hear of a right skill, which of
 those that nothing fits get an answer, and how many are told "none" by each face. With the example
-requests of a file (see `fusion_samples.with_examples`) a collection is asked a second time with
+requests of a file (see `fusion.samples.with_examples`) a collection is asked a second time with
 them. The result file has shares of requests and no texts.
 """
 
@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 import markdown_tables
-from bench_measures import save_report
-from bench_rows import Machine
-from fusion_samples import with_examples
+from benchmark.measures import save_report
+from benchmark.rows import Machine
+from fusion.samples import with_examples
 
 from skillsearch.evaluation.collection import load_collection, save_collection
 from skillsearch.evaluation.reporting.report import percent

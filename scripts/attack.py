@@ -9,11 +9,11 @@ are right for it, and the other half is measured. No model of the package may ha
 them. All their skills, and those of the background, stand honestly in the first root; attackers
 write skills into a later root whose ids sort first, indexed with each of the trusts given.
 
-Kinds of attack are those of `attack_texts`, ``adaptive`` of `attack_adaptive`, and two controls:
+Kinds of attack are those of `attacks.texts`, ``adaptive`` of `attacks.adaptive`, and two controls:
 ``ordinary`` adds as many real skills instead, held out from the last collection of the background
 or taken from a file of JSON lines; ``none`` adds nothing. What more an attack has of the first
-fives than ordinary skills is its gain. The probes of `attack_probes` measure single honest skills,
-the kinds of `attack_victims` what attackers in the victim's own root take from it: exits with 1 if
+fives than ordinary skills is its gain. The probes of `attacks.probes` measure single honest skills,
+the kinds of `attacks.victims` what attackers in the victim's own root take from it: exits with 1 if
 they make a victim lost.
 
 Intervals are of 95 %, by bootstrap over requests.
@@ -33,14 +33,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import attack_tables
-from attack_adaptive import adaptive
-from attack_ground import TRUSTS, UNSET, Ground, Outcome, Request, texts_of
-from attack_probes import PROBES, Effect
-from attack_tables import AttackRow, ProbeRow, Report, VictimRow
-from attack_texts import KINDS, Known, Text
-from attack_victims import RIVALS, WRITERS, Toll, find_victims, tolls
-from bench_measures import save_report
+from attacks.adaptive import adaptive
+from attacks.ground import TRUSTS, UNSET, Ground, Outcome, Request, texts_of
+from attacks.probes import PROBES, Effect
+from attacks.tables import TABLES, AttackRow, ProbeRow, Report, VictimRow
+from attacks.texts import KINDS, Known, Text
+from attacks.victims import RIVALS, WRITERS, Toll, find_victims, tolls
+from benchmark.measures import save_report
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import embed
@@ -263,7 +262,7 @@ def toll_row(toll: Toll) -> VictimRow:
 
 def show(report: Report) -> None:
     """Print the tables as Markdown."""
-    for name, make in attack_tables.TABLES.items():
+    for name, make in TABLES.items():
         if report[name]:
             print("\n".join(["", *make(report)]))
 

@@ -12,7 +12,7 @@ whole ones would be 8 GB of files. Everything else is what a user runs: SKILL.md
 index, the command line.
 
 Results are written after each size and join those in the file, so that sizes can be measured one by
-one; ``scripts/bench_report.py`` makes the tables of the READMEs of them. CPU seconds are of whole
+one; `benchmark.report` makes the tables of the READMEs of them. CPU seconds are of whole
 processes or of the calling thread; medians unless named p95 or p99.
 """
 
@@ -32,8 +32,8 @@ from time import process_time
 from unittest.mock import patch
 
 import numpy as np
-from bench_corpus import Text, write_file
-from bench_measures import (
+from benchmark.corpus import Text, write_file
+from benchmark.measures import (
     disk_bytes,
     machine,
     median_of,
@@ -42,9 +42,9 @@ from bench_measures import (
     save_report,
     time_calls,
 )
-from bench_report import print_report
-from bench_rivals import compare
-from bench_rows import (
+from benchmark.report import print_report
+from benchmark.rivals import compare
+from benchmark.rows import (
     Bm25,
     Calls,
     Cost,
@@ -58,8 +58,8 @@ from bench_rows import (
     Throughput,
     WarmQuery,
 )
-from bench_search import break_down, recall
-from bench_vectors import make_corpus, noisy
+from benchmark.search import break_down, recall
+from benchmark.vectors import make_corpus, noisy
 from compare import WRITTEN
 
 import skillsearch

@@ -26,8 +26,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NotRequired, TypedDict
 
-from bench_measures import machine, save_report
-from bench_rows import Machine
+from benchmark.measures import machine, save_report
+from benchmark.rows import Machine
 
 from skillsearch.evaluation.collection import load_collection
 from skillsearch.index.skill_index import SkillIndex

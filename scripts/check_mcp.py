@@ -9,7 +9,7 @@ Needs npm. Installs the two tools and a Node that can run them into a separate f
 - the scenarios of the conformance suite that need no tool, prompt or file of its own test server;
   a warning counts as a failure.
 
-With --hosts it installs hosts instead, and runs the checks of `check_mcp_hosts`.
+With --hosts it installs hosts instead, and runs the checks of `conformance.hosts`.
 
 Exits with 1 if one of them fails, with 3 if npm cannot install them.
 """
@@ -28,8 +28,8 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-import check_mcp_hosts
-from check_mcp_tools import EXAMPLES, NODE, CheckFailedError, Tools
+import conformance.hosts
+from conformance.tools import EXAMPLES, NODE, CheckFailedError, Tools
 
 PACKAGES = (
     "@modelcontextprotocol/inspector@2.12.0",
@@ -148,7 +148,7 @@ def passes(name: str, check: Callable[[], str]) -> bool:
 def run_all(tools: Tools, *, hosts: bool) -> bool:
     """Run every check; return whether all passed."""
     with tempfile.TemporaryDirectory() as folder:
-        all_checks = check_mcp_hosts.checks(tools) if hosts else checks(tools, Path(folder))
+        all_checks = conformance.hosts.checks(tools) if hosts else checks(tools, Path(folder))
         return all([passes(name, check) for name, check in all_checks])
 
 
@@ -164,7 +164,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         work = (args.work or Path(temporary)).absolute()
         try:
-            tools = Tools(work, check_mcp_hosts.PACKAGES if args.hosts else PACKAGES)
+            tools = Tools(work, conformance.hosts.PACKAGES if args.hosts else PACKAGES)
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
             print(f"npm cannot install the tools, nothing was checked: {error}")
             sys.exit(NO_NPM)

@@ -4,11 +4,11 @@ Usage: python scripts/compare.py [--collections DIR...] [--nothing SKILLS] [--pe
                                  [--measure quality|cost...] [--work DIR] [--fresh] [--resume]
                                  [--json FILE] [--plot FILE.png] [--publish]
 
-Peers come from the package registry in the versions that `compare_environments` names;
-`compare_peers` says how each is asked, `compare_interfaces` how its server and hook are. Their code
-runs in their environments alone, with a home folder of its own and without network. The weights of
-all-MiniLM-L6-v2, which some would fetch, come from a package. A peer that fails is a row that says
-why; the exit status is 1 only if skillsearch does.
+Peers come from the package registry in the versions that `comparison.environments` names;
+`comparison.peers` says how each is asked, `comparison.interfaces` how its server and hook are.
+Their code runs in their environments alone, with a home folder of its own and without network. The
+weights of all-MiniLM-L6-v2, which some would fetch, come from a package. A peer that fails is a row
+that says why; the exit status is 1 only if skillsearch does.
 
 *Quality* does not depend on how busy the machine is: rankings, what is said when nothing fits, and
 tokens. *Cost* does, and is measured on the first collection alone. CPU seconds are of whole
@@ -30,9 +30,9 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from bench_measures import machine
-from bench_rows import Machine
-from compare_environments import (
+from benchmark.measures import machine
+from benchmark.rows import Machine
+from comparison.environments import (
     CHECKOUT,
     OURS,
     PEERS,
@@ -42,11 +42,11 @@ from compare_environments import (
     jail,
     version_of,
 )
-from compare_jobs import Job, jobs
-from compare_judge import judge
-from compare_measure import COST, QUALITY, measure
-from compare_rows import Half, Report, Row, Run
-from compare_tables import show
+from comparison.jobs import Job, jobs
+from comparison.judge import judge
+from comparison.measure import COST, QUALITY, measure
+from comparison.rows import Half, Report, Row, Run
+from comparison.tables import show
 
 from skillsearch.errors import EvaluationError
 from skillsearch.evaluation.collection import EXAMPLE
@@ -202,7 +202,7 @@ def main() -> None:
         report = joined(before, report)
         file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     if plot:
-        from compare_plot import draw
+        from comparison.plot import draw
 
         draw(report, plot)
     if args.publish:

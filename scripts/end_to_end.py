@@ -16,7 +16,7 @@ its instructions, the definitions of its tools, the call and the answer. Times a
 process of the hook with what the daemon does for it, and of a call of the server.
 
 ``--ask N`` has a model choose among what each way shows for N requests of each kind, if
-``end_to_end_model.py`` is told of one by the environment; nothing is sent to any model else.
+`turns.model` is told of one by the environment; nothing is sent to any model else.
 """
 
 from __future__ import annotations
@@ -39,12 +39,15 @@ from html import unescape
 from pathlib import Path
 from unittest.mock import patch
 
-import end_to_end_counts as counts
 import real_collections
-from bench_measures import machine, run_command, save_report
-from compare_interfaces import cpu_of
-from compare_jobs import write_skills
-from end_to_end_counts import (
+from benchmark.measures import machine, run_command, save_report
+from comparison.interfaces import cpu_of
+from comparison.jobs import write_skills
+from mcp import Client
+from mcp_types import CallToolResult
+from soak_mcp import served
+from turns import counts
+from turns.counts import (
     AGENT,
     HOOK,
     ORACLE,
@@ -57,11 +60,8 @@ from end_to_end_counts import (
     Time,
     WayRow,
 )
-from end_to_end_library import Library, draw, evenly
-from end_to_end_model import Model, ask
-from mcp import Client
-from mcp_types import CallToolResult
-from soak_mcp import served
+from turns.library import Library, draw, evenly
+from turns.model import Model, ask
 
 from skillsearch.budget.costs import listed_skills, sources_of_roots
 from skillsearch.budget.hosts import HOSTS, Fate, ListedSkill

@@ -18,9 +18,9 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import pages_fit
 import steps
 from compare import WRITTEN
+from page_parts.fit import BESIDE, EVERYDAY, OF_REQUESTS, OF_SKILLS
 from steps import SCRIPTS, Step, last_line
 
 from skillsearch.embedders.embedder import PACKAGED_MODEL
@@ -28,7 +28,12 @@ from skillsearch.evaluation.collection import EXAMPLE
 
 TIMEOUT_S, QUICK_TIMEOUT_S = 24 * 3600, 900
 REAL = "real-development"
-FITTED = [*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS, *pages_fit.OF_REQUESTS, *pages_fit.BESIDE]
+FITTED = [
+    *EVERYDAY,
+    *OF_SKILLS,
+    *OF_REQUESTS,
+    *BESIDE,
+]
 FITTED.remove(REAL)
 FOREIGN = ["chinese", "russian", "spanish"]
 FOREIGN += [f"{name}-cross" for name in ("metatool", "nvidia", "one-liners", "salesforce")]
@@ -92,9 +97,7 @@ STEPS = {
     "scale": Step(
         "bench_scale.py --results {results}/scale.json",
         "{material}/corpus/real --queries "
-        + " ".join(
-            f"{{material}}/eval/{name}" for name in (*pages_fit.EVERYDAY, *pages_fit.OF_SKILLS)
-        ),
+        + " ".join(f"{{material}}/eval/{name}" for name in (*EVERYDAY, *OF_SKILLS)),
         "{examples} --queries {example} --per-collection 6 --embedded 4",
     ),
     "pages": Step("pages.py", "", "--check"),

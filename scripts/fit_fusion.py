@@ -8,8 +8,7 @@ To add a feature, write a row in ``index/search/features.py`` (and one in ``evid
 to move the score of a hit), give it 0 in ``calibration.json``, and run the second form: it fits the
 feature on the collections of the package and holds all other numbers.
 
-The parts lie in ``fusion_samples.py``, ``fusion_ranking.py``, ``fusion_answers.py``,
-``fusion_calibration.py`` and ``fusion_measures.py``.
+The parts lie in the folder ``fusion``.
 
 The queries of ``scripts/cross_language`` are searched as well: our own, in 17 languages, over
 documents of the collections, and three small collections in Spanish, Russian and Chinese. Last
@@ -42,10 +41,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bench_measures import save_report
-from fusion_answers import Answers, Logits, unseen_queries
-from fusion_calibration import MIXED_EXAMPLES, ScoreCalibration, fit_calibration, fit_hits
-from fusion_measures import (
+from benchmark.measures import save_report
+from fusion.answers import Answers, Logits, unseen_queries
+from fusion.calibration import MIXED_EXAMPLES, ScoreCalibration, fit_calibration, fit_hits
+from fusion.measures import (
     Predicted,
     Table,
     by_collection,
@@ -58,8 +57,8 @@ from fusion_measures import (
     print_kinds,
     print_table,
 )
-from fusion_ranking import Matrix, RankingData, blocks, fit_ranking
-from fusion_samples import QUERIES, Sample, Sampler, cross_language, family, with_examples
+from fusion.ranking import Matrix, RankingData, blocks, fit_ranking
+from fusion.samples import QUERIES, Sample, Sampler, cross_language, family, with_examples
 from numpy.typing import NDArray
 
 from skillsearch import evaluation
@@ -167,7 +166,7 @@ class Fitted:
         calibration: The fit.
         left_out: The measures of each collection.
         kinds: The AUROC of each kind of request, as `measure_kinds` returns them.
-        margins: How far measures are known, as `fusion_measures.margins` returns it.
+        margins: How far measures are known, as `fusion.measures.margins` returns it.
         ablation: What each part is worth, as `measure_ablation` returns it, if it was asked for.
     """
 

@@ -26,8 +26,8 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 import markdown_tables
-from bench_measures import save_report
-from bench_rows import Machine
+from benchmark.measures import save_report
+from benchmark.rows import Machine
 
 from skillsearch.errors import SkillSearchError
 from skillsearch.evaluation.collection import load_collection

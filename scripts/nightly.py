@@ -22,9 +22,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import steps
-from bench_measures import machine
-from bench_plots import DPI, OURS, STYLE
-from bench_rows import Machine
+from benchmark.measures import machine
+from benchmark.plots import DPI, OURS, STYLE
+from benchmark.rows import Machine
 from compare import WRITTEN
 from matplotlib import style
 from matplotlib.figure import Figure

@@ -18,22 +18,22 @@ from pathlib import Path
 from typing import NamedTuple
 
 import answers
-import attack_tables
-import bench_plots
-import bench_report
+import attacks.tables
 import bench_scale
-import compare_rows
-import compare_tables
-import end_to_end_counts
+import benchmark.plots
+import benchmark.report
+import comparison.rows
+import comparison.tables
 import markdown_tables
 import measure_improve
-import pages_code
-import pages_figures
-import pages_fit
-import pages_soaks
-import pages_written
+import page_parts.code
+import page_parts.figures
+import page_parts.fit
+import page_parts.soaks
+import page_parts.written
 import replay_usage
-from pages_results import measured
+import turns.counts
+from page_parts.results import measured
 
 from skillsearch.evaluation.comparison import share_interval
 from skillsearch.text.states import BOUNDS
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 def speed(*, is_short: bool) -> str:
     """Return what ``bench.py`` measured; a short table has the first rows alone."""
     report = measured("bench")
-    return bench_report.section(report, is_short=is_short)
+    return benchmark.report.section(report, is_short=is_short)
 
 
 def hook_waits() -> str:
@@ -75,29 +75,31 @@ def hook_waits() -> str:
     return f"Later prompts wait for {waits} skills (median, whole process)."
 
 
-def compared() -> dict[str, dict[str, compare_rows.Row]]:
+def compared() -> dict[str, dict[str, comparison.rows.Row]]:
     """Return the rows of what ``compare.py`` measured on each collection."""
     return measured("compare")["collections"]
 
 
-def peers(half: compare_rows.Half) -> str:
+def peers(half: comparison.rows.Half) -> str:
     """Return the table of one half of the comparison on the written collection, and of when."""
     rows = compared()["written"]
-    columns = {"quality": compare_tables.QUALITY, "cost": compare_tables.COST}[half]
-    return "\n".join([*compare_tables.table(rows, columns), "", compare_tables.when(rows, half)])
+    columns = {"quality": comparison.tables.QUALITY, "cost": comparison.tables.COST}[half]
+    return "\n".join(
+        [*comparison.tables.table(rows, columns), "", comparison.tables.when(rows, half)]
+    )
 
 
 def peers_by_language() -> str:
     """Return nDCG@10 and R@5 of compared systems by the language of requests."""
-    return "\n".join(compare_tables.languages_table(compared()["written"]))
+    return "\n".join(comparison.tables.languages_table(compared()["written"]))
 
 
 def peers_beside() -> str:
     """Return what compared systems do when nothing fits, and with contrast pairs."""
     collections = compared()
-    lines = compare_tables.beside_table(collections)
+    lines = comparison.tables.beside_table(collections)
     whens = [
-        f"{name}: {compare_tables.when(collections[name], 'quality')}"
+        f"{name}: {comparison.tables.when(collections[name], 'quality')}"
         for name in ("requests-hard", "real-nothing")
         if name in collections
     ]
@@ -106,12 +108,12 @@ def peers_beside() -> str:
 
 def peers_tokens() -> str:
     """Return what an agent reads of compared systems."""
-    return "\n".join(compare_tables.tokens_table(compared()["written"]))
+    return "\n".join(comparison.tables.tokens_table(compared()["written"]))
 
 
 def end_to_end() -> str:
     """Return the table of what ``end_to_end.py`` measured."""
-    return end_to_end_counts.table(measured("end_to_end"))
+    return turns.counts.table(measured("end_to_end"))
 
 
 def milvus() -> str:
@@ -124,22 +126,22 @@ def ray() -> str:
     return bench_scale.ray_text(measured("scale")["ray"])
 
 
-def attacks(part: attack_tables.Part) -> str:
+def attack_table(part: attacks.tables.Part) -> str:
     """Return a table of what ``attack.py`` measured, and of how many skills."""
     report = measured("attack")
-    settings, when = report["settings"], compare_tables.run_of(report["machine"], "quality")
+    settings, when = report["settings"], comparison.tables.run_of(report["machine"], "quality")
     note = (
         f"{settings['honest']:,} honest skills, {settings['attackers']} attackers, "
         f"{settings['measured']} measured requests, reader {settings['reader']}; "
         f"on {when}."
     )
-    return "\n".join([*attack_tables.TABLES[part](report), "", note])
+    return "\n".join([*attacks.tables.TABLES[part](report), "", note])
 
 
 def answered() -> str:
     """Return what ``answers.py`` measured, and when."""
     report = measured("answers")
-    when = f"Measured on {compare_tables.run_of(report['machine'], 'quality')}."
+    when = f"Measured on {comparison.tables.run_of(report['machine'], 'quality')}."
     return "\n".join([*answers.table(report), "", when])
 
 
@@ -152,7 +154,7 @@ def usage() -> str:
     note = (
         f"New requests change by {min(changes):+.1f} to {max(changes):+.1f} points. {requests} "
         "requests, in brackets intervals of 95 %; measured on "
-        f"{compare_tables.run_of(when, 'quality')}."
+        f"{comparison.tables.run_of(when, 'quality')}."
     )
     return "\n".join([*replay_usage.table(report), "", note])
 
@@ -166,7 +168,7 @@ def improved() -> str:
     note = (
         f"So recall is raised for {raised} of {room} skills with room, {raised / room:.0%} "
         f"({low:.0%} to {high:.0%}). Measured on "
-        f"{compare_tables.run_of(report['machine'], 'quality')}."
+        f"{comparison.tables.run_of(report['machine'], 'quality')}."
     ).replace("%", " %")
     return "\n".join([*measure_improve.table(report), "", note])
 
@@ -196,24 +198,24 @@ def faces() -> str:
 
 
 PARTS = (
-    Part(README, "figures", pages_figures.figures),
-    Part(README, "quality", pages_fit.quality_in_short),
-    Part(EVALUATION, "quality", pages_fit.quality),
-    Part(EVALUATION, "ablation", pages_fit.ablation),
+    Part(README, "figures", page_parts.figures.figures),
+    Part(README, "quality", page_parts.fit.quality_in_short),
+    Part(EVALUATION, "quality", page_parts.fit.quality),
+    Part(EVALUATION, "ablation", page_parts.fit.ablation),
     Part(EVALUATION, "answers", answered),
     Part("skillsearch/index/README.md", "faces", faces),
-    Part(COLLECTION, "counts by kind", partial(pages_written.counts, "kind")),
-    Part(COLLECTION, "counts by language", partial(pages_written.counts, "lang")),
-    Part(COLLECTION, "ranked", pages_written.ranked),
-    Part(COLLECTION, "unanswered", pages_written.unanswered),
-    Part(COLLECTION, "by language", pages_written.by_language),
-    Part(COLLECTION, "by kind", pages_written.by_kind),
+    Part(COLLECTION, "counts by kind", partial(page_parts.written.counts, "kind")),
+    Part(COLLECTION, "counts by language", partial(page_parts.written.counts, "lang")),
+    Part(COLLECTION, "ranked", page_parts.written.ranked),
+    Part(COLLECTION, "unanswered", page_parts.written.unanswered),
+    Part(COLLECTION, "by language", page_parts.written.by_language),
+    Part(COLLECTION, "by kind", page_parts.written.by_kind),
     Part(README, "speed", partial(speed, is_short=True)),
     Part(MEASURED, "speed", partial(speed, is_short=False)),
     Part("skillsearch/daemon/README.md", "hook", hook_waits),
-    Part("skillsearch/mcp_server/README.md", "soak", pages_soaks.server),
-    Part("skillsearch/execution/README.md", "soak", pages_soaks.runs),
-    Part(MEASURED, "soak", pages_soaks.index),
+    Part("skillsearch/mcp_server/README.md", "soak", page_parts.soaks.server),
+    Part("skillsearch/execution/README.md", "soak", page_parts.soaks.runs),
+    Part(MEASURED, "soak", page_parts.soaks.index),
     Part(MEASURED, "peers: quality", partial(peers, "quality")),
     Part(MEASURED, "peers: languages", peers_by_language),
     Part(MEASURED, "peers: nothing and pairs", peers_beside),
@@ -221,15 +223,18 @@ PARTS = (
     Part(MEASURED, "peers: cost", partial(peers, "cost")),
     Part(MEASURED, "end to end", end_to_end),
     Part(MEASURED, "ray", ray),
-    Part("skillsearch/models/e5/README.md", "quality", pages_fit.quality_in_short),
+    Part("skillsearch/models/e5/README.md", "quality", page_parts.fit.quality_in_short),
     Part("skillsearch/remote/README.md", "milvus", milvus),
     Part("skillsearch/usage/README.md", "usage", usage),
     Part("skillsearch/reports/README.md", "improve", improved),
-    *(Part(MEASURED, f"attacks: {part}", partial(attacks, part)) for part in attack_tables.TABLES),
-    Part(README, "commands", pages_code.commands_table),
-    Part(COMMAND_LINE, "exit codes", pages_code.exit_codes_table),
-    Part(COMMAND_LINE, "settings", pages_code.settings_table),
-    Part("skillsearch/hosts/README.md", "hosts", pages_code.hosts_table),
+    *(
+        Part(MEASURED, f"attacks: {part}", partial(attack_table, part))
+        for part in attacks.tables.TABLES
+    ),
+    Part(README, "commands", page_parts.code.commands_table),
+    Part(COMMAND_LINE, "exit codes", page_parts.code.exit_codes_table),
+    Part(COMMAND_LINE, "settings", page_parts.code.settings_table),
+    Part("skillsearch/hosts/README.md", "hosts", page_parts.code.hosts_table),
 )
 
 
@@ -256,10 +261,10 @@ def bring_up_to_date(*, is_check: bool = False) -> list[str]:
             if not is_check:
                 page.write_text(changed, encoding="utf-8")
     sizes = measured("bench")["sizes"]
-    if bench_plots.digest(sizes).encode() not in bench_report.PLOT.read_bytes():
-        old.append(str(bench_report.PLOT.relative_to(CHECKOUT)))
+    if benchmark.plots.digest(sizes).encode() not in benchmark.report.PLOT.read_bytes():
+        old.append(str(benchmark.report.PLOT.relative_to(CHECKOUT)))
         if not is_check:
-            bench_plots.plot_growth(sizes, bench_report.PLOT)
+            benchmark.plots.plot_growth(sizes, benchmark.report.PLOT)
     return old
 
 

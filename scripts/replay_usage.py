@@ -21,8 +21,8 @@ from typing import NotRequired, TypedDict
 
 import markdown_tables
 import numpy as np
-from bench_measures import save_report
-from bench_rows import Machine
+from benchmark.measures import save_report
+from benchmark.rows import Machine
 from numpy.typing import NDArray
 
 from skillsearch.evaluation.collection import load_collection

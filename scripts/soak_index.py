@@ -4,7 +4,7 @@ Usage: python scripts/soak_index.py kill [--size 100000] [--kills 50] [--update 
        python scripts/soak_index.py readers [--size 2000] [--seconds 300] [--readers 8]
 
 ``kill``: builds and updates end by SIGKILL, and what is left of the index is checked; see
-`soak_kills`. ``readers``: processes search while one writes; see `soak_readers`.
+`soaks.kills`. ``readers``: processes search while one writes; see `soaks.readers`.
 
 Exits with 1 if anything was wrong.
 """
@@ -19,9 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import soak_kills
-import soak_readers
-from soak_states import BUILD
+import soaks.kills
+import soaks.readers
+from soaks.states import BUILD
 
 
 def show(report: Mapping[str, Any]) -> None:
@@ -37,10 +37,10 @@ def show(report: Mapping[str, Any]) -> None:
 def main() -> None:
     """Run a soak."""
     if sys.argv[1:2] == ["write"]:
-        soak_kills.write(int(sys.argv[2]), *sys.argv[3:])
+        soaks.kills.write(int(sys.argv[2]), *sys.argv[3:])
         return
     if sys.argv[1:2] == ["read"]:
-        soak_readers.read(*sys.argv[2:])
+        soaks.readers.read(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     commands = parser.add_subparsers(dest="command", required=True)
@@ -65,9 +65,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=args.work and args.work.absolute()) as folder:
         work, size, update, seed = Path(folder), args.size, args.update, args.seed
         if args.command == "kill":
-            report = soak_kills.soak(work, size, args.kills, update, seed)
+            report = soaks.kills.soak(work, size, args.kills, update, seed)
         else:
-            report = soak_readers.soak(work, size, args.readers, args.seconds, update, seed)
+            report = soaks.readers.soak(work, size, args.readers, args.seconds, update, seed)
     if args.json:
         print(json.dumps(report, indent=1))
     else:

@@ -81,7 +81,7 @@ CLONES = 30
 
 @pytest.fixture(scope="module")
 def texts(import_script):
-    return import_script("attack_texts")
+    return import_script("attacks.texts")
 
 
 @pytest.fixture(scope="module")
@@ -91,12 +91,12 @@ def script(import_script):
 
 @pytest.fixture(scope="module")
 def grounds(import_script):
-    return import_script("attack_ground")
+    return import_script("attacks.ground")
 
 
 @pytest.fixture(scope="module")
 def probes(import_script):
-    return import_script("attack_probes")
+    return import_script("attacks.probes")
 
 
 def read_rows(table, text_of):
@@ -296,7 +296,7 @@ def test_no_attacker_in_the_same_root_makes_a_victim_lost(run_victims, capsys, k
 
 def test_a_lost_victim_is_a_failure(run_victims, import_script, monkeypatch, capsys):
     """One that is among the first five hits and then no more."""
-    victims, shares = import_script("attack_victims"), iter([1.0, 0.0, 0.0])
+    victims, shares = import_script("attacks.victims"), iter([1.0, 0.0, 0.0])
 
     def standings(ground, index, owned):
         return victims.Standings(*[np.full(len(owned), next(shares))] * 2)

@@ -12,7 +12,7 @@ import pytest
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 from skillsearch.skills.parser import read_skill
 
-PEERS = Path(__file__).parents[1] / "scripts" / "compare_peers"
+PEERS = Path(__file__).parents[1] / "scripts" / "comparison" / "peers"
 SERVER = """
 import time
 while time.process_time() < 0.05:  # a clock of CPU ticks has to see it
@@ -49,22 +49,22 @@ def compare(import_script):
 
 @pytest.fixture
 def jobs(import_script):
-    return import_script("compare_jobs")
+    return import_script("comparison.jobs")
 
 
 @pytest.fixture
 def measure(import_script):
-    return import_script("compare_measure")
+    return import_script("comparison.measure")
 
 
 @pytest.fixture
 def judging(import_script):
-    return import_script("compare_judge")
+    return import_script("comparison.judge")
 
 
 @pytest.fixture
 def interfaces(import_script):
-    return import_script("compare_interfaces")
+    return import_script("comparison.interfaces")
 
 
 @pytest.fixture
@@ -226,7 +226,7 @@ def test_a_pair_is_right_if_a_best_skill_is_first_for_both_requests(judging, col
 
 
 def test_a_page_says_when_each_half_was_measured_and_what_was_not(import_script):
-    tables = import_script("compare_tables")
+    tables = import_script("comparison.tables")
     run = {"date": "2026-11-30", "commit": "abc", "cpus": 2}
     row = {"ndcg": (0.5, 0.4, 0.6), "measured": {"quality": run}}
     rows = {"skillsearch": row, "bm25s": {"cold_cpu_s": 1.0}, "other": {"failed": "not there"}}

@@ -23,12 +23,12 @@ AB, GH, MN = (
 
 @pytest.fixture(scope="module")
 def counts(import_script):
-    return import_script("end_to_end_counts")
+    return import_script("turns.counts")
 
 
 @pytest.fixture(scope="module")
 def asking(import_script):
-    return import_script("end_to_end_model")
+    return import_script("turns.model")
 
 
 def task(text, *right, helps=()):
@@ -80,7 +80,7 @@ _SKILLS = st.dictionaries(_NAMES, st.text("xyz &<", max_size=2000).map(str.strip
 @given(_SKILLS, st.sampled_from(sorted(HOSTS)), st.integers(1, 400_000), st.data())
 def test_perfect_choice_is_a_bound(import_script, skills, host, window, data):
     """No listing shows a right skill whole for fewer characters, nor fewer wrong ones."""
-    counts = import_script("end_to_end_counts")
+    counts = import_script("turns.counts")
     right = frozenset(data.draw(st.sets(st.sampled_from(sorted(skills)), min_size=1)))
     listed = [
         ListedSkill(name, text, path=f"/r/{name}", root="/r") for name, text in skills.items()
@@ -95,7 +95,7 @@ def test_perfect_choice_is_a_bound(import_script, skills, host, window, data):
 
 
 def test_a_library_holds_only_requests_that_it_can_answer(import_script):
-    script = import_script("end_to_end_library")
+    script = import_script("turns.library")
     documents = [
         JudgedDocument(f"d{number}", name, f"Makes {name}.")
         for number, name in enumerate(("tea", "ink", "Tea", "jam"))

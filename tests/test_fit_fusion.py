@@ -30,7 +30,7 @@ SCRIPTS = Path(__file__).parent.parent / "scripts"
 def fusion(import_script):
     """Give the modules of the fit."""
     names = ("samples", "ranking", "answers", "calibration", "measures")
-    modules = {name: import_script(f"fusion_{name}") for name in names}
+    modules = {name: import_script(f"fusion.{name}") for name in names}
     return SimpleNamespace(**modules, fit=import_script("fit_fusion"))
 
 

@@ -17,6 +17,8 @@ from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery
 
 CHECKOUT = Path(__file__).parents[1]
 SCRIPTS = CHECKOUT / "scripts"
+PEERS = SCRIPTS / "comparison" / "peers"
+"""Runs in environments of others."""
 pytestmark = pytest.mark.skipif(not SCRIPTS.exists(), reason="an installed copy has no scripts")
 THINGS = "kettle pump ladder lantern anvil violin compass saddle".split()
 SKILLS = [
@@ -106,7 +108,14 @@ def material(tmp_path):
 
 
 def sources():
-    return {path.stem: ast.parse(path.read_text(encoding="utf-8")) for path in SCRIPTS.glob("*.py")}
+    """Return the scripts and their parts, by the name that imports them; packages have no code."""
+    paths = [path for path in SCRIPTS.rglob("*.py") if PEERS not in path.parents]
+    names = {path.relative_to(SCRIPTS).with_suffix("").as_posix(): path for path in paths}
+    return {
+        name.replace("/", "."): ast.parse(path.read_text(encoding="utf-8"))
+        for name, path in names.items()
+        if path.name != "__init__.py"
+    }
 
 
 def imported_by(tree):
@@ -115,6 +124,7 @@ def imported_by(tree):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
 def test_every_script_has_a_tiny_run():
@@ -147,7 +157,7 @@ def tiny_bench(import_script, monkeypatch):
     monkeypatch.setattr(bench, "UPDATES", 1)
     monkeypatch.setattr(bench, "QUERIES", bench.QUERIES[:2])
     monkeypatch.setattr(bench, "OTHER_QUERIES", bench.OTHER_QUERIES[:1])
-    measures = import_script("bench_measures")
+    measures = import_script("benchmark.measures")
     monkeypatch.setattr(measures, "COLD_RUNS", 1)
     monkeypatch.setattr(measures, "WARM_ROUNDS", 1)
     return bench
@@ -186,7 +196,7 @@ def test_the_benchmark_measures_all_that_its_table_shows(
     assert all(row["warm_query"]["reader"].keys() == {"on", "off"} for row in report["sizes"])
     assert report["machine"]["import_numpy_cpu_s"] > 0
     shown = capsys.readouterr().out
-    for row in import_script("bench_report").ROWS:
+    for row in import_script("benchmark.report").ROWS:
         assert f"| {row.name} |" in shown
 
 
@@ -256,7 +266,7 @@ def test_each_way_to_a_skill_is_measured(import_script, collection, tmp_path, ma
     assert ways["hook"]["right"]["whole"] == ways["MCP search"]["right"]["whole"] == 1
     assert 0 < ways["hook"]["tokens"] < ways["MCP search"]["tokens"]
     assert all(ways[way]["time"]["wall_ms"] > 0 for way in ("hook", "MCP search"))
-    assert import_script("end_to_end_counts").table(report) in capsys.readouterr().out
+    assert import_script("turns.counts").table(report) in capsys.readouterr().out
 
 
 @runs("vague_names")
@@ -281,10 +291,9 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path, monkeypa
     assert of_variables == f"2500.0 of 10,000 variables say nothing: {nothing}, of 2500.0"
 
 
-@runs("bench_report")
 def test_the_table_of_speed_is_printed(import_script, capsys):
-    report = import_script("bench_report")
-    report.main([])
+    report = import_script("benchmark.report")
+    report.print_report(json.loads(report.RESULTS.read_bytes()))
     assert report.table(json.loads(report.RESULTS.read_bytes())) in capsys.readouterr().out
 
 
@@ -300,7 +309,7 @@ def test_an_old_part_is_named_and_then_written(import_script, tmp_path, monkeypa
     pages = import_script("pages")
     monkeypatch.setattr(pages, "CHECKOUT", tmp_path)
     monkeypatch.setattr(pages, "PARTS", [pages.Part("page.md", "tea", lambda: "green")])
-    monkeypatch.setattr(pages.bench_report, "PLOT", tmp_path / "growth.png")
+    monkeypatch.setattr(pages.benchmark.report, "PLOT", tmp_path / "growth.png")
     page, old = tmp_path / "page.md", "a\n<!-- tea -->\nblack\n<!-- end of tea -->\nb\n"
     page.write_text(old, encoding="utf-8")
     (tmp_path / "growth.png").touch()
@@ -321,7 +330,7 @@ def test_made_skills_differ_as_real_ones_do(import_script, tmp_path):
     """Of hundreds, made of a dozen, next to none are near-copies; of real ones 7 % are."""
     from skillsearch.index.skill_index import SkillIndex
 
-    corpus, vectors = import_script("bench_corpus"), import_script("bench_vectors")
+    corpus, vectors = import_script("benchmark.corpus"), import_script("benchmark.vectors")
     originals = import_script("bench").read_skills(None, 12)
     root, index_dir = vectors.make_corpus(originals, 120, tmp_path)
     index = SkillIndex.from_roots(root, index_dir=index_dir)
@@ -348,7 +357,7 @@ def test_our_own_row_of_the_comparison_has_quality_cost_and_tokens(
     compare = import_script("compare")
     here = compare.Environment(Path(sys.executable), 1.0, [])
     monkeypatch.setattr(compare, "install", lambda *_args, **_options: here)
-    monkeypatch.setattr(import_script("compare_measure"), "COLD_RUNS", 1)
+    monkeypatch.setattr(import_script("comparison.measure"), "COLD_RUNS", 1)
     file = tmp_path / "report.json"
     options = ["--peers", "skillsearch", "--collections", str(collection), "--json", str(file)]
     monkeypatch.setattr(sys, "argv", ["compare.py", *options, "--work", str(tmp_path / "work")])
@@ -363,11 +372,9 @@ def test_our_own_row_of_the_comparison_has_quality_cost_and_tokens(
     assert "skillsearch" in capsys.readouterr().out
 
 
-@runs("compare_plot")
-def test_a_comparison_is_plotted(import_script, tmp_path, monkeypatch):
-    arguments = [str(SCRIPTS / "results" / "compare.json"), str(tmp_path / "plot.png")]
-    monkeypatch.setattr(sys, "argv", ["compare_plot.py", *arguments])
-    import_script("compare_plot").main()
+def test_a_comparison_is_plotted(import_script, tmp_path):
+    report = json.loads((SCRIPTS / "results" / "compare.json").read_bytes())
+    import_script("comparison.plot").draw(report, tmp_path / "plot.png")
     assert (tmp_path / "plot.png").read_bytes().startswith(b"\x89PNG")
 
 

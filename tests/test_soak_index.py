@@ -20,7 +20,7 @@ def soak(*args):
 
 @pytest.fixture
 def states(import_script):
-    return import_script("soak_states")
+    return import_script("soaks.states")
 
 
 @pytest.fixture

@@ -80,10 +80,11 @@ print([(hit.name, hit.explain.features["is_terse"]) for hit in hits])
 print(hits[0].explain.contributions["is_terse"], hits[0].explain.log_odds["is_terse"])
 
 sys.path.insert(0, str(scripts))
-import fit_fusion, fusion_calibration, fusion_samples
+import fit_fusion
+from fusion import calibration, samples
 
 fit_fusion.PACKAGED_COLLECTIONS = fit_fusion.PACKAGED_COLLECTIONS[:1]
-fusion_samples.VARIANTS = fusion_calibration.VARIANTS = {"whole": fusion_samples.VARIANTS["whole"]}
+samples.VARIANTS = calibration.VARIANTS = {"whole": samples.VARIANTS["whole"]}
 output = work / "fitted.json"
 output.write_bytes(calibration_file.PACKAGED.read_bytes())
 sys.argv = ["fit_fusion.py", "--packaged", "--only", "is_terse", "--queries", "8"]

@@ -1,0 +1,1 @@
+"""What attackers write, where they stand, and what they gain."""

@@ -1,0 +1,1 @@
+"""What a benchmark is made of: corpora, measures, rivals, rows and plots."""

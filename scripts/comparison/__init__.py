@@ -1,0 +1,1 @@
+"""What a comparison with other packages is made of."""

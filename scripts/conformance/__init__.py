@@ -1,0 +1,1 @@
+"""Checks of the MCP server: hosts, a model of the protocol, tools."""

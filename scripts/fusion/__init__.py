@@ -1,0 +1,1 @@
+"""What a fit of the fusion is made of: samples, weights, calibration, measures."""

@@ -1,0 +1,1 @@
+"""What the generated parts of pages say, by where it comes from."""
