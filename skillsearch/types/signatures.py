@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from numbers import Real
+from os import PathLike
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -34,7 +34,7 @@ class _Submitting(Protocol):
 
 
 _KINDS: dict[str, Any] = {
-    "None": type(None), "Path": os.PathLike, "float": Real, "str": str,
+    "None": type(None), "Path": PathLike, "float": Real, "str": str, "bool": bool,
     "Collection": Iterable, "Iterable": Iterable, "Sequence": Iterable,
     "Mapping": Mapping, "MutableMapping": Mapping, "Callable": Callable, "Progress": Callable,
     "Executor": _Submitting,
@@ -169,8 +169,11 @@ def _kinds(annotation: str) -> tuple[type, ...]:
 
 
 def _fits(value: object, kinds: tuple[type, ...], annotation: str) -> bool:
+    if isinstance(value, str | PathLike) and PathLike in kinds and Iterable not in kinds:
+        # One of many that no file can have is reported, and the others are used.
+        return isinstance(value, kinds) and "\0" not in str(value)
     if isinstance(value, str | bytes | bytearray):  # none of them is meant as many
         return isinstance(value, str) and str in kinds
     if isinstance(value, list | tuple | set | frozenset) and _NAMES.search(annotation):
-        return all(isinstance(each, str | os.PathLike) for each in value)
+        return all(isinstance(each, str | PathLike) for each in value)
     return isinstance(value, kinds) and not (isinstance(value, bool) and Real in kinds)

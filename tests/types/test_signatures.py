@@ -54,11 +54,12 @@ def test_what_is_no_text_or_path_is_told_by_name(objects, wrong):
 
 OPTIONS = {
     "threshold": ["x", [1]],
-    "selection": ["x", [("a",)]],
+    "selection": ["x", 3, [("a",)]],
     "exclude": ["tea", 5, [5]],
     "folder": [5],
     "n": ["x", None],
     "face": ["zz", 3],
+    **{key: ["yes", 1, None] for key in ("explain", "include_hidden", "vetted_only")},
 }
 
 
@@ -67,6 +68,23 @@ def test_an_option_of_no_use_is_told(objects, option, value):
     for owner in objects[:2]:
         with pytest.raises(SkillSearchError, match=rf"{option} is "):
             owner.search("steep tea", **{option: value})
+
+
+@pytest.mark.parametrize("path", ["a\0b", Path("a\0b")])
+def test_a_path_that_no_file_can_have_is_told(path):
+    for call in (SkillIndex.open, SkillLibrary.open):
+        with pytest.raises(SkillSearchError, match=r"index_dir is .*a\\x00b.*; give str or Path"):
+            call(path)
+
+
+def test_what_is_neither_true_nor_false_is_told(objects):
+    index, library, session = objects
+    calls = [(index.refresh, "verify"), (library.list, "include_hidden")]
+    for call, option in calls:
+        with pytest.raises(SkillSearchError, match=f"{option} is 'no'; give bool"):
+            call(**{option: "no"})
+    with pytest.raises(SkillSearchError, match="include_all_docs is 'no'; give bool"):
+        session.load("steep-tea", include_all_docs="no")
 
 
 def test_many_are_not_given_as_one_text(objects):

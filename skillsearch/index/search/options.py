@@ -58,8 +58,12 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
-        if not all(isinstance(test, list | tuple) and len(test) > 1 for test in self.selection):
+        selection = self.selection if isinstance(self.selection, list | tuple) else [None]
+        if not all(isinstance(test, list | tuple) and len(test) > 1 for test in selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
+        for name in ("explain", "include_hidden", "vetted_only"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise QueryError(f"{name} is {value!r:.80}; use True or False.")
         for name, values in (("system", SYSTEMS), ("face", FACES)):
             if (value := getattr(self, name)) not in values:
                 raise QueryError(f"{name} is {value!r}; use one of: {', '.join(values)}.")
