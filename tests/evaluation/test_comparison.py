@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skillsearch.evaluation.comparison import (
+    EXACT_UP_TO,
     compare,
     holm,
     interval,
@@ -77,6 +78,10 @@ def test_few_differences_are_tested_exactly(differences):
     sums = [sum(flipped) for flipped in product(*((-tenth, tenth) for tenth in tenths))]
     expected = sum(abs(flipped_sum) >= abs(sum(tenths)) for flipped_sum in sums) / len(sums)
     assert randomisation_test(differences) == pytest.approx(expected, abs=1e-12)
+
+
+def test_the_most_differences_that_are_few_are_tested_exactly():
+    assert randomisation_test([0.1] * EXACT_UP_TO) == 2 / 2**EXACT_UP_TO
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.1, 0.2])

@@ -58,6 +58,13 @@ def test_a_passage_takes_lines_up_to_its_size():
     assert list(passages(body)) == ["\n".join([short] * 3), f"{short}\n\nlast"]
 
 
+def test_lines_that_would_fill_a_passage_to_its_last_character_are_two():
+    """The line break between them is a character of the passage, too."""
+    long, short = "a" * (PASSAGE_CHARS - 9), "b" * 8
+    assert list(passages(f"{long}\n{short}")) == [f"{long}\n{short}"]
+    assert list(passages(f"{long}\n{short}b")) == [long, f"{short}b"]
+
+
 def test_a_longer_line_is_cut():
     line = "".join(map(str, range(PASSAGE_CHARS)))[: 3 * PASSAGE_CHARS - 40]
     parts = [line[:PASSAGE_CHARS], line[PASSAGE_CHARS : 2 * PASSAGE_CHARS]]

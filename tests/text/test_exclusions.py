@@ -112,6 +112,12 @@ def test_other_negations_exclude_nothing(text):
     assert split_request(text, language_of(text)) == (text, (), (), text)
 
 
+def test_a_marker_without_a_name_adds_nothing_to_what_others_exclude():
+    split = split_request("tidy the notes without fuss and without Notion")
+    assert split.things == ("Notion",)
+    assert split.wanted == "tidy the notes without fuss and"
+
+
 def test_a_request_without_clauses_is_what_it_wants():
     text = "copy the notes to disk without Notion, no Evernote, don't send them by mail"
     assert split_request(text) == (

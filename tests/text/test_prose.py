@@ -33,6 +33,17 @@ def test_a_function_word_makes_up_for_six_keywords():
     assert keyword_stretch("the") == (0, "")
 
 
+def test_function_words_of_another_language_count_where_a_language_has_few():
+    """In English "und" is a keyword like others; in Hungarian it makes up for twice as many."""
+    parted = [word for word in WORDS if word != "mint"]  # Hungarian for "than"
+    stretch = f"{' '.join(parted[:20])} und {' '.join(parted[20:])}"
+    assert keyword_stretch(f"{TEA} The {stretch} or {TEA}") == (len(parted) + 1, stretch)
+    tea = "Teát főz, ahogy szereted, és megmondja, hogy meddig kell a leveleket áztatni."
+    hungarian = f"{tea} {tea} The {stretch} or {tea} {tea}"
+    assert language_of(hungarian) == "hu"
+    assert keyword_stretch(hungarian) == (len(parted) - 12, stretch)
+
+
 def test_a_list_of_words_has_no_language():
     words = ", ".join(WORDS)
     assert language_of(words) == "hu"
