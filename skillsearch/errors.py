@@ -41,10 +41,21 @@ if TYPE_CHECKING:
     Explanation = TypeVar("Explanation")
 
 _MOST_NAMED = 10
+_MOST_CHARS = 4_000
 
 
 class SkillSearchError(Exception):
-    """The root of all errors that skillsearch raises on purpose."""
+    """The root of all errors that skillsearch raises on purpose.
+
+    The text of a very long one, such as one that shows a wrong value whole, loses its middle: what
+    was wrong stands at the begin, and what to do at the end.
+    """
+
+    def __str__(self) -> str:
+        """Return what was wrong and what to do, in at most some thousand characters."""
+        text = super().__str__()
+        half = _MOST_CHARS // 2
+        return text if len(text) <= _MOST_CHARS else f"{text[:half]} … {text[-half:]}"
 
 
 class UnusableError(ValueError):

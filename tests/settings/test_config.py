@@ -464,3 +464,12 @@ def test_a_profile_of_a_checkout_or_chosen_by_it_is_bounded_too(
     mine = load_settings(profile="mine")
     assert (mine.n, mine.threshold) == (1, 1.0)
     assert without_scope(mine.selection) == (("exclude", ("*",)),)
+
+
+def test_a_value_without_end_is_told_in_part_with_what_it_must_be(project):
+    project(f"fields = '{'x' * 100_000}'")
+    with pytest.raises(
+        ConfigError, match=r"fields = 'xx.* … x+' must be 'metadata' or 'full'$"
+    ) as caught:
+        load_settings()
+    assert len(str(caught.value)) < 5_000

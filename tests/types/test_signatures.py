@@ -59,7 +59,7 @@ OPTIONS = {
     "folder": [5],
     "n": ["x", None],
     "face": ["zz", 3],
-    **{key: ["yes", 1, None] for key in ("explain", "include_hidden", "vetted_only")},
+    **{key: ["yes", 2, None] for key in ("explain", "include_hidden", "vetted_only")},
 }
 
 

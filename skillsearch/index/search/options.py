@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,13 @@ from skillsearch.types.answers import FACES, SYSTEMS, Face, Hit, SearchResult, S
 
 if TYPE_CHECKING:
     from skillsearch.index.search.calibration import Calibration
+
+_CHOICES: Mapping[str, Sequence[object]] = {
+    "system": SYSTEMS,
+    "face": FACES,
+    **dict.fromkeys(("explain", "include_hidden", "vetted_only"), (False, True)),
+}
+"""What some options may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,12 @@ class SearchOptions:
     def __post_init__(self) -> None:
         if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
-        selection = self.selection if isinstance(self.selection, list | tuple) else [None]
-        if not all(isinstance(test, list | tuple) and len(test) > 1 for test in selection):
+        if not _is_selection(self.selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
-        for name in ("explain", "include_hidden", "vetted_only"):
-            if not isinstance(value := getattr(self, name), bool):
-                raise QueryError(f"{name} is {value!r:.80}; use True or False.")
-        for name, values in (("system", SYSTEMS), ("face", FACES)):
+        for name, values in _CHOICES.items():
             if (value := getattr(self, name)) not in values:
-                raise QueryError(f"{name} is {value!r}; use one of: {', '.join(values)}.")
+                choices = ", ".join(map(str, values))
+                raise QueryError(f"{name} is {value!r:.80}; use one of: {choices}.")
         if self.threshold is not None and not 0.0 <= self.threshold <= 1.0:
             raise QueryError(f"threshold is {self.threshold!r}; use a number from 0 to 1.")
         if self.reader is not None:
@@ -119,6 +123,12 @@ class LibrarySearchOptions(SearchOptions):
     """The same for a library, which serves models: skills that ask not to be offered stay out."""
 
     include_hidden: bool = False
+
+
+def _is_selection(selection: object) -> bool:
+    return isinstance(selection, list | tuple) and all(
+        isinstance(test, list | tuple) and len(test) > 1 for test in selection
+    )
 
 
 def check_query(query: str) -> None:
