@@ -60,7 +60,7 @@ ELSEWHERE = {
         "test_each_skill_with_room_gets_a_row_and_the_table_counts_them",
     ),
     "fit_fusion": ("test_fit_fusion.py", "test_it_writes_a_calibration_that_loads"),
-    "hosts_tour": ("test_scope.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
+    "hosts_tour": ("scope/test_interfaces.py", "test_the_tour_of_hosts_finds_nothing_wrong"),
     "soak_pairs": (
         "test_soak_pairs.py",
         "test_two_commands_at_once_lose_nothing_and_say_what_is_true",

@@ -52,7 +52,7 @@ WHY = {  # why some interfaces do not take a setting
     "index_dir": "an index of these folders alone, in the cache",
 }
 ELSEWHERE = {  # what is tested for its interfaces in a file of its own, or is of no search
-    "all_projects": "test_scope.py",
+    "all_projects": "scope/test_interfaces.py",
     "refresh": "index/test_freshness.py",
     "trust": "agents/test_trust.py",
     "environment": "agents/toolsets/test_server_environment.py",
