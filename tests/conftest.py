@@ -290,10 +290,10 @@ def rot():
     """Flip a bit of a part of an index as a failing disk does: no stat tells of it."""
     from skillsearch.index.storage.generation_parts import trust_parts, trusted_parts
 
-    def flip(path, place=-1, bit=0):
+    def flip(path, offset=-1, bit=0):
         trusted = trusted_parts(path.parent)
         data = bytearray(path.read_bytes())
-        data[place] ^= 1 << bit
+        data[offset] ^= 1 << bit
         before = path.stat()
         path.write_bytes(data)
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -333,8 +333,8 @@ def cli(tmp_path, monkeypatch):
     work.mkdir()
     monkeypatch.chdir(work)
 
-    def run(*args, stdin=None, **given):
-        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, **given)
+    def run(*args, stdin=None, **options):
+        result = CliRunner().invoke(app, [str(arg) for arg in args], input=stdin, **options)
         assert result.exception is None or isinstance(result.exception, SystemExit), result
         assert "Traceback" not in result.stderr
         return result
@@ -552,11 +552,11 @@ def start_mcp():
         def ask(method, params):
             number = next(numbers)
             send(id=f"ask-{number}", method=method, params=params)
-            while (told := json.loads(process.stdout.readline())).get("id") != f"ask-{number}":
-                reply = replies.get(told.get("method", "").replace("/", "_"))
+            while (message := json.loads(process.stdout.readline())).get("id") != f"ask-{number}":
+                reply = replies.get(message.get("method", "").replace("/", "_"))
                 if reply:
-                    send(id=told["id"], result=reply())
-            return told["result"]
+                    send(id=message["id"], result=reply())
+            return message["result"]
 
         return send, ask
 
@@ -602,8 +602,8 @@ class Watched:
     def foreign(self):
         """Return the files in the home folder that are not ours, and what is left in TMPDIR."""
         paths = [path.relative_to(self.home) for path in self.home.rglob("*") if not path.is_dir()]
-        found = [path for path in paths if not any(map(path.is_relative_to, (*OURS, *ENGINES)))]
-        return [*map(str, found), *(path.name for path in (self.folder / "tmp").iterdir())]
+        others = [path for path in paths if not any(map(path.is_relative_to, (*OURS, *ENGINES)))]
+        return [*map(str, others), *(path.name for path in (self.folder / "tmp").iterdir())]
 
     def check(self, code=0):
         """Wait for the end; it must have worked, asked nobody, and written to our folders only."""

@@ -43,48 +43,48 @@ def make_the_resolver_known(folder):
         ("nsswitch.conf", "hosts: files dns\n"),
     ):
         (folder / name).write_text(text, encoding="ascii")
-        place = Path("/etc", name).resolve()
-        if place.exists():
-            subprocess.run(["mount", "--bind", folder / name, place], check=True)
+        system_file = Path("/etc", name).resolve()
+        if system_file.exists():
+            subprocess.run(["mount", "--bind", folder / name, system_file], check=True)
 
 
-def answer(server, asked):
+def answer(server, names):
     """Note every name that is looked up, and deny that it exists."""
     while True:
         query, client = server.recvfrom(4096)
-        labels, place = [], 12
-        while query[place]:
-            labels.append(query[place + 1 : place + 1 + query[place]].decode("ascii", "replace"))
-            place += 1 + query[place]
-        asked.add(".".join(labels))
+        labels, offset = [], 12
+        while query[offset]:
+            labels.append(query[offset + 1 : offset + 1 + query[offset]].decode("ascii", "replace"))
+            offset += 1 + query[offset]
+        names.add(".".join(labels))
         server.sendto(query[:2] + NO_SUCH_NAME + query[4:6] + bytes(6) + query[12:], client)
 
 
 def counters():
     """Return what the kernel has counted in this namespace."""
-    found = {}
+    counts = {}
     lines = Path("/proc/self/net/snmp").read_text(encoding="ascii").splitlines()
     for names, values in zip(lines[::2], lines[1::2], strict=True):
         pairs = list(zip(names.split(), values.split(), strict=True))
-        found |= {pairs[0][0] + name: int(value) for name, value in pairs[1:]}
+        counts |= {pairs[0][0] + name: int(value) for name, value in pairs[1:]}
     for line in Path("/proc/self/net/snmp6").read_text(encoding="ascii").splitlines():
         name, value = line.split()
         kind = name[: name.index("6") + 1]
-        found[f"{kind}:{name.removeprefix(kind)}"] = int(value)
-    return {name: found[name] for name in COUNTERS if found.get(name)}
+        counts[f"{kind}:{name.removeprefix(kind)}"] = int(value)
+    return {name: counts[name] for name in COUNTERS if counts.get(name)}
 
 
 def main(report, *command):
     """Run the command, write the report, and return the exit code."""
     bring_up_loopback()
-    asked = set()
+    names = set()
     with tempfile.TemporaryDirectory() as folder:
         make_the_resolver_known(Path(folder))
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
             server.bind(("127.0.0.1", 53))
-            threading.Thread(target=answer, args=(server, asked), daemon=True).start()
+            threading.Thread(target=answer, args=(server, names), daemon=True).start()
             code = subprocess.run(command, check=False).returncode
-            seen = {"asked": sorted(asked), "tries": counters()}
+            seen = {"asked": sorted(names), "tries": counters()}
     Path(report).write_text(json.dumps(seen), encoding="utf-8")
     return code
 

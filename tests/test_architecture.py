@@ -196,15 +196,15 @@ def nodes_of(name):
 @cache
 def imports(name):
     """Return the full names of all modules that a module imports, at any depth of its code."""
-    found = set()
+    modules = set()
     for node in nodes_of(name):
         if isinstance(node, ast.ImportFrom) and node.module:
             members = {f"{node.module}.{alias.name}" for alias in node.names}
             ours = {member for member in members if member.removeprefix("skillsearch.") in PATHS}
-            found |= ours or {node.module}
+            modules |= ours or {node.module}
         elif isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-    return found
+            modules |= {alias.name for alias in node.names}
+    return modules
 
 
 def internal_imports(name):
@@ -216,8 +216,8 @@ def internal_imports(name):
 @cache
 def calls(name):
     """Return all calls in a module, each with the dotted name of what is called."""
-    found = [node for node in nodes_of(name) if isinstance(node, ast.Call)]
-    return [(ast.unparse(node.func), node) for node in found]
+    nodes = [node for node in nodes_of(name) if isinstance(node, ast.Call)]
+    return [(ast.unparse(node.func), node) for node in nodes]
 
 
 def late_bans(tree):
@@ -239,7 +239,9 @@ def late_bans(tree):
     late = set()
     for scope in scopes:
         inner = [node for node in ast.walk(scope) if isinstance(node, ast.FunctionDef)]
-        nested = {id(node) for one in inner if one is not scope for node in ast.walk(one)}
+        nested = {
+            id(node) for function in inner if function is not scope for node in ast.walk(function)
+        }
         nested |= set(map(id, typing))
         own = [node for node in ast.walk(scope) if id(node) not in nested]
         bans = [n.lineno for n in own if isinstance(n, ast.Call) and is_ban(n)]
@@ -251,9 +253,9 @@ def late_bans(tree):
 
 def reported_by(node):
     """Return which of `REPORTING` a statement imports."""
-    found = [node.module] if isinstance(node, ast.ImportFrom) else []
-    found = [alias.name for alias in node.names] if isinstance(node, ast.Import) else found
-    return {str(library).split(".")[0] for library in found} & REPORTING
+    libraries = [node.module] if isinstance(node, ast.ImportFrom) else []
+    libraries = [alias.name for alias in node.names] if isinstance(node, ast.Import) else libraries
+    return {str(library).split(".")[0] for library in libraries} & REPORTING
 
 
 def is_ban(call):
@@ -273,7 +275,7 @@ def floor(name):
 
 def sideways(name):
     """Return the imports of a module that it is to be kept apart from."""
-    found = {
+    intruders = {
         other
         for group in APART
         for mine in group
@@ -281,12 +283,16 @@ def sideways(name):
         for other in internal_imports(name)
         if within(name, mine) and within(other, theirs)
     }
-    return {other for other in found if within(other, "execution")} if name in SEARCHING else found
+    return (
+        {other for other in intruders if within(other, "execution")}
+        if name in SEARCHING
+        else intruders
+    )
 
 
 def offenders(check, names=None):
     """Return what a check finds in each module in which it finds anything."""
-    return {name: found for name in names or PATHS if (found := check(name))}
+    return {name: faults for name in names or PATHS if (faults := check(name))}
 
 
 def test_a_module_imports_from_no_floor_above_its_own():
@@ -314,8 +320,8 @@ def test_each_library_has_one_importer():
     """A library can be changed, or come late, in one place."""
 
     def intruding(name):
-        found = {other.split(".")[0] for other in imports(name)} & IMPORTERS.keys()
-        return {lib for lib in found if not any(within(name, unit) for unit in IMPORTERS[lib])}
+        libraries = {other.split(".")[0] for other in imports(name)} & IMPORTERS.keys()
+        return {lib for lib in libraries if not any(within(name, unit) for unit in IMPORTERS[lib])}
 
     assert offenders(intruding) == {}
 
@@ -346,13 +352,13 @@ def test_telemetry_is_forbidden_before_a_library_that_reports_is_imported():
 
 def dangerous(name):
     """Return what runs text as code, unpickles, or starts a shell in a module."""
-    found = {other.split(".")[0] for other in imports(name)} & FORBIDDEN_MODULES
+    dangers = {other.split(".")[0] for other in imports(name)} & FORBIDDEN_MODULES
     for called, node in calls(name):
         flags = {item.arg for item in node.keywords if ast.unparse(item.value) != "False"}
         unsafe_yaml = called == "yaml.load" and "Safe" not in ast.unparse(node)
         if called in FORBIDDEN_CALLS or flags & DANGEROUS_FLAGS or unsafe_yaml:
-            found.add(ast.unparse(node))
-    return found
+            dangers.add(ast.unparse(node))
+    return dangers
 
 
 def test_nothing_runs_text_as_code_or_unpickles():
@@ -435,14 +441,14 @@ def test_no_function_takes_a_keyword_that_it_does_not_name():
 
 def test_no_function_of_a_script_takes_or_returns_a_namespace():
     """A misspelt option of one passes mypy."""
-    found = [
+    functions = [
         f"{path.name}: {node.name}"
         for path in sorted((PACKAGE.parent / "scripts").glob("*.py"))
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, FUNCTION)
         and "Namespace" in f"{ast.unparse(node.args)} {node.returns and ast.unparse(node.returns)}"
     ]
-    assert found == []
+    assert functions == []
 
 
 def test_no_module_keeps_what_its_functions_change():
@@ -520,8 +526,8 @@ def mutable(tree):
 
 def test_only_few_classes_hold_state():
     """Values are frozen: who has one knows that nobody changes it."""
-    found = {name for module in PATHS for name in mutable(tree_of(module))}
-    assert found == {name for names in STATEFUL.values() for name in names.split()}
+    stateful = {name for module in PATHS for name in mutable(tree_of(module))}
+    assert stateful == {name for names in STATEFUL.values() for name in names.split()}
     changing = "self.a = 1", "self.a[1] = 2", "self.a.append(1)", "del self.a", "self.a += 1"
     for line in changing:
         assert mutable(ast.parse(f"class A:\n def f(self):\n  {line}")) == {"A"}, line
@@ -629,25 +635,25 @@ def public_functions(node):
 
     Commands are left out: their docstrings are shown to users, by --help.
     """
-    found = []
+    functions = []
     for inner in ast.iter_child_nodes(node):
         if isinstance(inner, FUNCTION):
-            found += [] if is_command(inner) or inner.name.startswith("_") else [inner]
+            functions += [] if is_command(inner) or inner.name.startswith("_") else [inner]
         elif not (isinstance(inner, ast.ClassDef) and inner.name.startswith("_")):
-            found += public_functions(inner)
-    return found
+            functions += public_functions(inner)
+    return functions
 
 
 def raised(node):
     """Return which of our errors a function raises itself and does not catch by that name."""
-    found = set()
+    names = set()
     if isinstance(node, ast.Raise) and node.exc:
-        found = set(ast.unparse(node.exc).partition("(")[0].split(".")) & OURS.keys()
+        names = set(ast.unparse(node.exc).partition("(")[0].split(".")) & OURS.keys()
     for inner in ast.iter_child_nodes(node):
         if not isinstance(inner, FUNCTION | ast.ClassDef):
             is_tried = isinstance(node, ast.Try) and inner in node.body
-            found |= raised(inner) - (caught(node) if is_tried else set())
-    return found
+            names |= raised(inner) - (caught(node) if is_tried else set())
+    return names
 
 
 def caught(node):

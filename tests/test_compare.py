@@ -99,12 +99,13 @@ def answer(*hits, fits=True, named=True):
 
 def test_skills_are_written_as_folders_that_every_parser_reads(jobs, collection, tmp_path):
     ids = jobs.write_skills(collection, tmp_path)
-    found = {}
+    skills = {}
     for path in tmp_path.glob("*/SKILL.md"):
         skill = read_skill(path, doc_id="x", root=tmp_path)
-        found[ids[path.parent.name]] = skill.name, skill.description, skill.body.strip()
-    assert found == {
-        one.doc_id: (one.name, one.description, one.body) for one in collection.documents
+        skills[ids[path.parent.name]] = skill.name, skill.description, skill.body.strip()
+    assert skills == {
+        document.doc_id: (document.name, document.description, document.body)
+        for document in collection.documents
     }
     assert ids["brew-tea"] == "a"
 
@@ -152,9 +153,9 @@ def test_a_server_is_asked_as_a_host_does_and_its_texts_are_counted(interfaces, 
         with pytest.raises(interfaces.InterfaceError, match="no such tool"):
             session.call("lose", {})
         assert session.cpu_s() > 0
-    found = interfaces.tokens_of_server(server, installation, ["tea", "tea pot", "a b c d e"], len)
-    assert found["answer"] == len("tea pot ~")
-    assert len("ask me find finds") < found["definitions"] < 200
+    tokens = interfaces.tokens_of_server(server, installation, ["tea", "tea pot", "a b c d e"], len)
+    assert tokens["answer"] == len("tea pot ~")
+    assert len("ask me find finds") < tokens["definitions"] < 200
 
 
 def test_a_server_that_ends_or_is_silent_is_an_error(interfaces, installation, monkeypatch):
@@ -191,8 +192,8 @@ if event["prompt"] != "quiet":
         )
     with pytest.raises(interfaces.InterfaceError, match="no index"):
         interfaces.run_hook(hook, installation, "never")
-    found = interfaces.tokens_of_hook(hook, installation, ["tea", "quiet"], len)
-    assert found["hook"] == len("tea ~") / 2
+    tokens = interfaces.tokens_of_hook(hook, installation, ["tea", "quiet"], len)
+    assert tokens["hook"] == len("tea ~") / 2
 
 
 def test_figures_of_a_half_that_is_not_measured_stay(compare):
@@ -201,10 +202,10 @@ def test_figures_of_a_half_that_is_not_measured_stay(compare):
     about = {"sizes": {}, "packages": {}, "network": False}
     before = {"collections": {"c": {"bm25s": old, "gone": old}, "d": {"bm25s": old}}, **about}
     report = {"collections": {"c": {"bm25s": new}}, **about}
-    found = compare.joined(before, report)["collections"]
+    rows = compare.joined(before, report)["collections"]
     measured = {"quality": "new", "cost": "old"}
-    assert found["c"] == {"bm25s": {"ndcg": 3, "cold_cpu_s": 2, "measured": measured}}
-    assert found["d"] == {"bm25s": old}
+    assert rows["c"] == {"bm25s": {"ndcg": 3, "cold_cpu_s": 2, "measured": measured}}
+    assert rows["d"] == {"bm25s": old}
     assert compare.joined(None, report) == report
     assert compare.joined_row({}, {"failed": "why"})["failed"] == "why"
     assert "failed" not in compare.joined_row(old, {"failed": "why"})
@@ -217,8 +218,8 @@ def test_a_pair_is_right_if_a_best_skill_is_first_for_both_requests(judging, col
     several = replace(collection, queries=queries, qrels=qrels)
     first = {"0": "a", "1": "b", "2": "b", "3": "b"}
     answers = {key: {"hits": ((skill, 1.0),)} for key, skill in first.items()}
-    found = judging.judge_pairs(several, answers, pairs)
-    assert (found["contrast"][0], found["pairs"]) == (0.5, 2)
+    verdict = judging.judge_pairs(several, answers, pairs)
+    assert (verdict["contrast"][0], verdict["pairs"]) == (0.5, 2)
     answers["0"]["hits"] = (("b", 1.0),)
     assert judging.judge_pairs(several, answers, pairs)["contrast"][0] == 0
     assert judging.judge_pairs(several, answers, []) == {}
@@ -245,9 +246,9 @@ def test_a_page_says_when_each_half_was_measured_and_what_was_not(import_script)
 def test_a_threshold_passes_no_more_wrong_answers_than_allowed_and_keeps_what_is_above(judging):
     wrong = np.arange(40.0)  # two of forty are 5 %: 38 and 39 pass, so the threshold is 37
     right = np.array([-np.inf, 5.0, 37.0, 37.5, 38.0, 50.0])
-    kept, low, high = judging.keep(right, wrong)
-    assert kept == 3 / 6
-    assert 0 <= low <= kept <= high <= 1
+    share, low, high = judging.keep(right, wrong)
+    assert share == 3 / 6
+    assert 0 <= low <= share <= high <= 1
 
 
 def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging, collection):
@@ -258,13 +259,13 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging
         "n2": answer(fits=False, named=False),
         "n3": answer(fits=False, named=False),
     }
-    found = {
+    answers = {
         "skillsearch": {"1": answer(*hits), "2": answer(*hits), **none},
         "blind": dict.fromkeys(["1", "2", *none], answer()),
     }
     spoken = zip(collection.queries, ("de", "fr"), strict=True)
     queries = tuple(replace(query, language=language) for query, language in spoken)
-    judged = judging.judge(replace(collection, queries=queries), found)
+    judged = judging.judge(replace(collection, queries=queries), answers)
     ours = judged["skillsearch"]
     assert ours["success_1"][0] == 0.5
     assert ours["ndcg"][0] == pytest.approx((1 + 1 / np.log2(3)) / 2)
@@ -274,7 +275,7 @@ def test_answers_are_judged_by_ranking_and_by_what_they_say_of_negatives(judging
     assert ours["languages"]["fr"]["ndcg"] == pytest.approx(1 / np.log2(3))
     assert judged["blind"]["ndcg"][0] == judged["blind"]["kept"][0] == 0
     assert judged["blind"]["p_holm"] <= 1
-    others = judging.judge(collection, dict.fromkeys(["blind", "other"], found["blind"]))
+    others = judging.judge(collection, dict.fromkeys(["blind", "other"], answers["blind"]))
     assert "p_holm" not in others["other"]
 
 
@@ -298,9 +299,9 @@ def test_a_mutant_differs_in_one_place_and_numbers_of_docstrings_and_modules_sta
 def test_attackers_who_surely_gain_fail_the_night(import_script, low, is_fault):
     nightly = import_script("nightly")
     row = {"kind": "stuffing", "gain": 0.3, "gain_interval": [low, 0.5]}
-    found = nightly.summed_up("attacks", {"attacks": [row, {"kind": "none"}]})
-    assert found["worst_gain"] == 0.3
-    assert bool(nightly.fault("attacks", 0, "", "", found)) == is_fault
+    summary = nightly.summed_up("attacks", {"attacks": [row, {"kind": "none"}]})
+    assert summary["worst_gain"] == 0.3
+    assert bool(nightly.fault("attacks", 0, "", "", summary)) == is_fault
 
 
 def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
@@ -318,20 +319,20 @@ def test_a_step_that_fails_says_why(import_script, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("test", "found", "fault"),
+    ("test", "counts", "fault"),
     [
         ("def test_a():\n    assert 1", {"passed": 1}, ""),
         ("def test_a():\n    assert 0", {"failed": 1}, "test_it.py::test_a']"),
     ],
 )
 def test_tests_of_the_night_are_counted_and_named(
-    import_script, tmp_path, monkeypatch, test, found, fault
+    import_script, tmp_path, monkeypatch, test, counts, fault
 ):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # it takes longer than the rest
     (tmp_path / "test_it.py").write_text(test)
     words = ["-m", "pytest", "-rf", "-p", "no:cacheprovider", f"--rootdir={tmp_path}", tmp_path]
     done = import_script("nightly").carry_out("tests", [*map(str, words)], tmp_path / "none", 60)
-    assert (done["found"], bool(done["fault"])) == (found, bool(fault))
+    assert (done["found"], bool(done["fault"])) == (counts, bool(fault))
     assert done["fault"].endswith(fault)
 
 
@@ -343,9 +344,9 @@ def test_twins_are_judged_apart_from_other_requests_that_nothing_fits(judging, c
     )
     none = {f"n{number}": answer(fits=number != 2) for number in range(4)}
     answers = {query.query_id: answer(("a", 0.9)) for query in collection.queries} | none
-    found = judging.judge_negatives(replace(collection, negatives=negatives), answers)
-    assert found["fits"][0] == 1
-    assert {kind: shares["fits"][0] for kind, shares in found["kinds"].items()} == {
+    shares_of = judging.judge_negatives(replace(collection, negatives=negatives), answers)
+    assert shares_of["fits"][0] == 1
+    assert {kind: shares["fits"][0] for kind, shares in shares_of["kinds"].items()} == {
         "twin": 1.0,
         "near": 0.5,
         "far": 1.0,

@@ -151,12 +151,12 @@ def killed_at(root, folder, point):
     On a busy machine it was seen to make one call fewer than the one that was counted.
     """
     for call in range(point, point - 3, -1):
-        place = copy_of(folder, f"killed-{call}")
-        killed = run(f"{KILL_AT}\n{BUILD}", root, place, call)
+        index_dir = copy_of(folder, f"killed-{call}")
+        killed = run(f"{KILL_AT}\n{BUILD}", root, index_dir, call)
         if killed.returncode:
             break
     assert killed.returncode == -signal.SIGKILL, (point, killed.stdout, killed.stderr)
-    return place
+    return index_dir
 
 
 @pytest.mark.parametrize(
@@ -178,13 +178,13 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
     assert len(points) == count
     seen = []
     for point in points:
-        place = killed_at(root, folder, point)
-        found = answers(SkillIndex.open(place))
-        assert found in (old, new)
-        seen.append(found == new)
-        assert build(root, place).generation == fresh.generation
-        assert answers(SkillIndex.open(place)) == new
-        left = {path.name for path in (place / "generations").iterdir()}
+        index_dir = killed_at(root, folder, point)
+        after = answers(SkillIndex.open(index_dir))
+        assert after in (old, new)
+        seen.append(after == new)
+        assert build(root, index_dir).generation == fresh.generation
+        assert answers(SkillIndex.open(index_dir)) == new
+        left = {path.name for path in (index_dir / "generations").iterdir()}
         assert fresh.generation in left
         assert not [name for name in left if name.startswith(".new-")]
     assert seen == sorted(seen)
@@ -193,12 +193,12 @@ def test_a_kill_at_any_point_leaves_the_old_index_or_the_new_one(root, folder, t
 
 @pytest.mark.slow
 def test_a_kill_during_the_first_run_leaves_no_index_but_its_vectors(root, tmp_path):
-    place = tmp_path / "index"
+    index_dir = tmp_path / "index"
     for point in (1, 20):
-        killed = run(f"{KILL_AT}\n{BUILD}", root, place, point)
+        killed = run(f"{KILL_AT}\n{BUILD}", root, index_dir, point)
         assert killed.returncode == -signal.SIGKILL
-        assert not IndexFolder(place).exists()
-    assert build(root, place).generation == build(root, tmp_path / "fresh").generation
+        assert not IndexFolder(index_dir).exists()
+    assert build(root, index_dir).generation == build(root, tmp_path / "fresh").generation
 
 
 @pytest.mark.slow
@@ -209,17 +209,19 @@ def test_a_full_disk_is_one_line_and_the_old_index_stays(root, folder, tmp_path,
     largest = sorted({path.stat().st_size for path in fresh.opened.folder.iterdir()})
     limits = [1, largest[-1] - 1, largest[len(largest) // 2] - 1]
     for limit in limits:
-        place = copy_of(folder, f"full-{limit}") if when == "update" else tmp_path / f"new-{limit}"
-        done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, limit)
+        index_dir = (
+            copy_of(folder, f"full-{limit}") if when == "update" else tmp_path / f"new-{limit}"
+        )
+        done = run(f"{LIMIT_FILES}\n{BUILD}", root, index_dir, limit)
         assert done.stdout.startswith("StorageError: "), (limit, done.stdout, done.stderr)
         assert done.stdout.count("\n") == 1
         assert "free some space" in done.stdout
         assert "Traceback" not in done.stderr
         if when == "update":
-            assert answers(SkillIndex.open(place)) == old
+            assert answers(SkillIndex.open(index_dir)) == old
         else:
-            assert not IndexFolder(place).exists()
-        assert build(root, place).generation == fresh.generation
+            assert not IndexFolder(index_dir).exists()
+        assert build(root, index_dir).generation == fresh.generation
 
 
 @pytest.mark.slow
@@ -234,10 +236,10 @@ def test_the_end_of_a_part_is_never_lost_silently(root, folder, tmp_path):
     sizes = {path.stat().st_size for path in fresh.opened.folder.iterdir()}
     old = answers(SkillIndex.open(copy_of(folder, "before")))
     for size in sorted(sizes)[-2:]:
-        place = copy_of(folder, f"room-{size}")
-        done = run(f"{LIMIT_FILES}\n{BUILD}", root, place, size - 1)
+        index_dir = copy_of(folder, f"room-{size}")
+        done = run(f"{LIMIT_FILES}\n{BUILD}", root, index_dir, size - 1)
         assert done.stdout.startswith("StorageError: "), (size, done.stdout, done.stderr)
-        assert answers(SkillIndex.open(place)) == old
+        assert answers(SkillIndex.open(index_dir)) == old
 
 
 @contextlib.contextmanager
@@ -446,8 +448,8 @@ def test_rot_is_healed_by_the_runs_that_follow(root, folder, rot):
 
 def everything(index):
     """Return all that some searches explain, and all documents."""
-    found = [index.search(q, threshold=0.0, explain=True).to_dict() for q in QUERIES]
-    return [dict(one, seconds=None) for one in found], [*index.documents()]
+    results = [index.search(q, threshold=0.0, explain=True).to_dict() for q in QUERIES]
+    return [dict(result, seconds=None) for result in results], [*index.documents()]
 
 
 def what_is_read(folder, name, expected):
@@ -456,11 +458,11 @@ def what_is_read(folder, name, expected):
     if opened is None:
         return "a miss"
     try:
-        found = everything(SkillIndex(IndexFolder(folder), opened))
+        content = everything(SkillIndex(IndexFolder(folder), opened))
     except CacheError as exc:
-        told = str(exc).startswith(f"{name} of the index in") and "index --verify" in str(exc)
-        return "an error that names it" if told else str(exc)
-    return "right" if found == expected else "wrong"
+        is_named = str(exc).startswith(f"{name} of the index in") and "index --verify" in str(exc)
+        return "an error that names it" if is_named else str(exc)
+    return "right" if content == expected else "wrong"
 
 
 @pytest.mark.slow

@@ -64,8 +64,8 @@ def test_ndcg_is_that_of_ir_measures(fusion, make_sample):
         qrels[str(number)] |= {f"lost{i}": 1 for i in range(number % 3)}
         run[str(number)] = {str(doc): s for doc, s in enumerate((features @ weights).tolist())}
     expected = ir_measures.calc_aggregate([ir_measures.nDCG @ 10], qrels, run)
-    found = fusion.ranking.RankingData(samples).ndcg(weights)
-    assert found == pytest.approx(expected[ir_measures.nDCG @ 10], abs=1e-9)
+    ndcg = fusion.ranking.RankingData(samples).ndcg(weights)
+    assert ndcg == pytest.approx(expected[ir_measures.nDCG @ 10], abs=1e-9)
 
 
 def test_the_ascent_finds_the_feature_that_tells(fusion, make_sample):
@@ -98,9 +98,9 @@ def test_the_logistic_fit_finds_the_coefficients_that_made_the_data(fusion):
     rows = random.random((60_000, 4)) * [1, 6, 12, 1] - [0, 3, 6, 0]
     truth = np.array([3.0, 0.5, 0.25, -2.0])
     outcomes = outcomes_of(rows, truth, -1.0, random)
-    found = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
-    assert list(found) == [*names, "intercept"]
-    assert list(found.values()) == pytest.approx([*truth, -1.0], abs=0.2)
+    coefficients = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    assert list(coefficients) == [*names, "intercept"]
+    assert list(coefficients.values()) == pytest.approx([*truth, -1.0], abs=0.2)
 
 
 def test_signs_hold_where_the_data_say_otherwise(fusion):
@@ -108,9 +108,9 @@ def test_signs_hold_where_the_data_say_otherwise(fusion):
     names = (*EVIDENCE, READER)
     rows = random.random((4_000, len(names)))
     outcomes = outcomes_of(rows, np.full(len(names), -3.0), 1.5 * len(names), random)
-    found = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
-    assert all(found[name] == 0 for name in (*SUPPORTING, READER))
-    assert all(found[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
+    coefficients = fusion.calibration.fit_logistic(rows, outcomes, np.ones(len(rows)), names)
+    assert all(coefficients[name] == 0 for name in (*SUPPORTING, READER))
+    assert all(coefficients[name] < -1 for name in EVIDENCE if name not in SUPPORTING)
 
 
 @pytest.fixture
@@ -122,16 +122,16 @@ def make_answers(fusion):
         evidence = np.full((size, fusion.answers.HITS, len(EVIDENCE)), np.nan)
         shape = (size, fusion.answers.HITS)
         rest = (np.full(shape, -1e9), np.zeros(shape, bool), np.full(shape, np.nan))
-        found = fusion.answers.Answers(evidence, *rest)
+        answers = fusion.answers.Answers(evidence, *rest)
         for row in range(size):
             hits = len(names[row])
             evidence[row, :hits] = 0.0
             evidence[row, :hits, list(EVIDENCE).index("name")] = names[row]
-            found.sums[row, :hits] = sums[row]
-            found.relevant[row, :hits] = relevant[row]
+            answers.sums[row, :hits] = sums[row]
+            answers.relevant[row, :hits] = relevant[row]
             if logits is not None:
-                found.logits[row, : len(logits[row])] = logits[row]
-        return found
+                answers.logits[row, : len(logits[row])] = logits[row]
+        return answers
 
     return make
 
@@ -186,9 +186,9 @@ def test_the_weight_of_the_reader_is_the_lowest_that_ranks_best(fusion, make_sam
     answers = make_answers(
         [[0.0, 0.0]] * 2, [[2.0, 1.0]] * 2, [[False, True]] * 2, [[0.0, 0.55]] * 2
     )
-    known = np.ones(2, bool)
-    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, known) == 1.9
-    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, ~known) == 0
+    is_read = np.ones(2, bool)
+    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, is_read) == 1.9
+    assert fusion.calibration.fit_reader_weight([sample] * 2, answers, ~is_read) == 0
     unread = make_answers([[0.0, 0.0]], [[2.0, 1.0]], [[False, True]])
     assert fusion.calibration.fit_reader_weight([sample], unread, np.ones(1, bool)) == 0
 
@@ -208,17 +208,17 @@ def test_a_score_is_fitted_on_the_hits_that_exist_and_on_those_read(
     answers = make_answers(names, [[2.0, 1.0]] * size, relevant, logits)
     leads = relevant + random.normal(0, 2, (size, 2))
     answers.evidence[:, :2, list(EVIDENCE).index("lead")] = leads
-    known = np.ones(size, bool)
-    found = fusion.calibration.fit_calibration([sample] * size, answers, known)
-    assert found.alone["name"] == pytest.approx(1.9, abs=0.5)
-    assert READER not in found.alone
-    assert found.read["name"] == pytest.approx(3, abs=0.5)
-    assert found.read[READER] == pytest.approx(1, abs=0.15)
-    assert found.reader > 0
-    assert found.alone["lead"] > 0 == found.read["lead"]
-    without = fusion.calibration.fit_calibration([sample] * size, answers, known, ("name",))
+    is_read = np.ones(size, bool)
+    score = fusion.calibration.fit_calibration([sample] * size, answers, is_read)
+    assert score.alone["name"] == pytest.approx(1.9, abs=0.5)
+    assert READER not in score.alone
+    assert score.read["name"] == pytest.approx(3, abs=0.5)
+    assert score.read[READER] == pytest.approx(1, abs=0.15)
+    assert score.reader > 0
+    assert score.alone["lead"] > 0 == score.read["lead"]
+    without = fusion.calibration.fit_calibration([sample] * size, answers, is_read, ("name",))
     assert without.alone["name"] == without.read["name"] == 0
-    nothing = fusion.calibration.fit_calibration([sample] * size, answers, ~known)
+    nothing = fusion.calibration.fit_calibration([sample] * size, answers, ~is_read)
     assert {*nothing.read.values(), nothing.reader} == {0.0}
 
 
@@ -312,13 +312,13 @@ def test_the_score_of_free_evidence_leaves_that_of_the_rest(fusion, make_sample,
     answers.relevant[:, 0] = random.random(4_000) < 1 / (1 + np.exp(-odds))
     samples = [make_sample(np.zeros((1, len(FEATURES))), [0])] * 4_000
     every, free = np.ones(4_000, bool), ("cosine_metadata",)
-    found = fusion.calibration.fit_calibration(samples, answers, every, (), FIRST, free)
+    score = fusion.calibration.fit_calibration(samples, answers, every, (), FIRST, free)
     held = [name for name in (*EVIDENCE, "intercept") if name not in free]
-    assert [found.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
-    assert [found.read[name] for name in held] == [FIRST.read[name] for name in held]
-    assert (found.read[READER], found.reader) == (0.75, 0.5)
-    assert found.alone["cosine_metadata"] == pytest.approx(6, abs=0.5)
-    assert found.read["cosine_metadata"] == found.alone["cosine_metadata"]
+    assert [score.alone[name] for name in held] == pytest.approx([FIRST.alone[n] for n in held])
+    assert [score.read[name] for name in held] == [FIRST.read[name] for name in held]
+    assert (score.read[READER], score.reader) == (0.75, 0.5)
+    assert score.alone["cosine_metadata"] == pytest.approx(6, abs=0.5)
+    assert score.read["cosine_metadata"] == score.alone["cosine_metadata"]
 
 
 def test_the_committed_queries_can_be_read(fusion):

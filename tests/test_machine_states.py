@@ -231,15 +231,15 @@ def start(folder, state, arguments):
         "SKILLSEARCH_DAEMON": "off",
     }
     env |= {name: value and filled(value) for name, value in state.get("env", {}).items()}
-    known = {
+    conditions = {
         key: state[key] for key in ("limits", "full", "closed", "umask", "no_locks") if key in state
     }
-    known |= {"gone": filled(state["gone"])} if "gone" in state else {}
+    conditions |= {"gone": filled(state["gone"])} if "gone" in state else {}
     before = state.get("by", [])
     if "within" in state:
         before = ["unshare", "-rm", "sh", "-c", f'{state["within"]}\nexec "$@"', "sh"]
     return subprocess.Popen(
-        [*before, sys.executable, "-c", PROGRAM, json.dumps(known), *map(filled, arguments)],
+        [*before, sys.executable, "-c", PROGRAM, json.dumps(conditions), *map(filled, arguments)],
         cwd=folder,
         env={name: value for name, value in env.items() if value is not None},
         preexec_fn=partial(prepare, state),
@@ -259,7 +259,7 @@ def prepare(state):
 
 
 @pytest.fixture
-def place(template, tmp_path):
+def machine(template, tmp_path):
     """Copy the home; the skills stay where they were indexed."""
     shutil.copytree(template / "home", tmp_path / "home", symlinks=True)
     (tmp_path / "file").write_text("")
@@ -294,12 +294,12 @@ def require(state):
         pytest.skip("no user namespaces on this system")
 
 
-def walk(template, place, state, arguments, stdin, *, is_endless=False):
+def walk(template, machine, state, arguments, stdin, *, is_endless=False):
     """Run a command in a state, and check what holds in all of them."""
     require(state)
-    forbidden = made(place, state)
-    arguments = [one.replace("{skills}", f"{template}/skills") for one in arguments]
-    process = start(place, state, arguments)
+    forbidden = made(machine, state)
+    arguments = [word.replace("{skills}", f"{template}/skills") for word in arguments]
+    process = start(machine, state, arguments)
     if is_endless:
         with suppress(subprocess.TimeoutExpired):
             process.wait(timeout=3)
@@ -309,28 +309,28 @@ def walk(template, place, state, arguments, stdin, *, is_endless=False):
     for path, mode in forbidden:
         with suppress(FileNotFoundError):  # the command was to remove it
             path.chmod(mode)
-    told = (output + errors).decode("utf-8", "replace")
+    text = (output + errors).decode("utf-8", "replace")
     codes = (*DOCUMENTED, 125) if arguments[0] == "run" else DOCUMENTED
     codes = (*codes, 130, -signal.SIGINT) if is_endless else codes
-    assert process.returncode in codes, (process.returncode, told)
+    assert process.returncode in codes, (process.returncode, text)
     for word in ("Traceback", "is a bug", "damaged", "building it anew"):
-        assert word not in told
+        assert word not in text
     is_heard = not {1, 2} & {*state.get("closed", ()), *state.get("full", ())}
-    assert told or not process.returncode or not is_heard
-    return process.returncode, told
+    assert text or not process.returncode or not is_heard
+    return process.returncode, text
 
 
 @pytest.mark.parametrize(("state", "command"), FAST)
-def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, state, command):
-    given, folder = STATES[state], place / "home/.cache/skillsearch/default"
+def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, machine, state, command):
+    conditions, folder = STATES[state], machine / "home/.cache/skillsearch/default"
     before = (folder / "CURRENT").read_text()
-    code, told = walk(template, place, given, COMMANDS[command], "")
+    code, text = walk(template, machine, conditions, COMMANDS[command], "")
     assert (folder / "CURRENT").read_text() == before
-    if code == 0 and command == "query" and "HOME" not in given.get("env", {}):
-        is_heard = not {1} & {*given.get("closed", ()), *given.get("full", ())}
-        assert "fill-" in told or not is_heard
+    if code == 0 and command == "query" and "HOME" not in conditions.get("env", {}):
+        is_heard = not {1} & {*conditions.get("closed", ()), *conditions.get("full", ())}
+        assert "fill-" in text or not is_heard
     if code:
-        assert given.get("says", "") in told
+        assert conditions.get("says", "") in text
 
 
 @pytest.mark.parametrize(
@@ -340,36 +340,36 @@ def test_a_state_of_the_machine_ends_in_an_answer_or_a_message(template, place, 
         *(pytest.param(*pair, marks=pytest.mark.night) for pair in PAIRS if pair not in SOME),
     ],
 )
-def test_every_command_ends_so_in_every_state(template, place, state, command):
+def test_every_command_ends_so_in_every_state(template, machine, state, command):
     stdin = {"hook": EVENT, "mcp": INITIALIZE}.get(command, "")
     is_endless = command in ENDLESS
-    walk(template, place, STATES[state], COMMANDS[command], stdin, is_endless=is_endless)
+    walk(template, machine, STATES[state], COMMANDS[command], stdin, is_endless=is_endless)
 
 
-def test_skills_are_the_same_in_every_locale(template, place):
-    _, told = walk(template, place, STATES["names in ASCII"], ["list"], "")
-    assert "fill-\\u65e5\\u672c" in told or "fill-日本" in told
-    assert len(told.splitlines()) == 3
+def test_skills_are_the_same_in_every_locale(template, machine):
+    _, listing = walk(template, machine, STATES["names in ASCII"], ["list"], "")
+    assert "fill-\\u65e5\\u672c" in listing or "fill-日本" in listing
+    assert len(listing.splitlines()) == 3
 
 
-def test_folders_of_ours_are_private_whatever_the_umask(template, place):
-    shutil.rmtree(place / "home")
-    (place / "home").mkdir()
+def test_folders_of_ours_are_private_whatever_the_umask(template, machine):
+    shutil.rmtree(machine / "home")
+    (machine / "home").mkdir()
     add = ["add", f"{template}/skills"]
-    code, told = walk(template, place, {"umask": 0}, add, "")
-    assert code == 0, told
-    folders = [path for path in (place / "home").rglob("*") if path.is_dir()]
+    code, text = walk(template, machine, {"umask": 0}, add, "")
+    assert code == 0, text
+    folders = [path for path in (machine / "home").rglob("*") if path.is_dir()]
     assert folders
     assert [path for path in folders if path.stat().st_mode & 0o077] == []
 
 
 @pytest.mark.skipif(os.uname().machine not in FLOCK, reason="the number of flock is not known here")
 @pytest.mark.parametrize("error", [errno.ENOLCK, errno.EIO], ids=errno.errorcode.get)
-def test_a_disk_without_locks_is_told_at_once(template, place, error):
-    current = place / "home/.cache/skillsearch/default/CURRENT"
+def test_a_disk_without_locks_is_told_at_once(template, machine, error):
+    current = machine / "home/.cache/skillsearch/default/CURRENT"
     before = current.read_text()
-    shutil.copytree(template / "skills" / "tea", place / "more" / "coffee")
+    shutil.copytree(template / "skills" / "tea", machine / "more" / "coffee")
     state = {"no_locks": [FLOCK[os.uname().machine], error]}
-    code, told = walk(template, place, state, ["index", "{folder}/more"], "")
+    code, text = walk(template, machine, state, ["index", "{folder}/more"], "")
     assert (code, current.read_text()) == (1, before)
-    assert os.strerror(error) in told
+    assert os.strerror(error) in text

@@ -137,49 +137,49 @@ def root(tmp_path_factory, write_skill):
     return lambda name: tmp_path / name / "default" / "skills"
 
 
-def by_context(index_dir, roots, threshold=None, n=3, **given):
+def by_context(index_dir, roots, threshold=None, n=3, **arguments):
     """Search by the manager of document 002."""
-    loader = context.SkillsLoader(roots, index_dir=index_dir, **given)
+    loader = context.SkillsLoader(roots, index_dir=index_dir, **arguments)
     manager = context.SkillsManager(loader, threshold=threshold)
-    return {one.name for one in manager.search_skills(QUERY, n)}
+    return {skill.name for skill in manager.search_skills(QUERY, n)}
 
 
-def by_manager(index_dir, roots=None, n=5, **given):
+def by_manager(index_dir, roots=None, n=5, **arguments):
     """Search by the manager of document 003."""
-    manager = skills_manager.SkillsManager(roots, index_dir=index_dir, **given)
-    return {one["name"] for one in manager.search_skills(QUERY, n)}
+    manager = skills_manager.SkillsManager(roots, index_dir=index_dir, **arguments)
+    return {skill["name"] for skill in manager.search_skills(QUERY, n)}
 
 
-def by_chunks(index_dir, roots, n=5, **given):
+def by_chunks(index_dir, roots, n=5, **arguments):
     """Search by the manager of document 001."""
-    manager = chunks.SkillManager(index_dir=index_dir, **given)
+    manager = chunks.SkillManager(index_dir=index_dir, **arguments)
     manager.load_from_directory(roots)
-    return {one.name for one in manager.search(QUERY, n).shown}
+    return {hit.name for hit in manager.search(QUERY, n).shown}
 
 
-def by_workspace(index_dir, roots, **given):
+def by_workspace(index_dir, roots, **arguments):
     """Return what the prompt of document 004 describes."""
-    library = SkillLibrary.from_roots(roots, index_dir=index_dir, **given)
+    library = SkillLibrary.from_roots(roots, index_dir=index_dir, **arguments)
     prompt = workspace.WorkspaceToolset(library, executor=None).system_prompt(QUERY)
     return set(re.findall(r"^- (\S+):", prompt, re.MULTILINE))
 
 
-def by_library(index_dir, roots=None, n=5, threshold=None, **given):
+def by_library(index_dir, roots=None, n=5, threshold=None, **arguments):
     if roots is None:
         library = SkillLibrary.open()
     else:
-        library = SkillLibrary.from_roots(roots, index_dir=index_dir, **given)
-    return {one.name for one in library.search(QUERY, n, threshold).shown}
+        library = SkillLibrary.from_roots(roots, index_dir=index_dir, **arguments)
+    return {hit.name for hit in library.search(QUERY, n, threshold).shown}
 
 
-def by_index(index_dir, roots=None, n=5, threshold=None, reader=None, **given):
-    if "fields" in given:
-        given["with_body"] = given.pop("fields") == "full"
+def by_index(index_dir, roots=None, n=5, threshold=None, reader=None, **arguments):
+    if "fields" in arguments:
+        arguments["with_body"] = arguments.pop("fields") == "full"
     if roots is None:
         index = SkillIndex.open()
     else:
-        index = SkillIndex.from_roots(roots, index_dir=index_dir, **given)
-    return {one.name for one in index.search(QUERY, n, threshold, reader=reader).shown}
+        index = SkillIndex.from_roots(roots, index_dir=index_dir, **arguments)
+    return {hit.name for hit in index.search(QUERY, n, threshold, reader=reader).shown}
 
 
 @pytest.fixture
@@ -187,9 +187,11 @@ def ask(cli, index_dir, root, monkeypatch):
     """Have an interface search, its settings given as its row says; return the names it shows."""
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_dir))
 
-    def by_command(command, *, strict=False, **given):
+    def by_command(command, *, strict=False, **settings):
         spelled = {"tags": "--tag", "in_roots": "--root", "n": "-n"}
-        pairs = ((spelled.get(key, f"--{key.replace('_', '-')}"), given[key]) for key in given)
+        pairs = (
+            (spelled.get(key, f"--{key.replace('_', '-')}"), settings[key]) for key in settings
+        )
         options = [part for pair in pairs for part in pair]
         result = cli(command, QUERY, *options, *["--strict"] * strict, "--json")
         if result.exit_code:
@@ -206,14 +208,14 @@ def ask(cli, index_dir, root, monkeypatch):
             raise SkillSearchError(str(answer))
         return set(re.findall(r"(?:steep|pour|brew)-(?:tea|pot)(?=[ :\"'])", str(answer)))
 
-    def by_environment(**given):
-        return {one["name"] for one in ServerEnvironment().search_skills(QUERY, **given)}
+    def by_environment(**arguments):
+        return {skill["name"] for skill in ServerEnvironment().search_skills(QUERY, **arguments)}
 
     def by_hook():
-        asked = {"prompt": QUERY, "n": 3, "include_unvetted": False, "states": []}
-        asked["variables"] = variables()
-        place = {"folder": str(root("ours")), "index_dir": None}
-        offers = Answers().overview(asked | place)["offers"]
+        question = {"prompt": QUERY, "n": 3, "include_unvetted": False, "states": []}
+        question["variables"] = variables()
+        scope = {"folder": str(root("ours")), "index_dir": None}
+        offers = Answers().overview(question | scope)["offers"]
         return {key.partition(":")[2].partition("@")[0] for key in offers}
 
     return {
@@ -224,11 +226,13 @@ def ask(cli, index_dir, root, monkeypatch):
         "004": partial(by_workspace, index_dir),
         "index": partial(by_index, index_dir),
         "library": partial(by_library, index_dir),
-        "search_skills": lambda **given: {one["name"] for one in search_skills(QUERY, **given)},
-        "query": lambda **given: by_command("query", **given),
-        "prompt": lambda **given: by_command("prompt", **given),
+        "search_skills": lambda **arguments: {
+            hit["name"] for hit in search_skills(QUERY, **arguments)
+        },
+        "query": lambda **arguments: by_command("query", **arguments),
+        "prompt": lambda **arguments: by_command("prompt", **arguments),
         "hook": by_hook,
-        "page": lambda: {one.name for one in Pages(load_settings()).search(QUERY)["result"].shown},
+        "page": lambda: {hit.name for hit in Pages(load_settings()).search(QUERY)["result"].shown},
         **{name: lambda roots, name=name: by_tool(name, roots) for name in MCP},
     }
 
@@ -263,13 +267,13 @@ def make_index(tmp_path_factory):
     """Put an index into a folder, a copy of one that was made before."""
     made = {}
 
-    def make(index_dir, **given):
-        key = tuple(sorted(given.items()))
+    def make(index_dir, **settings):
+        key = tuple(sorted(settings.items()))
         if key not in made:
             made[key] = tmp_path_factory.mktemp("made") / "index"
-            with_body = given.pop("fields", "full") == "full"
-            roots = given.pop("roots")
-            SkillIndex.from_roots(roots, index_dir=made[key], with_body=with_body, **given)
+            with_body = settings.pop("fields", "full") == "full"
+            roots = settings.pop("roots")
+            SkillIndex.from_roots(roots, index_dir=made[key], with_body=with_body, **settings)
         shutil.rmtree(index_dir, ignore_errors=True)
         shutil.copytree(made[key], index_dir)
 
@@ -290,7 +294,7 @@ def test_the_usual_settings_find_all_skills_of_the_root(give, root, loaded, inte
     assert set(loaded) == {"hashing"}
 
 
-FOUND = {  # given a value of a setting and a root, the skills that are found
+EXPECTED = {  # given a value of a setting and a root, the skills that are found
     "threshold": (1.0, "ours", set()),
     "strict": (True, "lax", {"steep-tea"}),
     "fields": ("metadata", "deep", {"steep-tea"}),
@@ -303,21 +307,21 @@ FOUND = {  # given a value of a setting and a root, the skills that are found
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "interface"), [one for one in CELLS if one.values[0] in FOUND]
+    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] in EXPECTED]
 )
 def test_a_setting_decides_what_every_interface_finds(give, root, setting, way, interface):
     """The whole root is found without it, as above."""
     user_file().parent.mkdir(parents=True)
     user_file().write_text('[profiles.pouring]\ninclude = ["pour-*"]\n')
-    value, folder, found = FOUND[setting]
+    value, folder, expected = EXPECTED[setting]
     if setting == "n":
         assert len(give(interface, setting, way, n=value)) == 1
     else:
-        assert give(interface, setting, way, roots=root(folder), **{setting: value}) == found
+        assert give(interface, setting, way, roots=root(folder), **{setting: value}) == expected
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "interface"), [one for one in CELLS if one.values[0] not in FOUND]
+    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] not in EXPECTED]
 )
 def test_a_setting_has_its_effect_by_every_interface(
     give, make_index, loaded, root, tmp_path, caplog, setting, way, interface
@@ -340,8 +344,8 @@ def test_a_setting_has_its_effect_by_every_interface(
         case "index_dir":
             other = tmp_path / "other"
             make_index(other, roots=root("theirs"), model="hashing")
-            given = {"roots": None} if interface in ("index", "library") else {}
-            assert give(interface, setting, way, index_dir=str(other), **given) == {"brew-tea"}
+            no_roots = {"roots": None} if interface in ("index", "library") else {}
+            assert give(interface, setting, way, index_dir=str(other), **no_roots) == {"brew-tea"}
 
 
 @pytest.mark.parametrize(
@@ -369,8 +373,11 @@ def test_the_commands_of_the_settings_bind_every_interface_that_runs(
             said = str(tools.call("skill_run", {"skill": "steep-tea", "command": "ls"}))
         case "runner":
             skill = Path(library.find("steep-tea").path).parent
-            with SkillRunner(LocalExecutor()) as runner, pytest.raises(CommandRefusedError) as told:
+            with (
+                SkillRunner(LocalExecutor()) as runner,
+                pytest.raises(CommandRefusedError) as refused,
+            ):
                 runner.run(RunRequest("steep-tea", skill, "ls"))
-            said = str(told.value)
+            said = str(refused.value)
     assert "'ls'" in said
     assert "denied" in said or "allowed" in said
