@@ -309,28 +309,28 @@ def test_arrows_choose_within_the_list(keys, name, by_keys):
 
 
 def test_enter_waits_for_the_answer_to_what_was_typed(by_keys):
-    asked = []
+    searched = []
 
     def search(text):
-        asked.append(text)
+        searched.append(text)
         time.sleep(0.1)
         return answer(text, names=[f"for {text}"])
 
     assert by_keys(search, "tea\r").name == "for tea"
-    assert asked == ["tea"]
+    assert searched == ["tea"]
 
 
 def test_the_chosen_skill_stays_chosen_when_a_reader_has_read(by_keys):
     """The second search runs when typing pauses, and may order the skills anew."""
-    asked = []
+    searched = []
 
     def read(text):
-        asked.append(text)
+        searched.append(text)
         return answer(text, names="acb")
 
     press = slow(["x", DOWN, "", "", "", "", "\r"], 0.3)
     assert by_keys(answer, press, more=[read]).name == "b"
-    assert asked == ["x"]
+    assert searched == ["x"]
 
 
 def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):

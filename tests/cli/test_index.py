@@ -141,7 +141,7 @@ def roots_of(index_dir):
 
 
 @pytest.fixture
-def found(cli, index_dir):
+def listed_names(cli, index_dir):
     def names():
         listed = json.loads(cli("list", "--index-dir", index_dir, "--json").stdout)["skills"]
         return {skill["name"] for skill in listed}
@@ -149,23 +149,23 @@ def found(cli, index_dir):
     return names
 
 
-def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_of, found):
+def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_of, listed_names):
     first, second, third = skills("first", "second", "third")
     index(second)
     index(first, third)
     assert roots_of() == ["second", "first", "third"]
     index()
     assert roots_of() == ["second", "first", "third"]
-    assert found() == {"first-skill", "second-skill", "third-skill"}
+    assert listed_names() == {"first-skill", "second-skill", "third-skill"}
 
 
-def test_examples_are_added_too_and_come_last(index, skills, found, roots_of):
+def test_examples_are_added_too_and_come_last(index, skills, listed_names, roots_of):
     first, second = skills("first", "second")
     index("--examples")
     index(first)
     index(second)
     assert roots_of() == ["first", "second", "examples"]
-    assert {"first-skill", "second-skill", "kubernetes-crashloop"} <= found()
+    assert {"first-skill", "second-skill", "kubernetes-crashloop"} <= listed_names()
 
 
 def test_after_the_examples_the_usual_places_are_still_found(index, home, make_skill, roots_of):
@@ -180,10 +180,10 @@ def test_roots_of_the_settings_come_first(
     cli, skills, tmp_path, home, monkeypatch, source, index_dir
 ):
     skills("set", "before", "new")
-    place = own_folder(index_dir, cache_dir()) if source == "project" else index_dir
+    folder = own_folder(index_dir, cache_dir()) if source == "project" else index_dir
     files = {"project": tmp_path / "skillsearch.toml"}
     files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
-    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+    monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(folder))
     cli("index", tmp_path / "before", "--model", "hashing")
     if source == "variable":
         monkeypatch.setenv("SKILLSEARCH_ROOTS", str(tmp_path / "set"))
@@ -193,7 +193,7 @@ def test_roots_of_the_settings_come_first(
         roots = f'roots = ["{tmp_path / "set"}"]\nindex_dir = "{index_dir}"\n'
         files[source].write_text(roots)
     assert cli("index", tmp_path / "new").exit_code == 0
-    assert [Path(root).name for root in IndexRequest.load(place).named] == ["set", "before", "new"]
+    assert [Path(root).name for root in IndexRequest.load(folder).named] == ["set", "before", "new"]
 
 
 def test_roots_of_a_project_do_not_go_into_an_index_that_a_flag_names(
@@ -262,7 +262,7 @@ def test_replace_without_a_root_takes_those_of_the_settings_or_the_usual_places(
 
 
 def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
-    cli, index, skills, index_dir, roots_of, found
+    cli, index, skills, index_dir, roots_of, listed_names
 ):
     """The command that is told leaves it out; with the root back all is as before."""
     first, second, third = skills("first", "my second", "third")
@@ -274,7 +274,7 @@ def test_a_root_that_was_indexed_and_is_gone_is_refused_with_both_ways_on(
     assert message.rstrip().endswith(f"bring it back, or leave its skills out: {command}")
     assert f"{first}: The folder does not exist" in message
     assert roots_of() == ["first", "my second"]
-    assert "first-skill" in found()
+    assert "first-skill" in listed_names()
     first.with_name("away").rename(first)
     assert index(third)[0] == 0
     assert roots_of() == ["first", "my second", "third"]
@@ -426,25 +426,25 @@ def test_only_keeps_to_what_was_indexed(cli, index, drinks, make_skill, index_di
 
 
 def test_commands_to_run_next_name_the_index_that_an_option_named(cli, drinks, index_dir):
-    place = ("--index-dir", index_dir)
-    said = cli("index", drinks, *place, "--model", "hashing", "--trust", "project").stderr
+    options = ("--index-dir", index_dir)
+    said = cli("index", drinks, *options, "--model", "hashing", "--trust", "project").stderr
     (vouch,) = re.findall(r"to vouch: skillsearch (.*)", said)
     assert cli(*shlex.split(vouch)).exit_code == 0
-    (look,) = re.findall(r"there is: skillsearch (.*)", cli("query", "zzz", *place).stderr)
+    (look,) = re.findall(r"there is: skillsearch (.*)", cli("query", "zzz", *options).stderr)
     assert "steep-tea" in cli(*shlex.split(look)).stdout
     (drinks / "steep-tea" / "SKILL.md").unlink()
-    done = cli("status", *place), cli("doctor", *place)
+    done = cli("status", *options), cli("doctor", *options)
     again = [re.search(r"run: skillsearch (.*)", each.stderr + each.stdout)[1] for each in done]
     assert again == [f"index --index-dir {index_dir}"] * 2
     assert cli(*shlex.split(again[0])).exit_code == 0
-    assert cli("status", *place).exit_code == 0
+    assert cli("status", *options).exit_code == 0
 
 
 def test_only_says_which_paths_no_root_holds(index, cli, drinks, index_dir, tmp_path):
     index(drinks)
     (tmp_path / "link").symlink_to(drinks / "steep-tea")
-    for known in (drinks / "steep-tea", drinks / "gone", drinks.parent, tmp_path / "link"):
-        assert cli("index", "--only", known, "--index-dir", index_dir).stderr == ""
+    for path in (drinks / "steep-tea", drinks / "gone", drinks.parent, tmp_path / "link"):
+        assert cli("index", "--only", path, "--index-dir", index_dir).stderr == ""
     for stray in (tmp_path / "nowhere" / "SKILL.md", f"{drinks}-too"):
         said = cli("index", "--only", stray, "--index-dir", index_dir).stderr
         assert f"no root of this index holds {stray}; correct the path" in said
@@ -503,31 +503,31 @@ def test_thousands_of_skills_are_asked_about_on_a_terminal(cli, make_skill, tmp_
         make_skill(tmp_path / "many", f"skill-{number}")
     monkeypatch.setattr("skillsearch.cli.options.MANY_SKILLS", 3)
     assert cli("index", tmp_path / "many").exit_code == 0
-    asked = []
+    questions = []
     terminal = type("Terminal", (), {"isatty": lambda _self: True})()
     monkeypatch.setattr(
         "skillsearch.cli.options.sys", type("Sys", (), {"stdin": terminal, "stderr": terminal})
     )
-    confirm = lambda text, **_how: asked.append(text)  # noqa: E731
+    confirm = lambda text, **_how: questions.append(text)  # noqa: E731
     monkeypatch.setattr("skillsearch.cli.options.click.confirm", confirm)
     from skillsearch.cli.options import check_size
 
     check_size(tmp_path / "many", is_agreed=False)
     check_size(tmp_path / "many", is_agreed=True)
     check_size(tmp_path / "many" / "skill-0", is_agreed=False)
-    assert [text.partition(" is ")[2] for text in asked] == [
+    assert [text.partition(" is ")[2] for text in questions] == [
         "more than 3 skills, which takes minutes. Go on?"
     ]
 
 
 def test_a_link_into_another_root_is_read_like_any_skill(cli, tmp_path):
-    one, other = tmp_path / "one" / "tea", tmp_path / "other"
-    one.mkdir(parents=True)
+    linked, other = tmp_path / "one" / "tea", tmp_path / "other"
+    linked.mkdir(parents=True)
     other.mkdir()
     text = "---\nname: tea\ndescription: Brew {} tea.\n---\nSteep.\n"
     (other / "tea.md").write_text(text.format("black"), encoding="utf-8")
-    (one / "SKILL.md").symlink_to(other / "tea.md")
-    result = cli("index", one.parent, other, "--index-dir", "i", "--model", "hashing")
+    (linked / "SKILL.md").symlink_to(other / "tea.md")
+    result = cli("index", linked.parent, other, "--index-dir", "i", "--model", "hashing")
     assert result.stdout.startswith("1 skill in the index")
     assert "Steep." in cli("show", "tea", "--body", "--index-dir", "i").stdout
     (other / "tea.md").write_text(text.format("some very green"), encoding="utf-8")

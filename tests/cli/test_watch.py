@@ -24,8 +24,8 @@ class Process:
     """A watch in a process of its own, its output in two files."""
 
     def __init__(self, folder, args, model):
-        place = str(Path(skillsearch.__file__).parents[1])
-        env = {**os.environ, "PYTHONPATH": place, "SKILLSEARCH_MODEL": model}
+        checkout = str(Path(skillsearch.__file__).parents[1])
+        env = {**os.environ, "PYTHONPATH": checkout, "SKILLSEARCH_MODEL": model}
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
         with self.stdout.open("w") as out, self.stderr.open("w") as err:
             self.process = subprocess.Popen(
@@ -34,7 +34,7 @@ class Process:
 
     def lines(self, path, count):
         """Wait for some lines of output and return all."""
-        return self.until(lambda: path.read_text().splitlines(), lambda found: len(found) >= count)
+        return self.until(lambda: path.read_text().splitlines(), lambda lines: len(lines) >= count)
 
     def until(self, look, is_there):
         """Wait until something is there to see."""
@@ -168,8 +168,8 @@ def test_a_missing_library_is_told_before_anything_is_indexed(cli, drinks, monke
 def test_a_watch_ends_when_nobody_reads_what_it_prints(tmp_path, drinks, index_dir, make_skill):
     """As in ``watch --json | head -1``; it does not go on for nobody."""
     args = [*PROGRAM, "watch", str(drinks), "--index-dir", str(index_dir), "--json"]
-    place = str(Path(skillsearch.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": place, "SKILLSEARCH_MODEL": "hashing"}
+    checkout = str(Path(skillsearch.__file__).parents[1])
+    env = {**os.environ, "PYTHONPATH": checkout, "SKILLSEARCH_MODEL": "hashing"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(args, env=env, cwd=tmp_path, text=True, **pipes) as process:
         try:
