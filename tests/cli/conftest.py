@@ -3,13 +3,21 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import skillsearch
 from skillsearch.cli.app import Commands, app
 from skillsearch.cli.options import VerboseOption
+
+
+@pytest.fixture
+def environment(home):
+    """Return the environment of a process that finds this package from any folder."""
+    return {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
 
 
 @pytest.fixture

@@ -23,15 +23,6 @@ HEAVY = {"numpy", "faiss", "onnxruntime", "tokenizers", "rich", "pydantic", "yam
 
 
 @pytest.fixture
-def environment(home):
-    """Return the environment of a process that finds this package from any folder."""
-    import skillsearch
-
-    folder = Path(skillsearch.__file__).parents[1]
-    return {**os.environ, "PYTHONPATH": str(folder)}
-
-
-@pytest.fixture
 def start(environment, tmp_path):
     def run(*args, program=PROGRAM, **options):
         command = [*program, *map(str, args)]

@@ -230,13 +230,8 @@ def test_an_honest_skill_adds_no_finding_to_others(root, findings, make_skill):
     assert findings() == before
 
 
-def test_a_skill_made_of_requests_is_a_hub(root, findings, make_skill):
-    requests = (
-        "I want to look at the pictures of last week, put two of them on one page",
-        "tell five people on Monday what we found, I have three pages of notes since last month",
-        "four of nine answers are like nothing I know, look at them and say which to keep",
-    )
-    make_skill(root, "do-it-all", ". ".join(requests), body="\n\n".join(requests * 3))
+def test_a_skill_made_of_requests_is_a_hub(root, findings, make_hub):
+    make_hub(root)
     hubs = [finding for finding in findings() if finding[0] == "hub"]
     assert [(severity, name) for _, severity, name, _ in hubs] == [("warning", "do-it-all")]
     assert "what people ask for in general" in hubs[0][3]
