@@ -299,7 +299,9 @@ SAID = {
 
 
 @NEEDS_README
-@pytest.mark.parametrize(("page", "said"), [(page, document) for page in SAID for document in SAID[page]])
+@pytest.mark.parametrize(
+    ("page", "said"), [(page, said) for page, texts in SAID.items() for said in texts]
+)
 def test_a_number_of_a_page_is_that_of_the_code(page, said):
     text = (PACKAGE.parent / page).read_text("utf-8")
     assert " ".join(said.split()) in " ".join(text.split())

@@ -23,25 +23,15 @@ def write_lines(path, records):
 def write_collection(folder, subjects=SUBJECTS, prefix=""):
     """Write a collection of a skill and a query for each subject."""
     folder.mkdir(parents=True)
-    ids = {subject: f"{prefix}{subject}" for subject in subjects}
-    write_lines(
-        folder / "corpus.jsonl",
-        [
-            {
-                "_id": ids[subject],
-                "name": f"{prefix}make-{subject}",
-                "description": f"How to make {subject}.",
-            }
-            for subject in subjects
-        ],
-    )
-    queries = [
-        {"_id": f"q-{subject}", "text": f"{prefix}please make some {subject}"}
-        for subject in subjects
-    ]
+    skills, queries, rows = [], [], ""
+    for subject in subjects:
+        texts = {"name": f"{prefix}make-{subject}", "description": f"How to make {subject}."}
+        skills.append({"_id": f"{prefix}{subject}"} | texts)
+        queries.append({"_id": f"q-{subject}", "text": f"{prefix}please make some {subject}"})
+        rows += f"q-{subject}\t{prefix}{subject}\t1\n"
+    write_lines(folder / "corpus.jsonl", skills)
     write_lines(folder / "queries.jsonl", queries)
     write_lines(folder / "negatives.jsonl", [{"_id": "none", "text": "fly a kite"}])
-    rows = "".join(f"q-{subject}\t{ids[subject]}\t1\n" for subject in subjects)
     (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}", encoding="utf-8")
     return folder
 

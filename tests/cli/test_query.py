@@ -180,7 +180,7 @@ EXPLAINED = Explanation(
     [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
 def test_an_explanation_in_words_leaves_out_what_adds_nothing(cut_by, ends):
-    """What adds nothing is left out; a reader has no feature, only what it adds."""
+    """A reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("log-odds", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
