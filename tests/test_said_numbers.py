@@ -154,7 +154,7 @@ SAID = {
     ],
     "skillsearch/evaluation/README.md": [
         f"the {len(EXAMPLE_SKILLS)} example skills, {len(EXAMPLE_REQUESTS)} requests in other "
-        f"words and in {len({document['lang'] for document in EXAMPLE_REQUESTS})} languages, and "
+        f"words and in {len({query['lang'] for query in EXAMPLE_REQUESTS})} languages, and "
         f"{lines_of(EXAMPLE / 'negatives.jsonl')} requests that no skill answers",
         "{} skills, {} requests, and {} similar requests that nothing fits".format(*WRITTEN),
         f"{LEVEL} bootstrap intervals",

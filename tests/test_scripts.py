@@ -479,10 +479,8 @@ def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_p
         head = f"name: {skill['name']}\ndescription: {skill['description']}"
         (folder / "SKILL.md").write_text(f"---\n{head}\n---\n\n{skill['body']}")
     examples = ["The spout leaks again", "my water boiler will not switch on"]
-    examples += [
-        "Grandma's copper pot has a dent, and tea is at four",
-        "Which seal does a lid want?",
-    ]
+    examples.append("Grandma's copper pot has a dent, and tea is at four")
+    examples.append("Which seal does a lid want?")
     record = {"name": "mend-kettle", "repository": "made/up", "examples": examples}
     new_file, output = tmp_path / "given.jsonl", tmp_path / "examples.jsonl.gz"
 
@@ -497,9 +495,7 @@ def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_p
     before, first = [*merge.read_examples(merge.PACKAGED)], output.read_bytes()
     new = {record["digest"]: record for record in merge.read_examples(output)}
     assert len(new) == len(before) + 1
-    assert [record["examples"] for record in new.values() if record["name"] == "mend-kettle"] == [
-        examples
-    ]
+    assert [row["examples"] for row in new.values() if row["name"] == "mend-kettle"] == [examples]
     assert merge.packed(new) == first
     assert merged(record | {"examples": [*examples[:3], SKILLS[0]["description"][:40]]}) == 1
     assert output.read_bytes() == first

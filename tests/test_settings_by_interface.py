@@ -189,10 +189,8 @@ def ask(cli, index_dir, root, monkeypatch):
 
     def by_command(command, *, strict=False, **settings):
         spelled = {"tags": "--tag", "in_roots": "--root", "n": "-n"}
-        pairs = (
-            (spelled.get(key, f"--{key.replace('_', '-')}"), settings[key]) for key in settings
-        )
-        options = [part for pair in pairs for part in pair]
+        names = {key: spelled.get(key, f"--{key.replace('_', '-')}") for key in settings}
+        options = [part for key in settings for part in (names[key], settings[key])]
         result = cli(command, QUERY, *options, *["--strict"] * strict, "--json")
         if result.exit_code:
             raise SkillSearchError(result.stderr)
@@ -226,9 +224,7 @@ def ask(cli, index_dir, root, monkeypatch):
         "004": partial(by_workspace, index_dir),
         "index": partial(by_index, index_dir),
         "library": partial(by_library, index_dir),
-        "search_skills": lambda **arguments: {
-            hit["name"] for hit in search_skills(QUERY, **arguments)
-        },
+        "search_skills": lambda **more: {hit["name"] for hit in search_skills(QUERY, **more)},
         "query": lambda **arguments: by_command("query", **arguments),
         "prompt": lambda **arguments: by_command("prompt", **arguments),
         "hook": by_hook,
@@ -375,9 +371,9 @@ def test_the_commands_of_the_settings_bind_every_interface_that_runs(
             skill = Path(library.find("steep-tea").path).parent
             with (
                 SkillRunner(LocalExecutor()) as runner,
-                pytest.raises(CommandRefusedError) as refused,
+                pytest.raises(CommandRefusedError) as error,
             ):
                 runner.run(RunRequest("steep-tea", skill, "ls"))
-            said = str(refused.value)
+            said = str(error.value)
     assert "'ls'" in said
     assert "denied" in said or "allowed" in said

@@ -183,10 +183,8 @@ def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_spec
     def findings(*options):
         record = json.loads(cli("validate", str(skill), *options, "--json").stdout)
         return {
-            finding["message"].split("'")[1]
-            if finding["code"] == "field-unknown"
-            else finding["code"]: finding
-            for finding in record["diagnostics"]
+            row["message"].split("'")[1] if row["code"] == "field-unknown" else row["code"]: row
+            for row in record["diagnostics"]
         }
 
     fields = readers_of_fields()
@@ -201,9 +199,7 @@ def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_spec
         severities = {key: finding["severity"] for key, finding in findings("--for", host).items()}
         assert severities == expected | rest, host
     plain = findings()
-    assert {key for key, finding in plain.items() if finding["severity"] == "error"} == {
-        "unheard-of"
-    }
+    assert {key for key, row in plain.items() if row["severity"] == "error"} == {"unheard-of"}
     for field, readers in fields.items():
         assert ", ".join(readers) in plain[field]["message"]
     assert {finding["severity"] for finding in findings("--for", "spec").values()} == {"error"}

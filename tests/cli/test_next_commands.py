@@ -14,19 +14,10 @@ COMMAND = re.compile(r"skillsearch [a-z]+(?:'[^']*'|\.\w|[^'`\n.;,()])*")
 @pytest.fixture
 def elsewhere(cli, drinks, tmp_path):
     """Make an index that only --index-dir names, of skills that nobody has vouched for."""
-    index_folder = tmp_path / "named here"
-    words = (
-        "index",
-        drinks,
-        "--index-dir",
-        index_folder,
-        "--model",
-        "hashing",
-        "--trust",
-        "project",
-    )
+    folder = tmp_path / "named here"
+    words = ("index", drinks, "--index-dir", folder, "--model", "hashing", "--trust", "project")
     assert cli(*words).exit_code == 0
-    return index_folder
+    return folder
 
 
 @pytest.mark.parametrize(

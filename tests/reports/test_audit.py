@@ -59,8 +59,8 @@ def findings(root, tmp_path):
     def run(model="hashing"):
         index = SkillIndex.from_roots(root, index_dir=tmp_path / f"of-{model}", model=model)
         return [
-            (item.code, item.severity, item.path.split("/")[-2], item.message)
-            for item in audit(index)
+            (finding.code, finding.severity, finding.path.split("/")[-2], finding.message)
+            for finding in audit(index)
         ]
 
     return run
@@ -190,10 +190,9 @@ def test_a_description_of_something_else_is_a_warning(root, findings, make_skill
     said = "Compiles and flashes firmware for microcontrollers over a serial port, and debugs it."
     make_skill(root, "firmware", said, body=body_of("bread"))
     make_skill(root, "firmware-stub", f"{said} Also over the air.", body="# Bread\n\nMix flour.\n")
-    off_topic = [finding for finding in findings("onnx") if finding[0] == "off-topic-description"]
-    assert [finding[:3] for finding in off_topic] == [
-        ("off-topic-description", "warning", "firmware")
-    ]
+    code = "off-topic-description"
+    off_topic = [finding[:3] for finding in findings("onnx") if finding[0] == code]
+    assert off_topic == [(code, "warning", "firmware")]
     assert findings() == []
 
 
