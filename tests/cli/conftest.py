@@ -1,5 +1,6 @@
 """Fixtures of the tests of the command line."""
 
+import json
 import os
 import subprocess
 import sys
@@ -70,5 +71,16 @@ def failing():
 
         group = Failing(callback=app.callback, params=app.params)
         return CliRunner().invoke(group, args)
+
+    return run
+
+
+@pytest.fixture
+def index(cli, index_dir):
+    """Run ``index --json`` with the hashing embedder and return its exit code and object."""
+
+    def run(*args):
+        result = cli("index", "--index-dir", index_dir, "--model", "hashing", "--json", *args)
+        return result.exit_code, json.loads(result.stdout) if result.stdout else result.stderr
 
     return run
