@@ -602,10 +602,8 @@ class Watched:
     def foreign(self):
         """Return the files in the home folder that are not ours, and what is left in TMPDIR."""
         paths = [path.relative_to(self.home) for path in self.home.rglob("*") if not path.is_dir()]
-        foreign_paths = [
-            path for path in paths if not any(map(path.is_relative_to, (*OURS, *ENGINES)))
-        ]
-        return [*map(str, foreign_paths), *(path.name for path in (self.folder / "tmp").iterdir())]
+        others = [path for path in paths if not any(map(path.is_relative_to, (*OURS, *ENGINES)))]
+        return [*map(str, others), *(path.name for path in (self.folder / "tmp").iterdir())]
 
     def check(self, code=0):
         """Wait for the end; it must have worked, asked nobody, and written to our folders only."""

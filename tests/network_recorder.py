@@ -43,9 +43,9 @@ def make_the_resolver_known(folder):
         ("nsswitch.conf", "hosts: files dns\n"),
     ):
         (folder / name).write_text(text, encoding="ascii")
-        place = Path("/etc", name).resolve()
-        if place.exists():
-            subprocess.run(["mount", "--bind", folder / name, place], check=True)
+        system_file = Path("/etc", name).resolve()
+        if system_file.exists():
+            subprocess.run(["mount", "--bind", folder / name, system_file], check=True)
 
 
 def answer(server, names):

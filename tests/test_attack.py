@@ -214,9 +214,9 @@ def make_collection(name, count):
 
 
 def test_ordinary_skills_are_held_out_of_the_background(script):
-    one, two = make_collection("one", 6), make_collection("two", 8)
+    judged, background = make_collection("one", 6), make_collection("two", 8)
     sizes = {"queries": 5, "attackers": 4, "rng": random.Random(0)}
-    setting = script.make_setting([one], [two], [], **sizes)
+    setting = script.make_setting([judged], [background], [], **sizes)
     assert (len(setting.honest), len(setting.ordinary)) == (10, 4)
     assert not {text.name for text in setting.honest.values()} & {
         text.name for text in setting.ordinary

@@ -42,29 +42,20 @@ for line in sys.stdin:
 """An MCP server that answers with what it was asked, and says more than it has to."""
 
 
-@pytest.fixture
-def compare(import_script):
-    return import_script("compare")
+def script(name):
+    """Make a fixture that imports a script."""
+
+    @pytest.fixture
+    def module(import_script):
+        return import_script(name)
+
+    return module
 
 
-@pytest.fixture
-def jobs(import_script):
-    return import_script("comparison.jobs")
-
-
-@pytest.fixture
-def measure(import_script):
-    return import_script("comparison.measure")
-
-
-@pytest.fixture
-def judging(import_script):
-    return import_script("comparison.judge")
-
-
-@pytest.fixture
-def interfaces(import_script):
-    return import_script("comparison.interfaces")
+compare = script("compare")
+jobs, measure, judging, interfaces = (
+    script(f"comparison.{part}") for part in ("jobs", "measure", "judge", "interfaces")
+)
 
 
 @pytest.fixture

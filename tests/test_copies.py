@@ -28,7 +28,7 @@ def copies(tmp_path, drinks):
 
 
 @pytest.fixture
-def place(cli, drinks, copies, index_dir):
+def index_folder(cli, drinks, copies, index_dir):
     cli("index", drinks, copies, "--index-dir", index_dir, "--model", "hashing")
     return index_dir
 
@@ -42,37 +42,41 @@ def expected(drinks, tmp_path):
 
 
 @pytest.mark.parametrize("is_batch", [False, True])
-def test_a_query_finds_it_and_a_prompt_offers_it(cli, place, expected, is_batch):
-    asked = ["--batch", "-"] if is_batch else [QUERY]
+def test_a_query_finds_it_and_a_prompt_offers_it(cli, index_folder, expected, is_batch):
+    request = ["--batch", "-"] if is_batch else [QUERY]
     stdin = json.dumps({"_id": "1", "text": QUERY}) if is_batch else None
-    options = ("--index-dir", place, "-n", "2", "--threshold", "0")
-    record = json.loads(cli("query", *asked, *options, "--json", stdin=stdin).stdout)
+    options = ("--index-dir", index_folder, "-n", "2", "--threshold", "0")
+    record = json.loads(cli("query", *request, *options, "--json", stdin=stdin).stdout)
     assert [(hit["path"], hit["score"]) for hit in record["hits"]] == expected
     offered = json.loads(cli("prompt", QUERY, *options, "--format", "json").stdout)
     assert [skill["location"] for skill in offered] == [path for path, _ in expected]
 
 
 @pytest.mark.usefixtures("default_reader")
-def test_the_daemon_answers_with_it(place, expected, tmp_path, monkeypatch):
+def test_the_daemon_answers_with_it(index_folder, expected, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
     answers = Answers()
     options = SearchOptions(n=2, threshold=0.0, reader="auto", face="terminal")
-    result = answers.search(search_question(QUERY, place, options))
+    result = answers.search(search_question(QUERY, index_folder, options))
     hits = result["result"]["hits"]
     assert [(hit["path"], hit["score"]) for hit in hits] == expected
-    asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
-    asked |= {"include_unvetted": False, "states": []}
-    text = "\n".join(answers.overview({**asked, "index_dir": str(place)})["offers"].values())
+    question = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
+    question |= {"include_unvetted": False, "states": []}
+    text = "\n".join(
+        answers.overview({**question, "index_dir": str(index_folder)})["offers"].values()
+    )
     assert expected[0][0] in text
     assert "a-copies" not in text
 
 
 @pytest.mark.parametrize("is_saved", [False, True])
-def test_a_library_and_its_tools_find_it(drinks, copies, place, expected, tmp_path, is_saved):
+def test_a_library_and_its_tools_find_it(
+    drinks, copies, index_folder, expected, tmp_path, is_saved
+):
     library = SkillLibrary.from_roots(
         [drinks, copies], index_dir=tmp_path / "library", model="hashing"
     )
-    library = SkillLibrary.open(place) if is_saved else library
+    library = SkillLibrary.open(index_folder) if is_saved else library
     assert [(hit.path, hit.score) for hit in library.search(QUERY, 2, 0.0)] == expected
     arguments = {"query": QUERY, "n": 2, "threshold": 0.0}
     rows = Toolset(library_tools(library)).call("search_skills", arguments)["result"]["skills"]

@@ -75,11 +75,13 @@ def test_every_command_in_the_pages_exists():
 @NEEDS_README
 def test_every_option_in_the_pages_exists():
     """Only options of our commands; other programs' are on other lines."""
-    known = {name for command in COMMANDS.values() for item in command.params for name in item.opts}
-    known |= {"--help", "-h", "--version"}
+    options = {
+        name for command in COMMANDS.values() for item in command.params for name in item.opts
+    }
+    options |= {"--help", "-h", "--version"}
     for line in re.findall(r"^\$? *skillsearch .*$", read_all(), re.MULTILINE):
         used = set(re.findall(r"(?<!\S)--[a-z-]+", line.partition("#")[0]))
-        assert used <= known, line
+        assert used <= options, line
 
 
 @NEEDS_README
@@ -144,11 +146,11 @@ def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path, monkeypatc
         "eval", "--example", "--drop-relevant", *specs, *minimum, "--work", tmp_path, "--json"
     )
     assert done.exit_code == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["settings"]["hybrid"].startswith("hybrid, model onnx")
-    assert found["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
-    assert found["cross_language"]["queries"] > 50
-    lists = found["states"]["hybrid"]
+    report = json.loads(done.stdout)
+    assert report["settings"]["hybrid"].startswith("hybrid, model onnx")
+    assert report["languages"]["en"]["systems"]["hybrid"]["Success@5"] > 0.9
+    assert report["cross_language"]["queries"] > 50
+    lists = report["states"]["hybrid"]
     assert lists["answerable"]["shown"] > 0.66
     assert lists["negatives"]["none"] > 0.94
     table = read_all().split("AUROC negatives", 1)[1]
@@ -156,9 +158,11 @@ def test_the_example_in_the_page_says_what_a_run_finds(cli, tmp_path, monkeypatc
     assert rows.keys() == {*EXAMPLE_SYSTEMS}
     for name, cells in rows.items():
         written = re.findall(r"[\d.]+", " ".join(cells))
-        said = [float(one) * (100 if re.fullmatch(r"0\.\d{3}", one) else 1) for one in written]
+        said = [
+            float(figure) * (100 if re.fullmatch(r"0\.\d{3}", figure) else 1) for figure in written
+        ]
         points = POINTS if name == "bm25" else POINTS_OF_VECTORS
-        assert said == pytest.approx(example_figures(found, name), abs=points)
+        assert said == pytest.approx(example_figures(report, name), abs=points)
 
 
 def cells_of(line):
@@ -166,15 +170,15 @@ def cells_of(line):
     return [cell.strip() for cell in line.strip().strip("|").split("|")]
 
 
-def example_figures(found, name):
+def example_figures(report, name):
     """Return the figures of a system in the order of the table, all in percent."""
-    parts = [found[part]["systems"] for part in ("same_language", "cross_language")]
-    means, known = found["systems"][name], found["abstention"][name]
-    shares = [means["nDCG@10"], *found["intervals"][name]["nDCG@10"]]
+    parts = [report[part]["systems"] for part in ("same_language", "cross_language")]
+    means, abstention = report["systems"][name], report["abstention"][name]
+    shares = [means["nDCG@10"], *report["intervals"][name]["nDCG@10"]]
     shares += [part[name]["nDCG@10"] for part in parts]
     shares += [means["R@5"], means["Success@1"]]
-    auroc = [known["auroc"]["negatives"], known["auroc"]["dropped relevant"]]
-    at = found["states"].get(name)
+    auroc = [abstention["auroc"]["negatives"], abstention["auroc"]["dropped relevant"]]
+    at = report["states"].get(name)
     behind = [at["answerable"]["recall"], at["negatives"]["false"]] if at else []
     return [100 * figure for figure in (*shares, *auroc, *behind)]
 

@@ -124,7 +124,7 @@ def test_without_ray_it_says_what_to_install(drinks, index_dir):
 
 @needs_ray
 def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tmp_path):
-    report, told = run(EXAMPLES, "--index-dir", tmp_path / "ray", "--workers", 2, "--shard", 16)
+    report, errors = run(EXAMPLES, "--index-dir", tmp_path / "ray", "--workers", 2, "--shard", 16)
     after = index(EXAMPLES, tmp_path / "ray", "onnx")
     shutil.rmtree(cache_dir() / FOLDER)
     plain = index(EXAMPLES, tmp_path / "plain", "onnx")
@@ -133,7 +133,7 @@ def test_the_index_after_it_embeds_nothing_and_has_the_vectors_of_a_plain_one(tm
     assert after.generation == plain.generation
     if sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1:
         # On a busy machine the first worker may do all before the second has started.
-        cpus = re.findall(r"CPU (\d+)", told)
+        cpus = re.findall(r"CPU (\d+)", errors)
         assert 0 < len(set(cpus)) == len(cpus) <= 2
 
 

@@ -85,9 +85,9 @@ def test_perfect_choice_is_a_bound(import_script, skills, host, window, data):
     listed = [
         ListedSkill(name, text, path=f"/r/{name}", root="/r") for name, text in skills.items()
     ]
-    asked = counts.Task("do it", right, right)
+    task = counts.Task("do it", right, right)
     shown = counts.listing(host, listed, window, len)
-    best = counts.oracle(asked, skills, len)
+    best = counts.oracle(task, skills, len)
     assert (best.fate_of(right), best.standing() - right) == ("whole", frozenset())
     assert counts.oracle(counts.Task("do nothing"), skills, len).tokens == 0
     if shown.fate_of(right) == "whole":

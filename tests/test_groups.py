@@ -42,15 +42,15 @@ def copied(root, make_skill):
 
 
 @pytest.fixture
-def place(cli, copied, index_dir):
+def index_folder(cli, copied, index_dir):
     assert cli("index", copied, "--index-dir", index_dir, *OPTIONS).exit_code == 0
     return index_dir
 
 
 @pytest.fixture
-def group(place):
+def group(index_folder):
     """What a library finds for the request, with its library."""
-    library = SkillLibrary.open(place)
+    library = SkillLibrary.open(index_folder)
     hit = library.search(QUERY, 3, 0.0).hits[0]
     return library, hit
 
@@ -62,12 +62,12 @@ def test_a_family_has_one_place_and_names_that_load_all(group):
     library, hit = group
     paths = {hit.path, *hit.duplicates}
     assert len(paths) == 3
-    handles = [hit.handle or hit.name, *(one.shown for one in hit.family.members)]
+    handles = [hit.handle or hit.name, *(member.shown for member in hit.family.members)]
     assert {library.find(name).path for name in handles} == paths
     assert source_tag(hit) == f"[also {', '.join(handles[1:])}, copies]"
 
 
-def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli):
+def test_all_that_shows_a_hit_tells_of_its_family(group, index_folder, cli):
     library, hit = group
     said = source_tag(hit).strip("[]")
     assert said == f"also {ALSO[library.handle(hit)]}, copies"
@@ -79,22 +79,22 @@ def test_all_that_shows_a_hit_tells_of_its_family(group, place, cli):
     assert all(said in render_overview(skills, form) for form in ("xml", "markdown", "json"))
     assert said in render_available(skills)
     assert said in describe_skills(library, QUERY)
-    options = ("--index-dir", place, "--threshold", "0")
+    options = ("--index-dir", index_folder, "--threshold", "0")
     assert said in cli("query", QUERY, *options).stdout
     assert said in cli("prompt", QUERY, *options).stdout
     record = json.loads(cli("query", QUERY, *options, "--json").stdout)["hits"][0]
-    assert {one["path"] for one in record["family"]["members"]} == set(record["duplicates"])
+    assert {member["path"] for member in record["family"]["members"]} == set(record["duplicates"])
     options = SearchOptions(n=2, threshold=0.0, reader="off", face="terminal")
-    result = read_search(Answers().search(search_question(QUERY, place, options)))[0]
+    result = read_search(Answers().search(search_question(QUERY, index_folder, options)))[0]
     assert source_tag(result.hits[0]).strip("[]") == said
 
 
 @pytest.mark.usefixtures("default_reader")
-def test_the_offers_of_the_hook_tell_of_it(place, tmp_path, monkeypatch):
+def test_the_offers_of_the_hook_tell_of_it(index_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("SKILLSEARCH_THRESHOLD", "0")
-    asked = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
-    asked |= {"include_unvetted": False, "index_dir": str(place), "states": []}
-    text = "\n".join(Answers().overview(asked)["offers"].values())
+    question = {"prompt": QUERY, "n": 2, "folder": str(tmp_path), "variables": variables()}
+    question |= {"include_unvetted": False, "index_dir": str(index_folder), "states": []}
+    text = "\n".join(Answers().overview(question)["offers"].values())
     assert "[also " in text
 
 
@@ -104,7 +104,10 @@ def test_the_one_that_was_there_first_is_shown(root, make_skill, index_dir):
     index.refresh()
     for _ in range(2):
         hit = index.search(QUERY, threshold=0.0).hits[0]
-        assert (hit.name, [one.name for one in hit.family.members]) == ("pdf-forms", ["aa-pro"])
+        assert (hit.name, [member.name for member in hit.family.members]) == (
+            "pdf-forms",
+            ["aa-pro"],
+        )
         make_skill(root, "pdf-forms", ABOUT, BODY + "And save it.\n", metadata={"version": "1.3"})
         index.refresh()  # who is changed was still there first
     shutil.rmtree(index_dir / "generations")
@@ -145,9 +148,9 @@ def test_a_stranger_of_the_name_hides_nothing(root, make_skill, index_dir, cli):
     other = library.search("generic helper", 2, 0.0).hits[0]
     assert library.load(other.handle).skill.description == "Generic helper."
     for command in ("audit", "doctor"):
-        told = cli(command, "--index-dir", index_dir, "--json").stdout
-        assert "are named 'pdf-forms'" in told
-        assert "skills:x/pdf-forms" in told
+        output = cli(command, "--index-dir", index_dir, "--json").stdout
+        assert "are named 'pdf-forms'" in output
+        assert "skills:x/pdf-forms" in output
 
 
 def test_a_copy_in_a_trash_is_never_found_and_one_in_a_worktree_stands_last(root, index_dir, cli):

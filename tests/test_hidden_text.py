@@ -140,9 +140,9 @@ def test_no_command_prints_what_nobody_sees(cli, index_folder, args):
 
 @pytest.mark.parametrize("command", ["validate", "budget", "index"])
 def test_no_command_over_folders_prints_what_nobody_sees(cli, root, command):
-    place = ["--index-dir", "i", "--model", "hashing"] if command == "index" else []
+    options = ["--index-dir", "i", "--model", "hashing"] if command == "index" else []
     for form in ([], ["--json"]):
-        done = cli(command, root, *place, *form)
+        done = cli(command, root, *options, *form)
         assert hidden_in(done.stdout + done.stderr) == []
         if form:
             assert hidden_in(json.loads(done.stdout)) == []
@@ -154,7 +154,7 @@ def toolsets(root, library):
     chunks.load_from_directory(root)
     skill = {"skill": "tea-3", "name": "tea-3", "skill_name": "tea-3", "query": "green tea"}
     file = dict.fromkeys(("path", "relative_path"), "references/notes.md")
-    known = {**skill, **file, "chunk_id": "cooler", "script_name": "none.py"}
+    arguments = {**skill, **file, "chunk_id": "cooler", "script_name": "none.py"}
     manager = ContextManager(SkillsLoader(root, model="hashing"))
     for toolset in (
         Toolset(library_tools(library, threshold=0.0)),
@@ -163,15 +163,15 @@ def toolsets(root, library):
         LoadSkillChunkTool(chunks).toolset(),
         WorkspaceToolset(library).toolset(),
     ):
-        yield toolset, known
+        yield toolset, arguments
 
 
 def test_no_tool_gives_a_model_what_nobody_sees(root, library):
-    for toolset, known in toolsets(root, library):
+    for toolset, arguments_for in toolsets(root, library):
         assert hidden_in(toolset.specs()) == []
         for tool in toolset.tools():
             fields = tool.arguments.model_fields
-            arguments = {name: value for name, value in known.items() if name in fields}
+            arguments = {name: value for name, value in arguments_for.items() if name in fields}
             for name in ("tea-3", "un\u200bknown\ufe0f"):
                 swapped = {k: name if v == "tea-3" else v for k, v in arguments.items()}
                 assert hidden_in(toolset.call(tool.name, swapped)) == []
@@ -198,8 +198,8 @@ def test_every_name_that_is_shown_finds_its_skill(cli, library, index_folder):
         assert library.find(entry["doc_id"]).path == entry["path"]
         assert shown["files"] == ["references/notes.md"]
         assert shown["files_truncated"]
-        asked = {"name": entry["name"], "path": shown["files"][0]}
-        page = toolset.call("read_skill_file", asked)["result"]
+        arguments = {"name": entry["name"], "path": shown["files"][0]}
+        page = toolset.call("read_skill_file", arguments)["result"]
         assert page["content"].replace("\n", "") == "Green tea likes 80 degrees."
     left_out = [d for d in library.diagnostics if d.code == "path-hidden-characters"]
     assert len(left_out) == -(-len(HIDDEN) // A_SKILL)

@@ -52,7 +52,7 @@ def step():
     assert action["inputs"].keys() == {"paths", "command", "min"}
     assert action["runs"]["using"] == "composite"
     *first, last = action["runs"]["steps"]
-    used = [one["uses"].split("@")[0] for one in first if "uses" in one]
+    used = [earlier["uses"].split("@")[0] for earlier in first if "uses" in earlier]
     assert used == ["actions/setup-python"]
     return last
 
@@ -69,11 +69,11 @@ def act(step, tmp_path):
         (tmp_path / name / "SKILL.md").write_text(text, "utf-8")
 
     def run(paths, command="validate", minima=""):
-        given = {"PATHS": paths, "COMMAND": command, "MINIMA": minima}
-        assert given.keys() == step["env"].keys()
-        given |= {"RUNNER_TEMP": str(tmp_path / "temp"), "PYTHONPATH": str(CHECKOUT)}
+        inputs = {"PATHS": paths, "COMMAND": command, "MINIMA": minima}
+        assert inputs.keys() == step["env"].keys()
+        inputs |= {"RUNNER_TEMP": str(tmp_path / "temp"), "PYTHONPATH": str(CHECKOUT)}
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]
-        env = {**os.environ, **given}
+        env = {**os.environ, **inputs}
         return subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True)
 
     return run
@@ -100,6 +100,5 @@ def test_the_action_fails_below_a_minimum(act, tmp_path, make_skill):
     (tmp_path / "good" / "evals").mkdir()
     (tmp_path / "good" / "evals" / "trigger-evals.json").write_text(json.dumps(cases), "utf-8")
     make_skill(tmp_path, "zebra", "About the quantum zebra.")
-    asked = ("", LOW, f"{LOW}\nSuccess@1=0.9")
-    codes = [act("good\nzebra", "eval", minima).returncode for minima in asked]
-    assert codes == [0, 0, 1]
+    for minima, code in (("", 0), (LOW, 0), (f"{LOW}\nSuccess@1=0.9", 1)):
+        assert act("good\nzebra", "eval", minima).returncode == code, minima

@@ -84,9 +84,9 @@ WITH_AN_EXTRA = {"tune"}
 @pytest.fixture(scope="module")
 def indexed_home(watched):
     """Make a home folder with an index of the examples; that too asks nobody."""
-    one = watched(INDEX)
-    one.check()
-    return one.home
+    first_run = watched(INDEX)
+    first_run.check()
+    return first_run.home
 
 
 def test_every_command_is_watched():
@@ -109,8 +109,8 @@ def test_what_stays_asks_nobody(indexed_home, watched):
     scripts = {**STAYING, "library": f'{sys.executable} -c "{library} time.sleep(20)"'}
     begun = {name: watched(script, indexed_home) for name, script in scripts.items()}
     unguarded = watched(f'{sys.executable} -c "import onnxruntime, time; time.sleep(20)"')
-    for name, one in begun.items():
-        one.check(code=124 if name == "watch" else 0)  # timeout's own code
+    for name, run in begun.items():
+        run.check(code=124 if name == "watch" else 0)  # timeout's own code
     _, _, report = unguarded.end()
     if reports():
         assert "mobile.events.data.microsoft.com" in report["asked"]
@@ -127,7 +127,7 @@ def reports():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("act", "asked", "tries"),
+    ("act", "names", "tries"),
     [
         ("getaddrinfo('example.com', 80)", ["example.com"], "Udp:OutDatagrams"),
         ("create_connection(('192.0.2.1', 443))", [], "Ip:OutNoRoutes"),
@@ -136,11 +136,11 @@ def reports():
         ("socket(type=SOCK_DGRAM).sendto(b'x', ('192.0.2.1', 53))", [], "Ip:OutNoRoutes"),
     ],
 )
-def test_whoever_is_asked_is_seen(act, asked, tries, watched):
+def test_whoever_is_asked_is_seen(act, names, tries, watched):
     code = f"import warnings; warnings.simplefilter('ignore'); from socket import *; {act}"
-    one = watched(f'touch $TMPDIR/t $HOME/h; {sys.executable} -c "{code}"')
-    ended, _, report = one.end()
+    run = watched(f'touch $TMPDIR/t $HOME/h; {sys.executable} -c "{code}"')
+    ended, _, report = run.end()
     assert ended == 1
-    assert report["asked"] == asked
+    assert report["asked"] == names
     assert report["tries"].keys() == {tries}
-    assert one.foreign() == ["h", "t"]
+    assert run.foreign() == ["h", "t"]

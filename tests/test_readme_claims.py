@@ -104,23 +104,23 @@ def of_code():
 
 def of_answers():
     """Yield what it says of requests that a skill fits, and of those that nothing fits."""
-    asked = report("answers")["collections"]
-    two = [asked[f"requests-{number}"] for number in (0, 1)]
-    kept = 100 * statistics.mean(row["recall"] for row in two)
+    rows = report("answers")["collections"]
+    two = [rows[f"requests-{number}"] for number in (0, 1)]
+    recall = 100 * statistics.mean(row["recall"] for row in two)
     twins = 100 * statistics.mean(row["unanswerable"]["twin"]["answered"] for row in two)
-    yield f"a right skill scores high enough for {kept:.0f} % of requests by writers that the fit"
+    yield f"a right skill scores high enough for {recall:.0f} % of requests by writers that the fit"
     yield f"and {twins:.0f} % of twins"
-    nothing = asked["real-nothing"]["unanswerable"]["nothing"]
+    nothing = rows["real-nothing"]["unanswerable"]["nothing"]
     empty = 100 * nothing["none"]["list"]
     yield f'says "none" to {empty:.1f} % of requests that no skill fits'
     yield f"{100 * nothing['answered']:.1f} % get one too; the list stays empty for {empty:.1f} %"
     shares = [
         (
             row["requests"],
-            *(round(100 * asked[f"{name}{ends}"]["Success@1"]) for ends in (EXAMPLED, "")),
+            *(round(100 * rows[f"{name}{ends}"]["Success@1"]) for ends in (EXAMPLED, "")),
         )
         for name in ("requests-hard", "requests-0")
-        for row in [asked[name]]
+        for row in [rows[name]]
     ]
     hard, ordinary = shares
     yield f"For {hard[0]} hard requests in everyday words the first hit is right for"
@@ -160,8 +160,8 @@ def of_peers():
     names = ("skill-proof-router", "skillroute", "skillsearch")
     *theirs, ours = (f"{100 * systems[name]['told'][0]:.0f}" for name in names)
     yield f"(*recall* {' and '.join(theirs)} %; ours {ours})"
-    asked = report("compare")["sizes"]["written"]
-    yield f"({asked[1]} requests in ten languages, {asked[2]} that nothing fits)"
+    sizes = report("compare")["sizes"]["written"]
+    yield f"({sizes[1]} requests in ten languages, {sizes[2]} that nothing fits)"
 
 
 def of_measuring():
@@ -240,8 +240,8 @@ def test_a_page_has_no_more_numbers_without_a_source_than_it_had(name):
     for part in COMPARED.get(name, ()):
         page, count = re.subn(part, "", page)
         assert count == 1, part
-    found = unsourced(page, claims)
-    figures = [number for number in found if re.search(r"\d", number)]
+    numbers = unsourced(page, claims)
+    figures = [number for number in numbers if re.search(r"\d", number)]
     assert len(figures) == UNFILED_OF_PAGES.get(name, 0), figures
 
 

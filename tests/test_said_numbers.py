@@ -129,7 +129,7 @@ DOCUMENTS = sorted({line[:3] for line in CHECKLIST.read_text("utf-8").splitlines
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
 SAID = {
     "skillsearch/agents/toolsets/README.md": [
-        *(text for one in DOCUMENTS for text in (f"| {one} |", f"## {one}: ")),
+        *(text for document in DOCUMENTS for text in (f"| {document} |", f"## {document}: ")),
         f"to the documents' {BOUNDS['list']}.",
         f"longer than {DESCRIPTION_CHARS:,} characters is cut and says so",
         f"at most {CONCISE_CHARS} characters of a description",
@@ -160,7 +160,7 @@ SAID = {
     ],
     "skillsearch/evaluation/README.md": [
         f"the {len(EXAMPLE_SKILLS)} example skills, {len(EXAMPLE_REQUESTS)} requests in other "
-        f"words and in {len({one['lang'] for one in EXAMPLE_REQUESTS})} languages, and "
+        f"words and in {len({query['lang'] for query in EXAMPLE_REQUESTS})} languages, and "
         f"{lines_of(EXAMPLE / 'negatives.jsonl')} requests that no skill answers",
         "{} skills, {} requests, and {} similar requests that nothing fits".format(*WRITTEN),
         f"{LEVEL} bootstrap intervals",
@@ -306,7 +306,9 @@ SAID = {
 
 
 @NEEDS_README
-@pytest.mark.parametrize(("page", "said"), [(page, one) for page in SAID for one in SAID[page]])
+@pytest.mark.parametrize(
+    ("page", "said"), [(page, said) for page, texts in SAID.items() for said in texts]
+)
 def test_a_number_of_a_page_is_that_of_the_code(page, said):
     text = (PACKAGE.parent / page).read_text("utf-8")
     assert " ".join(said.split()) in " ".join(text.split())

@@ -284,8 +284,8 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path, monkeypa
     monkeypatch.setattr(counting, "PACKAGE", tmp_path)
     counting.main(["--list"])
     *lines, of_names, of_variables = capsys.readouterr().out.splitlines()
-    places = ((2, "one"), (3, "one"), (5, "of"))
-    assert lines == [f"{tmp_path.name}/a.py:{number}: {name}" for number, name in places]
+    vague = ((2, "one"), (3, "one"), (5, "of"))
+    assert lines == [f"{tmp_path.name}/a.py:{number}: {name}" for number, name in vague]
     assert of_names.startswith(f"{1e4 * 2 / 14:.1f} of 10,000 names say nothing: one ")
     nothing = "kind 0.0, said 0.0, left 0.0"
     assert of_variables == f"2500.0 of 10,000 variables say nothing: {nothing}, of 2500.0"
@@ -396,11 +396,11 @@ def test_requests_over_real_skills_become_judged_collections(
 ):
     script = import_script("real_collections")
     skills = tmp_path / "skills"
-    asked = {
+    requests_of = {
         name: list(map(json.loads, (script.REQUESTS / f"{name}.jsonl").read_text().splitlines()))
         for name in ("development", "short", "nothing")
     }
-    requests = [request for some in asked.values() for request in some]
+    requests = [request for some in requests_of.values() for request in some]
     right = [request["skill"] for request in requests if request.get("skill")]
     for number, path in enumerate([*right, "zoe+home/copy/SKILL.md"]):
         (skills / path).parent.mkdir(parents=True, exist_ok=True)
@@ -411,7 +411,7 @@ def test_requests_over_real_skills_become_judged_collections(
     monkeypatch.setattr(sys, "argv", ["real_collections", str(skills), str(tmp_path / "out")])
     script.main()
     assert "left out" in capsys.readouterr().out
-    for name, requests in asked.items():
+    for name, requests in requests_of.items():
         collection = load_collection(tmp_path / "out" / f"real-{name}")
         judged = [request for request in requests if request.get("skill")]
         assert len(collection.documents) == len(set(right))
@@ -485,24 +485,25 @@ def test_examples_are_checked_and_merged_into_the_package_s(import_script, tmp_p
         folder.mkdir(parents=True)
         head = f"name: {skill['name']}\ndescription: {skill['description']}"
         (folder / "SKILL.md").write_text(f"---\n{head}\n---\n\n{skill['body']}")
-    asked = ["The spout leaks again", "my water boiler will not switch on"]
-    asked += ["Grandma's copper pot has a dent, and tea is at four", "Which seal does a lid want?"]
-    record = {"name": "mend-kettle", "repository": "made/up", "examples": asked}
-    given, output = tmp_path / "given.jsonl", tmp_path / "examples.jsonl.gz"
+    examples = ["The spout leaks again", "my water boiler will not switch on"]
+    examples.append("Grandma's copper pot has a dent, and tea is at four")
+    examples.append("Which seal does a lid want?")
+    record = {"name": "mend-kettle", "repository": "made/up", "examples": examples}
+    new_file, output = tmp_path / "given.jsonl", tmp_path / "examples.jsonl.gz"
 
     def merged(record):
-        given.write_text(json.dumps(record) + "\n", encoding="utf-8")
-        words = ["merge_examples", str(given), "--skills", str(tmp_path / "skills")]
+        new_file.write_text(json.dumps(record) + "\n", encoding="utf-8")
+        words = ["merge_examples", str(new_file), "--skills", str(tmp_path / "skills")]
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(sys, "argv", [*words, "--output", str(output)])
             return merge.main()
 
     assert merged(record) == 0
     before, first = [*merge.read_examples(merge.PACKAGED)], output.read_bytes()
-    new = {one["digest"]: one for one in merge.read_examples(output)}
+    new = {record["digest"]: record for record in merge.read_examples(output)}
     assert len(new) == len(before) + 1
-    assert [one["examples"] for one in new.values() if one["name"] == "mend-kettle"] == [asked]
+    assert [row["examples"] for row in new.values() if row["name"] == "mend-kettle"] == [examples]
     assert merge.packed(new) == first
-    assert merged(record | {"examples": [*asked[:3], SKILLS[0]["description"][:40]]}) == 1
+    assert merged(record | {"examples": [*examples[:3], SKILLS[0]["description"][:40]]}) == 1
     assert output.read_bytes() == first
     assert "given.jsonl:1: " in capsys.readouterr().err

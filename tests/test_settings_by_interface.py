@@ -190,10 +190,8 @@ def ask(cli, index_dir, root, monkeypatch):
 
     def by_command(command, *, strict=False, **settings):
         spelled = {"tags": "--tag", "in_roots": "--root", "n": "-n"}
-        pairs = (
-            (spelled.get(key, f"--{key.replace('_', '-')}"), settings[key]) for key in settings
-        )
-        options = [part for pair in pairs for part in pair]
+        names = {key: spelled.get(key, f"--{key.replace('_', '-')}") for key in settings}
+        options = [part for key in settings for part in (names[key], settings[key])]
         result = cli(command, QUERY, *options, *["--strict"] * strict, "--json")
         if result.exit_code:
             raise SkillSearchError(result.stderr)
@@ -227,9 +225,7 @@ def ask(cli, index_dir, root, monkeypatch):
         "004": partial(by_workspace, index_dir),
         "index": partial(by_index, index_dir),
         "library": partial(by_library, index_dir),
-        "search_skills": lambda **arguments: {
-            hit["name"] for hit in search_skills(QUERY, **arguments)
-        },
+        "search_skills": lambda **more: {hit["name"] for hit in search_skills(QUERY, **more)},
         "query": lambda **arguments: by_command("query", **arguments),
         "prompt": lambda **arguments: by_command("prompt", **arguments),
         "hook": by_hook,
@@ -295,7 +291,7 @@ def test_the_usual_settings_find_all_skills_of_the_root(give, root, loaded, inte
     assert set(loaded) == {"hashing"}
 
 
-FOUND = {  # given a value of a setting and a root, the skills that are found
+EXPECTED = {  # given a value of a setting and a root, the skills that are found
     "threshold": (1.0, "ours", set()),
     "strict": (True, "lax", {"steep-tea"}),
     "fields": ("metadata", "deep", {"steep-tea"}),
@@ -308,13 +304,13 @@ FOUND = {  # given a value of a setting and a root, the skills that are found
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] in FOUND]
+    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] in EXPECTED]
 )
 def test_a_setting_decides_what_every_interface_finds(give, root, setting, way, interface):
     """The whole root is found without it, as above."""
     user_file().parent.mkdir(parents=True)
     user_file().write_text('[profiles.pouring]\ninclude = ["pour-*"]\n')
-    value, folder, expected = FOUND[setting]
+    value, folder, expected = EXPECTED[setting]
     if setting == "n":
         assert len(give(interface, setting, way, n=value)) == 1
     else:
@@ -322,7 +318,7 @@ def test_a_setting_decides_what_every_interface_finds(give, root, setting, way, 
 
 
 @pytest.mark.parametrize(
-    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] not in FOUND]
+    ("setting", "way", "interface"), [cell for cell in CELLS if cell.values[0] not in EXPECTED]
 )
 def test_a_setting_has_its_effect_by_every_interface(
     give, make_index, loaded, root, tmp_path, caplog, setting, way, interface
@@ -345,8 +341,8 @@ def test_a_setting_has_its_effect_by_every_interface(
         case "index_dir":
             other = tmp_path / "other"
             make_index(other, roots=root("theirs"), model="hashing")
-            roots = {"roots": None} if interface in ("index", "library") else {}
-            assert give(interface, setting, way, index_dir=str(other), **roots) == {"brew-tea"}
+            no_roots = {"roots": None} if interface in ("index", "library") else {}
+            assert give(interface, setting, way, index_dir=str(other), **no_roots) == {"brew-tea"}
 
 
 @pytest.mark.parametrize(
@@ -376,9 +372,9 @@ def test_the_commands_of_the_settings_bind_every_interface_that_runs(
             skill = Path(library.find("steep-tea").path).parent
             with (
                 SkillRunner(LocalExecutor()) as runner,
-                pytest.raises(CommandRefusedError) as refused,
+                pytest.raises(CommandRefusedError) as error,
             ):
                 runner.run(RunRequest("steep-tea", skill, "ls"))
-            said = str(refused.value)
+            said = str(error.value)
     assert "'ls'" in said
     assert "denied" in said or "allowed" in said

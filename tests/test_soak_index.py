@@ -25,10 +25,10 @@ def states(import_script):
 
 @pytest.fixture
 def skills(states, tmp_path):
-    found = states.Skills(tmp_path / "skills")
+    skills = states.Skills(tmp_path / "skills")
     for number in range(20):
-        found.put(number, 1)
-    return found
+        skills.put(number, 1)
+    return skills
 
 
 @pytest.fixture

@@ -44,7 +44,7 @@ def read_run(path: Path, collection: Collection) -> dict[str, Ranking]:
     queries |= {f"{DROPPED}{query.query_id}" for query in collection.queries}
     allowed = queries | collection.unjudged
     runs: dict[str, dict[str, float]] = {}
-    with explained(EvaluationError, f"{path} cannot be read: %s", str):
+    with explained(EvaluationError, f"{path} cannot be read: %s"):
         for number, line in lines.numbered_lines(path):
             try:
                 query_id, doc_id, score = _read_line(line, allowed, documents)

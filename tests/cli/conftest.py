@@ -1,15 +1,24 @@
 """Fixtures of the tests of the command line."""
 
+import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 from click.testing import CliRunner
 
+import skillsearch
 from skillsearch.cli.app import Commands, app
 from skillsearch.cli.options import VerboseOption
+
+
+@pytest.fixture
+def environment(home):
+    """Return the environment of a process that finds this package from any folder."""
+    return {**os.environ, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
 
 
 @pytest.fixture
@@ -62,5 +71,16 @@ def failing():
 
         group = Failing(callback=app.callback, params=app.params)
         return CliRunner().invoke(group, args)
+
+    return run
+
+
+@pytest.fixture
+def index(cli, index_dir):
+    """Run ``index --json`` with the hashing embedder and return its exit code and object."""
+
+    def run(*args):
+        result = cli("index", "--index-dir", index_dir, "--model", "hashing", "--json", *args)
+        return result.exit_code, json.loads(result.stdout) if result.stdout else result.stderr
 
     return run

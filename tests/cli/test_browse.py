@@ -229,9 +229,9 @@ def test_the_table_of_hits_is_harmless_and_fits(width):
 
 def test_a_hit_is_told_by_its_handle_with_its_description_chunk_and_family():
     handles = [("pdf", "r:a/pdf"), ("pdf", "s:pdf"), ("tea", "")]
-    places = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
+    location = {"path": "/r/p", "root": "/r", "doc_id": "r:x"}
     hits = [
-        Hit(rank=n, name=name, description="x", score=0.5, handle=handle, **places)
+        Hit(rank=n, name=name, description="x", score=0.5, handle=handle, **location)
         for n, (name, handle) in enumerate(handles)
     ]
     table = table_of(SearchResult("q", 0.3, tuple(hits), False, 0.0))
@@ -282,9 +282,9 @@ def test_a_list_keeps_its_columns_whatever_is_in_it(
 ):
     root = tmp_path / ("root-" * 12)
     names = ["n" * 64, "tea", "表格图表助手", "한국어-도우미", "été"]
-    for place, name in enumerate(names):
-        path = make_skill(root, f"s{place}", f"{name} 🎉 把销售表格做成图表 " * 40)
-        path.write_text(path.read_text().replace(f"name: s{place}", f"name: {name}"))
+    for number, name in enumerate(names):
+        path = make_skill(root, f"s{number}", f"{name} 🎉 把销售表格做成图表 " * 40)
+        path.write_text(path.read_text().replace(f"name: s{number}", f"name: {name}"))
     shutil.copytree(root / "s1", root / "s9")
     options = ("--index-dir", tmp_path / "i")
     cli("index", root, *options, "--model", "hashing", "--trust", "project")

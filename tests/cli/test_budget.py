@@ -87,15 +87,15 @@ def test_wrong_usage_exits_with_2(cli, drinks, args):
     [("3000", "Of 3 skills, Claude Code would {}."), ("200000", "No host cuts 3 skills.")],
 )
 def test_the_first_line_says_what_would_be_cut(cli, drinks, context, said):
-    given = ("budget", drinks, "--context", context, "--host", "claude-code")
-    counts = json.loads(cli(*given, "--json").stdout)["hosts"][0]["counts"]
-    told = {
+    command = ("budget", drinks, "--context", context, "--host", "claude-code")
+    counts = json.loads(cli(*command, "--json").stdout)["hosts"][0]["counts"]
+    fates = {
         "shortened": "shorten {}",
         "name_only": "show {} by name alone",
         "omitted": "leave {} out",
     }
-    parts = [words.format(counts[fate]) for fate, words in told.items() if counts[fate]]
-    assert cli(*given).stderr.splitlines()[0] == said.format(" and ".join(parts))
+    parts = [words.format(counts[fate]) for fate, words in fates.items() if counts[fate]]
+    assert cli(*command).stderr.splitlines()[0] == said.format(" and ".join(parts))
 
 
 def test_rows_for_programs_name_their_table_first(cli, drinks):

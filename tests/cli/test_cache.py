@@ -57,8 +57,8 @@ def kinds(entries):
 def age(path, days=30.1):
     """Make a file, or all that is in a folder, look as if it was used last so long ago."""
     when = time.time() - days * 24 * 3600
-    for one in (*path.rglob("*"), path):
-        os.utime(one, (when, when), follow_symlinks=False)
+    for inner in (*path.rglob("*"), path):
+        os.utime(inner, (when, when), follow_symlinks=False)
 
 
 def write(path, size=10):
@@ -94,9 +94,9 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
     for name in ("artifacts/a", "foreign/x"):
         write(cache_dir() / name)
     os.link(cache_dir() / "evaluation" / "c" / "x", cache_dir() / "evaluation" / "c" / "y")
-    found = cache()
+    listing = cache()
     archive = folder_of(tmp_path / "tea.zip").parent
-    assert set(kinds(found["entries"])) == {
+    assert set(kinds(listing["entries"])) == {
         ("index", "default"),
         ("index", index_dir_for([drinks], "hashing").name),
         ("archive", archive.name),
@@ -108,13 +108,13 @@ def test_all_that_lies_there_is_shown_with_what_needs_it(index, cache, pack, tmp
         ("kept", "artifacts"),
         ("other", "foreign"),
     }
-    by_kind = {entry["kind"]: entry for entry in found["entries"]}
+    by_kind = {entry["kind"]: entry for entry in listing["entries"]}
     assert by_kind["evaluation"]["bytes"] == by_kind["model"]["bytes"] == 10
     assert by_kind["archive"]["about"] == str(tmp_path / "tea.zip")
     assert by_kind["archive"]["used_by"] == [str(default_index_dir()), str(tmp_path / "elsewhere")]
-    needed = {entry["about"]: entry["used_by"] for entry in found["entries"]}
+    needed = {entry["about"]: entry["used_by"] for entry in listing["entries"]}
     assert needed[str(drinks)] == []
-    assert found["bytes"] == sum(entry["bytes"] for entry in found["entries"])
+    assert listing["bytes"] == sum(entry["bytes"] for entry in listing["entries"])
 
 
 def test_rows_are_for_programs_and_tables_for_people(
@@ -124,13 +124,13 @@ def test_rows_are_for_programs_and_tables_for_people(
     rows = [line.split("\t") for line in cli("cache").stdout.splitlines()]
     (archive,) = [row for row in rows if row[0] == "archive"]
     today = time.strftime("%Y-%m-%d")
-    place = folder_of(tmp_path / "tea.zip").parent
-    assert archive[2:] == [today, str(place), str(tmp_path / "tea.zip"), str(default_index_dir())]
+    folder = folder_of(tmp_path / "tea.zip").parent
+    assert archive[2:] == [today, str(folder), str(tmp_path / "tea.zip"), str(default_index_dir())]
     terminal()
     monkeypatch.setenv("COLUMNS", "400")
     table = cli("cache").stdout
     assert f"{tmp_path / 'tea.zip'}; needed by {default_index_dir()}" in table
-    assert str(place) not in table
+    assert str(folder) not in table
 
 
 @pytest.mark.parametrize(("days", "is_kept"), [(29.9, True), (30.1, False)])
@@ -143,9 +143,9 @@ def test_what_nothing_needs_is_pruned_after_thirty_days(cache, pack, drinks, ind
     age(cache_dir(), days)
     before = kinds(cache()["entries"])
     assert len(before) == 6
-    found = cache("--prune")
-    assert kinds(found["entries"]) == (before if is_kept else [])
-    assert kinds(found["removed"]) == ([] if is_kept else before)
+    listing = cache("--prune")
+    assert kinds(listing["entries"]) == (before if is_kept else [])
+    assert kinds(listing["removed"]) == ([] if is_kept else before)
 
 
 def test_index_prunes_archives_that_no_index_is_over(index, cli, pack, tmp_path, drinks):
@@ -175,11 +175,11 @@ def test_an_index_that_cannot_be_read_may_need_an_archive(index, cache, pack, tm
 def test_a_library_over_an_archive_keeps_it(cache, pack):
     from skillsearch import SkillLibrary
 
-    place = local_root(pack("tea.zip"))
-    library = SkillLibrary.from_roots([place], model="hashing")
+    folder = local_root(pack("tea.zip"))
+    library = SkillLibrary.from_roots([folder], model="hashing")
     assert [hit.name for hit in library.search("green tea", threshold=0)] == ["steep-tea"]
     (archive,) = [entry for entry in cache()["entries"] if entry["kind"] == "archive"]
-    assert archive["used_by"] == [str(index_dir_for([place], "hashing"))]
+    assert archive["used_by"] == [str(index_dir_for([folder], "hashing"))]
 
 
 def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, monkeypatch):
@@ -191,14 +191,14 @@ def test_clear_leaves_what_is_needed(index, cache, cli, pack, tmp_path, drinks, 
     write(cache_dir() / "artifacts" / "a")
     write(cache_dir() / "models" / "a.bin")
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(mine))
-    found = cache("--clear")
-    assert set(kinds(found["removed"])) == {
+    listing = cache("--clear")
+    assert set(kinds(listing["removed"])) == {
         ("index", other.name),
         ("archive", folder_of(coffee).parent.name),
         ("model", "a.bin"),
         ("vectors", "embeddings"),
     }
-    assert set(kinds(found["entries"])) == {
+    assert set(kinds(listing["entries"])) == {
         ("index", "default"),
         ("index", "mine"),
         ("archive", folder_of(tea).parent.name),
@@ -213,13 +213,13 @@ def test_an_index_that_the_daemon_holds_is_needed(cache, cli, index, drinks, run
     index(drinks, "--index-dir", other)
     cli("daemon", "start")
     cli("query", "tea", "--index-dir", other)
-    found = cache("--clear")
-    assert [entry["used_by"] for entry in found["entries"]] == [["the daemon"]]
+    listing = cache("--clear")
+    assert [entry["used_by"] for entry in listing["entries"]] == [["the daemon"]]
 
 
 @pytest.mark.parametrize("kind", ["index", "archive", "evaluation"])
 def test_what_a_process_writes_is_left(cache, index, pack, drinks, kind):
-    place = {
+    folder = {
         "index": index_dir_for([drinks], "hashing"),
         "archive": folder_of(pack("tea.zip")).parent,
         "evaluation": cache_dir() / "evaluation" / "c" / "index-1",
@@ -227,26 +227,26 @@ def test_what_a_process_writes_is_left(cache, index, pack, drinks, kind):
     if kind == "archive":
         local_root(pack("tea.zip"))
     else:
-        index(drinks, "--index-dir", place)
-    with (place / "lock").open("r+b") as lock:
+        index(drinks, "--index-dir", folder)
+    with (folder / "lock").open("r+b") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert len(cache("--clear")["entries"]) == 1
     assert cache("--clear")["entries"] == []
 
 
 def test_what_was_used_since_it_was_looked_at_is_left(pack):
-    place = local_root(pack("tea.zip"))
+    folder = local_root(pack("tea.zip"))
     age(cache_dir())
     entries = read_cache(cache_dir())
     local_root(pack("tea.zip"))
     assert list(remove_unused(entries)) == []
-    assert place.is_dir()
+    assert folder.is_dir()
     assert KEPT_SECONDS == 30 * 24 * 3600
 
 
 def test_a_removal_that_is_interrupted_leaves_nothing_half(cache, pack, monkeypatch):
     """A folder is moved away before it is removed; the next removal finishes the job."""
-    place = local_root(pack("tea.zip"))
+    folder = local_root(pack("tea.zip"))
     with monkeypatch.context() as patched:
 
         def die(path):
@@ -255,7 +255,7 @@ def test_a_removal_that_is_interrupted_leaves_nothing_half(cache, pack, monkeypa
         patched.setattr(shutil, "rmtree", die)
         with pytest.raises(KeyboardInterrupt):
             list(remove_unused(read_cache(cache_dir()), 0))
-    assert not place.parent.exists()
+    assert not folder.parent.exists()
     assert [kind for kind, _ in kinds(cache()["entries"])] == ["leftover"]
     assert cache("--prune")["entries"] == []
     assert local_root(pack("tea.zip")).is_dir()
@@ -265,13 +265,13 @@ def test_a_removal_that_is_interrupted_leaves_nothing_half(cache, pack, monkeypa
 def test_links_are_not_followed_and_odd_names_are_shown(cli, cache, tmp_path, name):
     outside = write(tmp_path / "outside" / "file").parent
     write(outside / "generations" / "x")
-    roots, folder = cache_dir() / "roots", cache_dir() / name
-    for place in (roots, cache_dir() / "models", cache_dir() / "evaluation", folder / "inner"):
-        place.mkdir(parents=True)
-        (place / name).symlink_to(outside)
+    roots, odd = cache_dir() / "roots", cache_dir() / name
+    for folder in (roots, cache_dir() / "models", cache_dir() / "evaluation", odd / "inner"):
+        folder.mkdir(parents=True)
+        (folder / name).symlink_to(outside)
     (cache_dir() / f"link{name[:9]}").symlink_to(outside)
-    (folder / "lock").symlink_to(outside / "file")
-    os.mkfifo(folder / "request.json")
+    (odd / "lock").symlink_to(outside / "file")
+    os.mkfifo(odd / "request.json")
     (roots / "d" / "used-by-x").mkdir(parents=True)
     os.mkfifo(roots / "d" / "ready.json")
     before = everything(outside)
@@ -282,7 +282,7 @@ def test_links_are_not_followed_and_odd_names_are_shown(cli, cache, tmp_path, na
     assert everything(outside) == before
     left = {(entry["kind"], entry["path"]) for entry in cache()["entries"]}
     assert {kind for kind, _ in left} == {"other"}
-    assert ("other", visible(str(folder.resolve()))) in left
+    assert ("other", visible(str(odd.resolve()))) in left
 
 
 def test_the_key_to_indexes_of_projects_is_kept(cache):

@@ -167,10 +167,10 @@ def test_the_list_of_commands_is_wrapped_and_not_cut(cli, width):
         assert name + "".join(said.split()) in text
 
 
-@pytest.mark.parametrize("place", ["before", "behind"])
-def test_verbose_tells_what_is_done(cli, place):
+@pytest.mark.parametrize("position", ["before", "behind"])
+def test_verbose_tells_what_is_done(cli, position):
     command = ["query", "teapot", "--index-dir", "nowhere"]
-    loud = cli(*(["-v", *command] if place == "before" else [*command, "-v"]))
+    loud = cli(*(["-v", *command] if position == "before" else [*command, "-v"]))
     assert "info: no usable index in" in loud.stderr
     assert "teapot" not in loud.stderr
     assert "info:" not in cli(*command).stderr
@@ -180,11 +180,11 @@ def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_spec
     cli, tmp_path, make_skill
 ):
 
-    def found(*given):
-        record = json.loads(cli("validate", str(skill), *given, "--json").stdout)
+    def findings(*options):
+        record = json.loads(cli("validate", str(skill), *options, "--json").stdout)
         return {
-            one["message"].split("'")[1] if one["code"] == "field-unknown" else one["code"]: one
-            for one in record["diagnostics"]
+            row["message"].split("'")[1] if row["code"] == "field-unknown" else row["code"]: row
+            for row in record["diagnostics"]
         }
 
     fields = readers_of_fields()
@@ -196,13 +196,13 @@ def test_what_a_host_reads_is_a_note_for_it_and_for_any_host_but_not_by_the_spec
         own = hosts()[host].get("fields", ())
         expected = {field: "note" if field in own else "error" for field in fields}
         rest = {"unheard-of": "error", "yaml-flow-style": "note"}
-        severities = {key: one["severity"] for key, one in found("--for", host).items()}
+        severities = {key: finding["severity"] for key, finding in findings("--for", host).items()}
         assert severities == expected | rest, host
-    plain = found()
-    assert {key for key, one in plain.items() if one["severity"] == "error"} == {"unheard-of"}
+    plain = findings()
+    assert {key for key, row in plain.items() if row["severity"] == "error"} == {"unheard-of"}
     for field, readers in fields.items():
         assert ", ".join(readers) in plain[field]["message"]
-    assert {one["severity"] for one in found("--for", "spec").values()} == {"error"}
+    assert {finding["severity"] for finding in findings("--for", "spec").values()} == {"error"}
 
 
 def test_validate_begins_with_how_many_skills_are_lost(cli, drinks):

@@ -150,12 +150,12 @@ def test_the_daemon_can_be_left_alone(daemon_here, indexed, monkeypatch, way):
         monkeypatch.setenv("SKILLSEARCH_DAEMON", "off")
     elif way == "file":
         Path("skillsearch.toml").write_text("daemon = 'off'\n", encoding="utf-8")
-    asked = {
+    request = {
         "flag": ["brew filter coffee", "--no-daemon"],
         "batch": ["--batch", "-"],  # it loads the model once for all its queries anyway
     }.get(way, ["brew filter coffee"])
     lines = '{"_id": 1, "text": "brew filter coffee"}\n'
-    assert "brew-coffee" in indexed("query", *asked, stdin=lines).stdout
+    assert "brew-coffee" in indexed("query", *request, stdin=lines).stdout
     assert daemon_here()["answered"] == 0
 
 
@@ -182,7 +182,7 @@ def test_errors_are_those_of_a_query_without_a_daemon(daemon_here, indexed, args
 
 def test_an_index_that_is_not_there_or_damaged_is_treated_as_ever(daemon, cli, indexed, index_dir):
     assert cli("query", "tea", "--index-dir", "nowhere").exit_code == 4
-    part = max(index_dir.glob("generations/*/*"), key=lambda found: found.stat().st_size)
+    part = max(index_dir.glob("generations/*/*"), key=lambda path: path.stat().st_size)
     part.write_bytes(part.read_bytes()[:-1])
     result = indexed("query", "brew filter coffee")
     assert "building it anew" in result.stderr
@@ -209,19 +209,19 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
 ):
     pid = daemon()["pid"]
     os.kill(pid, signal.SIGSTOP)
-    asked = []
+    connections = []
     try:
         if trouble == "full":  # Nobody takes the connections that wait.
             import socket
 
-            asked = [socket.socket(socket.AF_UNIX) for _ in range(server.MAX_CONNECTIONS + 2)]
-            for connection in asked:
+            connections = [socket.socket(socket.AF_UNIX) for _ in range(server.MAX_CONNECTIONS + 2)]
+            for connection in connections:
                 connection.setblocking(False)
                 connection.connect_ex(str(runtime / "daemon.sock"))
         monkeypatch.setattr(client, "QUERY_SECONDS", 0.3)
         result = indexed("query", "brew filter coffee")
     finally:
-        for connection in asked:
+        for connection in connections:
             connection.close()
         os.kill(pid, signal.SIGKILL)
     assert "brew-coffee" in result.stdout
@@ -233,10 +233,10 @@ def test_a_daemon_that_does_not_answer_is_not_waited_for(
 @pytest.mark.parametrize("threshold", ["0", "1"], ids=["some fit", "none surely fits"])
 def test_a_warm_query_imports_no_search(daemon_here, indexed, index_dir, threshold):
     """That is what makes it fast, whatever the answer is."""
-    asked = ["query", "tea", "--threshold", threshold, "--index-dir", str(index_dir)]
+    command = ["query", "tea", "--threshold", threshold, "--index-dir", str(index_dir)]
     code = (
         "import sys\nfrom skillsearch.cli.app import app\n"
-        f"try: app({asked!r})\n"
+        f"try: app({command!r})\n"
         "except SystemExit: pass\n"
         "print(*sys.modules, file=sys.stderr)"
     )

@@ -63,9 +63,9 @@ def lines_of(answers):
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def kept():
+def saved_examples():
     records = map(json.loads, user_file().read_text("utf-8").splitlines())
-    return {one["name"]: one["examples"] for one in records}
+    return {record["name"]: record["examples"] for record in records}
 
 
 @pytest.fixture
@@ -83,20 +83,20 @@ def writer(tmp_path):
 
 
 def test_what_is_pending_is_asked_for_and_what_comes_back_is_kept_and_found(indexed):
-    asked = json.loads(indexed("enrich", "--pending", "--json").stdout)
-    assert [one["name"] for one in asked["skills"]] == list(GOOD)
-    assert asked["more"] == 0
-    first = asked["skills"][0]
+    batch = json.loads(indexed("enrich", "--pending", "--json").stdout)
+    assert [skill["name"] for skill in batch["skills"]] == list(GOOD)
+    assert batch["more"] == 0
+    first = batch["skills"][0]
     assert first["digest"] == digest_of_skill(first["name"], first["description"])
     assert "# Coffee" in first["body"]
     query = ("query", "arabica in a paper cone", "--threshold", "0", "--json")
     before = json.loads(indexed(*query).stdout)["hits"][0]
     answers = "".join(
-        json.dumps({"digest": one["digest"][:16], "examples": GOOD[one["name"]]}) + "\n"
-        for one in asked["skills"]
+        json.dumps({"digest": skill["digest"][:16], "examples": GOOD[skill["name"]]}) + "\n"
+        for skill in batch["skills"]
     )
     done = indexed("enrich", "--accept", "-", "--yes", stdin=answers)
-    assert (done.exit_code, kept()) == (0, GOOD)
+    assert (done.exit_code, saved_examples()) == (0, GOOD)
     after = json.loads(indexed(*query).stdout)["hits"][0]
     assert after["name"] == "brew-coffee"
     assert after["score"] > 2 * before["score"]
@@ -104,13 +104,13 @@ def test_what_is_pending_is_asked_for_and_what_comes_back_is_kept_and_found(inde
 
 
 def test_named_skills_alone_are_asked_for(indexed, writer):
-    asked = json.loads(indexed("enrich", "--pending", "steep-tea", "--json").stdout)
-    assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
+    batch = json.loads(indexed("enrich", "--pending", "steep-tea", "--json").stdout)
+    assert [skill["name"] for skill in batch["skills"]] == ["steep-tea"]
     said = indexed("enrich", "--pending", "steep-tea").stderr
     assert "1 of them here; to keep the answer: skillsearch enrich --accept FILE" in said
     assert indexed("enrich", "--pending", "steep-tee").exit_code == 1
     assert indexed("enrich", "steep-tea", "--command", writer(), "--yes").exit_code == 0
-    assert list(kept()) == ["steep-tea"]
+    assert list(saved_examples()) == ["steep-tea"]
     assert "0 skills without examples" in indexed("enrich", "--pending", "steep-tea").stderr
 
 
@@ -121,8 +121,8 @@ def test_named_skills_alone_are_asked_for(indexed, writer):
 def test_what_other_commands_say_to_run_asks_for_that_skill(indexed, cli, args):
     done = indexed(*args)
     said = re.search(r"skillsearch (enrich .*steep-tea.*)", done.stdout + done.stderr)
-    asked = json.loads(cli(*shlex.split(said[1]), "--json").stdout)
-    assert [skill["name"] for skill in asked["skills"]] == ["steep-tea"]
+    batch = json.loads(cli(*shlex.split(said[1]), "--json").stdout)
+    assert [skill["name"] for skill in batch["skills"]] == ["steep-tea"]
 
 
 def test_the_text_for_a_person_is_what_a_command_reads(indexed, tmp_path):
@@ -147,7 +147,7 @@ def test_answers_may_be_lines_an_array_or_fenced(indexed, form):
     elif form == "object":
         text = json.dumps(json.loads(text.splitlines()[0]), indent=2)
     assert indexed("enrich", "--accept", "-", "--yes", stdin=text).exit_code == 0
-    assert kept() == (GOOD if form != "object" else {"brew-coffee": GOOD["brew-coffee"]})
+    assert saved_examples() == (GOOD if form != "object" else {"brew-coffee": GOOD["brew-coffee"]})
 
 
 def test_nothing_is_kept_without_consent(indexed, monkeypatch):
@@ -173,7 +173,7 @@ def test_a_command_is_priced_and_called_only_with_consent(indexed, writer, tmp_p
     )
     assert (done.exit_code, (tmp_path / "calls").exists()) == (1, False)
     assert indexed("enrich", "--command", line, "--yes").exit_code == 0
-    assert kept() == GOOD
+    assert saved_examples() == GOOD
     again = indexed("enrich", "--command", line, "--yes")
     assert again.exit_code == 0
     assert (tmp_path / "calls").read_text() == "call\n"
@@ -188,11 +188,11 @@ def test_what_was_kept_stays_when_a_later_call_fails_and_the_next_run_goes_on(
     done = indexed("enrich", "--yes", "--command", writer(program=failing))
     assert done.exit_code == 1
     assert "ended with exit code 1. It said: out of credit" in done.stderr
-    assert list(kept()) == ["brew-coffee"]
+    assert list(saved_examples()) == ["brew-coffee"]
     done = indexed("enrich", "--yes", "--json", "--command", writer())
-    names = [one["name"] for one in json.loads(done.stdout)["kept"]]
+    names = [skill["name"] for skill in json.loads(done.stdout)["kept"]]
     assert names == ["squeeze-lemons", "steep-tea"]
-    assert kept() == GOOD
+    assert saved_examples() == GOOD
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_a_command_writes_for_no_skill_that_it_was_not_asked_about(indexed, writ
     program = f"{WRITER}\nprint({other!r})\n"
     line = writer(program=program)
     done = indexed("enrich", "--yes", "--include", "brew-*", "--command", line)
-    assert list(kept()) == ["brew-coffee"]
+    assert list(saved_examples()) == ["brew-coffee"]
     assert "refused: steep-tea: it was not asked for" in done.stderr
 
 
@@ -247,7 +247,7 @@ def test_a_host_is_called_as_the_table_says_in_an_empty_folder(
     monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     done = indexed("enrich", "--yes", "--command", host)
     assert f"in an empty folder: {shlex.join(argv)}\n" in done.stderr
-    assert (done.exit_code, kept()) == (0, GOOD)
+    assert (done.exit_code, saved_examples()) == (0, GOOD)
     said = (tmp_path / "argv").read_text().splitlines()
     assert said == argv[argv.index(program.name) + 1 :]
     assert (tmp_path / "ls").read_text() == ""
@@ -269,7 +269,7 @@ def test_a_program_of_the_user_runs_where_the_user_is(indexed, writer):
     for name in ("writer.py", "good.json"):
         (folder / name).rename(name)
     assert indexed("enrich", "--yes", "--command", "python writer.py good.json").exit_code == 0
-    assert kept() == GOOD
+    assert saved_examples() == GOOD
 
 
 def test_every_host_that_writes_is_told_on_the_page(indexed):
@@ -287,8 +287,8 @@ def test_what_cannot_be_read_is_refused_line_by_line_and_the_rest_is_kept(indexe
     record = json.loads(done.stdout)
     Draft202012Validator(json.loads(indexed("enrich", "--json-schema").stdout)).validate(record)
     assert done.exit_code == 0
-    assert kept() == GOOD
-    reasons = [one["reason"] for one in record["refused"]]
+    assert saved_examples() == GOOD
+    reasons = [skill["reason"] for skill in record["refused"]]
     assert "no JSON" in reasons[0]
     assert "Did you mean: steep-tea?" in " ".join(reasons)
     assert len(reasons) == 5
@@ -330,7 +330,7 @@ def test_a_link_to_the_file_stays_one(indexed, tmp_path):
     user_file().symlink_to(tmp_path / "mine.jsonl")
     assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)).exit_code == 0
     assert user_file().is_symlink()
-    assert kept() == GOOD
+    assert saved_examples() == GOOD
 
 
 def test_another_process_that_writes_is_waited_for_and_then_told_of(indexed, monkeypatch):
@@ -350,7 +350,7 @@ def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, i
     line = writer(program=program)
     calls = Path(shlex.split(line)[-1]).with_name("calls")
     assert indexed("enrich", "--accept", "-", "--yes", stdin=lines_of(GOOD)[:400]).exit_code == 0
-    before = kept()
+    before = saved_examples()
     process = subprocess.Popen([*words, "--command", line], stderr=subprocess.PIPE, text=True)
     while not calls.exists():
         time.sleep(0.05)
@@ -358,7 +358,7 @@ def test_an_interrupt_ends_the_command_and_keeps_what_was_agreed_to(index_dir, i
     _, said = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "what you agreed to is kept" in said
-    assert kept() == before
+    assert saved_examples() == before
 
 
 def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
@@ -372,10 +372,10 @@ def test_what_is_kept_is_listed_and_taken_away(indexed, drinks, make_skill):
     ]
     assert indexed("enrich", "--forget", "--stale").exit_code == 1
     assert indexed("enrich", "--forget", "--stale", "--yes").exit_code == 0
-    assert list(kept()) == ["brew-coffee", "squeeze-lemons"]
+    assert list(saved_examples()) == ["brew-coffee", "squeeze-lemons"]
     done = indexed("enrich", "--forget", "brew-coffee", "--yes", "--json")
-    assert [one["name"] for one in json.loads(done.stdout)["forgotten"]] == ["brew-coffee"]
-    assert list(kept()) == ["squeeze-lemons"]
+    assert [skill["name"] for skill in json.loads(done.stdout)["forgotten"]] == ["brew-coffee"]
+    assert list(saved_examples()) == ["squeeze-lemons"]
     done = indexed("enrich", "--forget", "brew-coffee", "--yes")
     assert done.exit_code == 1
     assert "kept for 'brew-coffee'" in done.stderr
@@ -397,12 +397,12 @@ def test_wrong_usage_is_told(indexed, args):
 
 
 def test_skills_that_nobody_vouches_for_are_shown_to_no_writer(cli, drinks, index_dir):
-    place = ("--index-dir", index_dir)
-    cli("index", drinks, *place, "--model", "hashing", "--trust", "fetched")
-    record = json.loads(cli("enrich", *place, "--pending", "--json").stdout)
+    options = ("--index-dir", index_dir)
+    cli("index", drinks, *options, "--model", "hashing", "--trust", "fetched")
+    record = json.loads(cli("enrich", *options, "--pending", "--json").stdout)
     assert (record["skills"], record["unvetted"]) == ([], 3)
     record = json.loads(
-        cli("enrich", *place, "--pending", "--json", "--include-unvetted", "-n", "2").stdout
+        cli("enrich", *options, "--pending", "--json", "--include-unvetted", "-n", "2").stdout
     )
     assert (len(record["skills"]), record["more"], record["unvetted"]) == (2, 1, 0)
 

@@ -13,11 +13,11 @@ from skillsearch.cli.app import app
 @pytest.fixture
 def folder(tmp_path, make_skill, monkeypatch):
     """Two environments with a skill each, named by a variable."""
-    place = tmp_path / "own" / "environments"
-    make_skill(place / "work" / "skills", "write-invoice", "Write an invoice.")
-    make_skill(place / "home" / "skills", "cook-soup", "Cook a soup.")
-    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(place))
-    return place
+    folder = tmp_path / "own" / "environments"
+    make_skill(folder / "work" / "skills", "write-invoice", "Write an invoice.")
+    make_skill(folder / "home" / "skills", "cook-soup", "Cook a soup.")
+    monkeypatch.setenv("SKILLSEARCH_ENVIRONMENTS", str(folder))
+    return folder
 
 
 def as_json(done):

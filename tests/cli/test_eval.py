@@ -20,23 +20,20 @@ def write_lines(path, records):
     path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
 
 
-def write_collection(place, subjects=SUBJECTS, prefix=""):
+def write_collection(folder, subjects=SUBJECTS, prefix=""):
     """Write a collection of a skill and a query for each subject."""
-    place.mkdir(parents=True)
-    ids = {subject: f"{prefix}{subject}" for subject in subjects}
-    write_lines(
-        place / "corpus.jsonl",
-        [
-            {"_id": ids[one], "name": f"{prefix}make-{one}", "description": f"How to make {one}."}
-            for one in subjects
-        ],
-    )
-    queries = [{"_id": f"q-{one}", "text": f"{prefix}please make some {one}"} for one in subjects]
-    write_lines(place / "queries.jsonl", queries)
-    write_lines(place / "negatives.jsonl", [{"_id": "none", "text": "fly a kite"}])
-    rows = "".join(f"q-{one}\t{ids[one]}\t1\n" for one in subjects)
-    (place / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}", encoding="utf-8")
-    return place
+    folder.mkdir(parents=True)
+    skills, queries, rows = [], [], ""
+    for subject in subjects:
+        texts = {"name": f"{prefix}make-{subject}", "description": f"How to make {subject}."}
+        skills.append({"_id": f"{prefix}{subject}"} | texts)
+        queries.append({"_id": f"q-{subject}", "text": f"{prefix}please make some {subject}"})
+        rows += f"q-{subject}\t{prefix}{subject}\t1\n"
+    write_lines(folder / "corpus.jsonl", skills)
+    write_lines(folder / "queries.jsonl", queries)
+    write_lines(folder / "negatives.jsonl", [{"_id": "none", "text": "fly a kite"}])
+    (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{rows}", encoding="utf-8")
+    return folder
 
 
 @pytest.fixture
@@ -85,26 +82,26 @@ def own(tmp_path, make_skill):
 @pytest.mark.usefixtures("default_reader")
 def test_json_of_one_collection_has_the_keys_of_the_contract(parsed, drinks_collection):
     before = datetime.now(UTC).replace(microsecond=0)
-    found = parsed(drinks_collection)
-    assert (found["collection"], found["queries"], found["documents"]) == ("drinks", 6, 6)
-    assert list(found["systems"]) == ["hybrid", "bm25", "dense"]
-    assert all(tuple(means) == MEASURES for means in found["systems"].values())
-    assert found["systems"]["bm25"]["Success@1"] == 1.0
-    assert found["unanswerable"] == {"negatives": 1}
-    assert found["version"] == __version__
-    assert before <= datetime.fromisoformat(found["made"]) <= datetime.now(UTC)
-    assert found["settings"]["hybrid"] == "hybrid, model hashing, fields full"
-    assert {one["baseline"] for one in found["comparisons"]} == {"hybrid"}
-    assert not found.keys() & {"kinds", "confusables", "diagnostics"}
+    report = parsed(drinks_collection)
+    assert (report["collection"], report["queries"], report["documents"]) == ("drinks", 6, 6)
+    assert list(report["systems"]) == ["hybrid", "bm25", "dense"]
+    assert all(tuple(means) == MEASURES for means in report["systems"].values())
+    assert report["systems"]["bm25"]["Success@1"] == 1.0
+    assert report["unanswerable"] == {"negatives": 1}
+    assert report["version"] == __version__
+    assert before <= datetime.fromisoformat(report["made"]) <= datetime.now(UTC)
+    assert report["settings"]["hybrid"] == "hybrid, model hashing, fields full"
+    assert {row["baseline"] for row in report["comparisons"]} == {"hybrid"}
+    assert not report.keys() & {"kinds", "confusables", "diagnostics"}
 
 
 def test_json_of_several_collections_has_each_and_their_mean(parsed, drinks_collection, metals):
-    found = parsed(drinks_collection, metals, "--system", "dense", "--confusables")
-    assert found.keys() == {"collections", "made", "mean", "version"}
-    assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
-    assert all(one["confusables"] == [] for one in found["collections"])
-    values = [one["systems"]["dense"]["nDCG@10"] for one in found["collections"]]
-    assert found["mean"]["dense"]["nDCG@10"] == pytest.approx(sum(values) / 2, abs=1e-6)
+    report = parsed(drinks_collection, metals, "--system", "dense", "--confusables")
+    assert report.keys() == {"collections", "made", "mean", "version"}
+    assert [row["collection"] for row in report["collections"]] == ["drinks", "metals"]
+    assert all(row["confusables"] == [] for row in report["collections"])
+    values = [row["systems"]["dense"]["nDCG@10"] for row in report["collections"]]
+    assert report["mean"]["dense"]["nDCG@10"] == pytest.approx(sum(values) / 2, abs=1e-6)
 
 
 def test_rows_for_other_programs_are_parted_by_tabs(evaluate, drinks_collection):
@@ -128,11 +125,11 @@ def test_a_terminal_gets_tables(evaluate, drinks_collection, metals, terminal):
 
 
 def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
-    place = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
+    folder = write_collection(tmp_path / f"a{HIDDEN}b", prefix="\u202e")
     terminal()
-    table = evaluate(place, "--confusables", "--drop-relevant")
+    table = evaluate(folder, "--confusables", "--drop-relevant")
     terminal(False)
-    rows = evaluate(place, "--confusables", "--save-runs", tmp_path / "runs")
+    rows = evaluate(folder, "--confusables", "--save-runs", tmp_path / "runs")
     for result in (table, rows):
         assert result.exit_code == 0
         assert not set(HIDDEN[:1] + "\u202e") & set(result.stdout + result.stderr)
@@ -142,19 +139,19 @@ def test_hostile_texts_are_inert_on_a_terminal(evaluate, tmp_path, terminal):
 
 
 def test_foreign_queries_and_dropped_relevant_are_counted(parsed, drinks_collection, metals):
-    found = parsed(
+    report = parsed(
         drinks_collection, "--foreign", metals, "--foreign", drinks_collection, "--drop-relevant"
     )
-    assert found["unanswerable"] == {"negatives": 1, "foreign": 3, "dropped relevant": 6}
-    assert found["abstention"]["hybrid"]["auroc"].keys() == found["unanswerable"].keys()
+    assert report["unanswerable"] == {"negatives": 1, "foreign": 3, "dropped relevant": 6}
+    assert report["abstention"]["hybrid"]["auroc"].keys() == report["unanswerable"].keys()
 
 
 def test_run_files_can_be_written_and_compared(parsed, drinks_collection, tmp_path):
     runs = tmp_path / "deep" / "runs"
     first = parsed(drinks_collection, "--save-runs", runs)
-    found = parsed(drinks_collection, "--system", f"x=@{runs / 'drinks.dense.trec'}")
-    assert found["systems"]["x"] == first["systems"]["dense"]
-    assert found["per_query"]["x"] == first["per_query"]["dense"]
+    report = parsed(drinks_collection, "--system", f"x=@{runs / 'drinks.dense.trec'}")
+    assert report["systems"]["x"] == first["systems"]["dense"]
+    assert report["per_query"]["x"] == first["per_query"]["dense"]
 
 
 @pytest.mark.slow
@@ -170,11 +167,11 @@ def saved(evaluate, drinks_collection, metals, tmp_path):
     """Save results of two systems on two collections: a later one, then an earlier one."""
     paths = []
     for name, day, systems in (("late", 20, ("dense", "bm25")), ("early", 3, ("bm25", "dense"))):
-        asked = [part for system in systems for part in ("--system", system)]
-        found = json.loads(evaluate("--json", drinks_collection, metals, *asked).stdout)
-        found["made"] = f"2026-05-{day:02}T12:00:00+02:00"
+        requests = [part for system in systems for part in ("--system", system)]
+        report = json.loads(evaluate("--json", drinks_collection, metals, *requests).stdout)
+        report["made"] = f"2026-05-{day:02}T12:00:00+02:00"
         paths.append(tmp_path / f"{name}.json")
-        paths[-1].write_text(json.dumps(found), encoding="utf-8")
+        paths[-1].write_text(json.dumps(report), encoding="utf-8")
     return paths
 
 
@@ -183,11 +180,11 @@ def test_saved_results_are_shown_side_by_side(cli, saved, tmp_path, terminal):
     rows = cli("eval", "--compare", *saved, "--system", "bm25", "--html", page).stdout
     assert rows.startswith("drinks\t2026-05-03 early\tnDCG@10\t1.000000\t")
     assert "drinks\t2026-05-20 late\tnDCG@10 from 2026-05-03 early\t0.000000" in rows
-    found = json.loads(cli("eval", "--compare", *saved, "--json").stdout)
-    assert [one["collection"] for one in found["collections"]] == ["drinks", "metals"]
-    assert list(found["mean"]) == ["2026-05-03 early", "2026-05-20 late"]
+    report = json.loads(cli("eval", "--compare", *saved, "--json").stdout)
+    assert [row["collection"] for row in report["collections"]] == ["drinks", "metals"]
+    assert list(report["mean"]) == ["2026-05-03 early", "2026-05-20 late"]
     schema = Draft202012Validator(json.loads(cli("eval", "--json-schema").stdout))
-    for printed in (found, json.loads(saved[0].read_text(encoding="utf-8"))):
+    for printed in (report, json.loads(saved[0].read_text(encoding="utf-8"))):
         assert printed.keys() == {"collections", "made", "mean", "version"}
         schema.validate(printed)
     html = page.read_text(encoding="utf-8")
@@ -216,8 +213,8 @@ def test_what_cannot_be_compared_is_named(cli, saved, tmp_path):
     [(["nDCG@10=1"], 0), (["R@5=0.5", "Success@1=1.0"], 0), (["nDCG@10=1", "Judged@10=0.9"], 1)],
 )
 def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, code):
-    given = [part for text in minima for part in ("--min", text)]
-    result = evaluate(drinks_collection, "--system", "bm25", "--system", "dense", *given)
+    options = [part for text in minima for part in ("--min", text)]
+    result = evaluate(drinks_collection, "--system", "bm25", "--system", "dense", *options)
     assert result.exit_code == code
     assert result.stdout.count("\tnDCG@10\t") == 2
     said = result.stderr.strip().splitlines()
@@ -228,15 +225,15 @@ def test_a_minimum_decides_the_exit_code(evaluate, drinks_collection, minima, co
 
 
 def test_own_skills_are_judged_by_kind(parsed, own):
-    found = parsed("--self", own, "--system", "bm25")
-    assert (found["collection"], found["documents"], found["queries"]) == ("own skills", 3, 5)
-    assert {kind: of["queries"] for kind, of in found["kinds"].items()} == {
+    report = parsed("--self", own, "--system", "bm25")
+    assert (report["collection"], report["documents"], report["queries"]) == ("own skills", 3, 5)
+    assert {kind: of["queries"] for kind, of in report["kinds"].items()} == {
         "trigger": 3,
         "heading": 2,
     }
-    assert found["kinds"]["heading"]["systems"]["bm25"]["Success@1"] == 1.0
-    assert found["kinds"]["trigger"]["systems"]["bm25"]["Success@1"] == 0.0
-    assert any("Nobody but the authors" in note for note in found["notes"])
+    assert report["kinds"]["heading"]["systems"]["bm25"]["Success@1"] == 1.0
+    assert report["kinds"]["trigger"]["systems"]["bm25"]["Success@1"] == 0.0
+    assert any("Nobody but the authors" in note for note in report["notes"])
     assert parsed("--self", own, "--kinds", "trigger, task")["queries"] == 3
 
 
@@ -272,9 +269,9 @@ def test_own_skills_are_those_of_the_settings_or_of_the_index(parsed, cli, own, 
 
 
 def test_a_collection_of_own_skills_can_be_saved(parsed, own, tmp_path):
-    place = tmp_path / "saved"
-    first = parsed("--self", own, "--save-collection", place, "--system", "dense")
-    second = parsed(place, "--system", "dense")
+    folder = tmp_path / "saved"
+    first = parsed("--self", own, "--save-collection", folder, "--system", "dense")
+    second = parsed(folder, "--system", "dense")
     assert second["systems"] == first["systems"]
 
 
@@ -283,8 +280,8 @@ def test_what_is_wrong_with_own_skills_is_told(evaluate, own):
     result = evaluate("--self", own, "--json")
     assert "steep-tea/evals.json" in result.stderr
     assert "eval-unreadable" in result.stderr
-    (found,) = json.loads(result.stdout)["diagnostics"]
-    assert found["code"] == "eval-unreadable"
+    (report,) = json.loads(result.stdout)["diagnostics"]
+    assert report["code"] == "eval-unreadable"
 
 
 def _times(index):
@@ -370,8 +367,8 @@ def test_a_bad_collection_is_named_with_file_line_and_cure(
 def test_wrong_usage_is_told_before_anything_is_indexed(
     evaluate, drinks_collection, own, tmp_path, arguments, said
 ):
-    places = {"drinks": drinks_collection, "own": own}
-    result = evaluate(*(text.format(**places) for text in arguments))
+    folders = {"drinks": drinks_collection, "own": own}
+    result = evaluate(*(text.format(**folders) for text in arguments))
     assert (result.exit_code, result.stdout) == (2, "")
     assert said in " ".join(result.stderr.split())
     assert not (tmp_path / "evaluations").exists()
@@ -380,8 +377,8 @@ def test_wrong_usage_is_told_before_anything_is_indexed(
 def test_without_the_extra_all_is_measured(parsed, drinks_collection, monkeypatch):
     for module in ("ir_measures", "scipy", "matplotlib", "jinja2"):
         monkeypatch.setitem(sys.modules, module, None)
-    found = parsed(drinks_collection, "--system", "hybrid", "--system", "bm25")
-    assert set(MEASURES) - {"Judged@10"} <= set(found["systems"]["hybrid"])
+    report = parsed(drinks_collection, "--system", "hybrid", "--system", "bm25")
+    assert set(MEASURES) - {"Judged@10"} <= set(report["systems"]["hybrid"])
 
 
 @pytest.mark.parametrize("module", ["matplotlib", "jinja2"])
@@ -406,8 +403,8 @@ def test_a_work_folder_that_cannot_be_written_is_named(cli, drinks_collection, t
 @pytest.fixture
 def chores(tmp_path):
     """A judged collection in four languages; the second query crosses languages."""
-    place = tmp_path / "collections" / "chores"
-    place.mkdir(parents=True)
+    folder = tmp_path / "collections" / "chores"
+    folder.mkdir(parents=True)
     skills = {
         "tidy": "Helps to tidy up a room and tells where each of the things should go.",
         "plants": "Riega las plantas de la casa cuando hace falta y avisa si están enfermas.",
@@ -422,12 +419,12 @@ def chores(tmp_path):
         "q5": ("빨래 세제를 골라 줘", "wash"),
     }
     rows = [{"_id": key, "name": key, "description": text} for key, text in skills.items()]
-    write_lines(place / "corpus.jsonl", rows)
-    asked = [{"_id": key, "text": text} for key, (text, _) in queries.items()]
-    write_lines(place / "queries.jsonl", asked)
+    write_lines(folder / "corpus.jsonl", rows)
+    requests = [{"_id": key, "text": text} for key, (text, _) in queries.items()]
+    write_lines(folder / "queries.jsonl", requests)
     judged = "".join(f"{key}\t{doc_id}\t1\n" for key, (_, doc_id) in queries.items())
-    (place / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
-    return place
+    (folder / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\n{judged}", encoding="utf-8")
+    return folder
 
 
 def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, terminal):
@@ -444,8 +441,8 @@ def test_languages_have_rows_and_a_table(evaluate, chores, drinks_collection, te
 def test_a_pool_lets_the_documents_of_all_collections_compete(
     parsed, drinks_collection, metals, tmp_path
 ):
-    found = parsed(drinks_collection, metals, "--pool", "--system", "bm25", "--foreign", metals)
-    drinks, made_of_metal = found["collections"]
+    report = parsed(drinks_collection, metals, "--pool", "--system", "bm25", "--foreign", metals)
+    drinks, made_of_metal = report["collections"]
     assert (drinks["collection"], made_of_metal["collection"]) == ("drinks", "metals")
     assert (drinks["documents"], made_of_metal["documents"]) == (9, 9)
     assert (drinks["queries"], made_of_metal["queries"]) == (6, 3)
@@ -457,8 +454,8 @@ def test_a_pool_lets_the_documents_of_all_collections_compete(
 
 @pytest.mark.usefixtures("default_reader")
 def test_systems_of_other_fields_have_an_index_of_their_own(parsed, chores, tmp_path):
-    found = parsed(chores, "--system", "before=fields:metadata", "--system", "hybrid")
-    assert found["settings"] == {
+    report = parsed(chores, "--system", "before=fields:metadata", "--system", "hybrid")
+    assert report["settings"] == {
         "before": "hybrid, model hashing, fields metadata",
         "hybrid": "hybrid, model hashing, fields full",
     }
@@ -470,7 +467,7 @@ def test_systems_of_other_fields_have_an_index_of_their_own(parsed, chores, tmp_
 def test_a_skill_is_found_by_a_request_in_another_language(cli, chores, tmp_path):
     result = cli("eval", chores, "--work", tmp_path, "--system", "dense", "--json")
     assert result.exit_code == 0, result.stderr
-    found = json.loads(result.stdout)
-    assert found["settings"] == {"dense": "dense, model onnx, fields full"}
-    assert found["cross_language"]["systems"]["dense"]["Success@1"] == 1.0
-    assert found["milliseconds"]["dense"] > 0
+    report = json.loads(result.stdout)
+    assert report["settings"] == {"dense": "dense, model onnx, fields full"}
+    assert report["cross_language"]["systems"]["dense"]["Success@1"] == 1.0
+    assert report["milliseconds"]["dense"] > 0

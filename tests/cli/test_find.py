@@ -11,11 +11,9 @@ import sys
 import termios
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
-import skillsearch
 from skillsearch.errors import CacheError
 from skillsearch.types.answers import Explanation, Hit, SearchResult
 
@@ -29,7 +27,7 @@ UP, DOWN, ESCAPE, INTERRUPT = "\x1b[A", "\x1b[B", "\x1b", "\x03"
 class Terminal:
     """A process whose controlling terminal is drawn by pyte, and whose stdout is a pipe."""
 
-    def __init__(self, argv, variables, columns=80, rows=24):
+    def __init__(self, argv, env, columns=80, rows=24):
         self.screen = pyte.Screen(columns, rows)
         self._stream, self.written = pyte.ByteStream(self.screen), b""
         self._stdout, stdout = os.pipe()
@@ -48,7 +46,7 @@ class Terminal:
             stderr=slave,
             stdout=stdout,
             preexec_fn=own_terminal,
-            env={**os.environ, **variables, "TERM": "xterm-256color"},
+            env=env | {"TERM": "xterm-256color"},
         )
         os.close(slave)
         os.close(stdout)
@@ -102,12 +100,10 @@ class Terminal:
 
 
 @pytest.fixture
-def find(indexed, index_dir, monkeypatch):
-    monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
-
+def find(indexed, index_dir, environment):
     def begin(*args, columns=80, rows=24):
         argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", index_dir]
-        return Terminal([*argv, "--threshold", "0.2", *args], {}, columns, rows)
+        return Terminal([*argv, "--threshold", "0.2", *args], environment, columns, rows)
 
     return begin
 
@@ -309,28 +305,28 @@ def test_arrows_choose_within_the_list(keys, name, by_keys):
 
 
 def test_enter_waits_for_the_answer_to_what_was_typed(by_keys):
-    asked = []
+    searched = []
 
     def search(text):
-        asked.append(text)
+        searched.append(text)
         time.sleep(0.1)
         return answer(text, names=[f"for {text}"])
 
     assert by_keys(search, "tea\r").name == "for tea"
-    assert asked == ["tea"]
+    assert searched == ["tea"]
 
 
 def test_the_chosen_skill_stays_chosen_when_a_reader_has_read(by_keys):
     """The second search runs when typing pauses, and may order the skills anew."""
-    asked = []
+    searched = []
 
     def read(text):
-        asked.append(text)
+        searched.append(text)
         return answer(text, names="acb")
 
     press = slow(["x", DOWN, "", "", "", "", "\r"], 0.3)
     assert by_keys(answer, press, more=[read]).name == "b"
-    assert asked == ["x"]
+    assert searched == ["x"]
 
 
 def test_what_a_reader_finds_best_is_chosen_until_somebody_chooses(by_keys):
@@ -416,13 +412,12 @@ def test_a_bug_ends_the_picker_with_its_error(by_keys):
 
 
 @pytest.mark.slow
-def test_what_skills_say_moves_no_cursor_and_hides_nothing(cli, tmp_path, make_skill, monkeypatch):
+def test_what_skills_say_moves_no_cursor_and_hides_nothing(cli, tmp_path, make_skill, environment):
     evil = "\x1b]0;owned\x07\x1b[2J\u202eevil\u200b\x9b31m"
     path = make_skill(tmp_path / "s", "tea", f"Steep tea {evil}", body=f"# Tea {evil}\n\ttab\n")
-    monkeypatch.setenv("PYTHONPATH", str(Path(skillsearch.__file__).parents[1]))
     cli("index", tmp_path / "s", "--index-dir", tmp_path / "i", "--model", "hashing")
     argv = [sys.executable, "-m", "skillsearch", "find", "--index-dir", tmp_path / "i", "tea"]
-    at = Terminal([*argv, "--threshold", "0"], {})
+    at = Terminal([*argv, "--threshold", "0"], environment)
     lines = at.wait("# Tea")
     assert at.screen.title != "owned"
     assert all(line.isprintable() for line in lines)

@@ -45,9 +45,9 @@ def test_the_cache_and_an_evaluation_have_a_header(cli, indexed, tmp_path):
 
 def test_tabs_and_line_ends_in_values_are_single_blanks(cli, tmp_path, make_skill):
     make_skill(tmp_path / "skills", "tabbed", "one\ttwo\n\nthree\u2028four \x1b[31mred")
-    place = ("--index-dir", tmp_path / "index")
-    cli("index", tmp_path / "skills", *place, "--model", "hashing")
-    head, row = cli("list", *place, "--header").stdout.splitlines()
+    options = ("--index-dir", tmp_path / "index")
+    cli("index", tmp_path / "skills", *options, "--model", "hashing")
+    head, row = cli("list", *options, "--header").stdout.splitlines()
     assert dict(zip(head.split("\t"), row.split("\t"), strict=True)) == {
         "name": "tabbed",
         "alias": "skills",

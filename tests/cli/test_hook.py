@@ -46,8 +46,8 @@ def cold_hook(cli, here):
     def run(
         prompt="brew filter coffee", *args, event="UserPromptSubmit", seconds=SLOW_MACHINE, **fields
     ):
-        given = {"hook_event_name": event, "prompt": prompt, "cwd": str(Path.cwd()), **fields}
-        result = cli("hook", *args, stdin=json.dumps(given), obj=seconds)
+        record = {"hook_event_name": event, "prompt": prompt, "cwd": str(Path.cwd()), **fields}
+        result = cli("hook", *args, stdin=json.dumps(record), obj=seconds)
         assert result.exit_code == 0
         return result
 
@@ -96,8 +96,8 @@ def test_any_other_host_gets_plain_text_and_that_there_is_no_index_on_stderr(
 ):
     relative = os.path.relpath(index_dir)
     monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", "/nowhere")
-    for place in (index_dir, relative):
-        text = hook("brew filter coffee", "--client", "text", "--index-dir", place).stdout
+    for folder in (index_dir, relative):
+        text = hook("brew filter coffee", "--client", "text", "--index-dir", folder).stdout
         assert text.startswith(offering.INTRODUCTION.format("fit"))
         assert text.endswith("</available_skills>\n")
     result = hook("tea", "--client", "text")
@@ -120,11 +120,11 @@ def test_a_model_is_told_whether_what_is_offered_fits(hook, fits_from, threshold
     assert text.count("<skill>") > 1
 
 
-@pytest.mark.parametrize("given", ["brew filter coffee\n", '"brew filter coffee"', "{brew coffee"])
-def test_the_client_text_may_give_the_mere_prompt(cli, hook, given):
-    assert "brew-coffee" in cli("hook", "--client", "text", stdin=given, obj=SLOW_MACHINE).stdout
-    told = cli("hook", stdin=given, obj=SLOW_MACHINE)
-    assert (told.stdout, "stdin is not" in told.stderr) == ("", True)
+@pytest.mark.parametrize("stdin", ["brew filter coffee\n", '"brew filter coffee"', "{brew coffee"])
+def test_the_client_text_may_give_the_mere_prompt(cli, hook, stdin):
+    assert "brew-coffee" in cli("hook", "--client", "text", stdin=stdin, obj=SLOW_MACHINE).stdout
+    refused = cli("hook", stdin=stdin, obj=SLOW_MACHINE)
+    assert (refused.stdout, "stdin is not" in refused.stderr) == ("", True)
 
 
 def test_three_skills_are_offered_at_most(hook, drinks, make_skill, monkeypatch):
@@ -238,17 +238,17 @@ def test_that_there_is_no_index_is_said_to_the_person_once(hook, monkeypatch, da
 def test_it_is_said_again_the_next_day_and_after_there_was_an_index(
     hook, cli, home, drinks, tmp_path, without_daemon
 ):
-    place = ("--index-dir", tmp_path / "away")
-    assert hook("tea", *place).stdout
+    options = ("--index-dir", tmp_path / "away")
+    assert hook("tea", *options).stdout
     (mark,) = (home / "cache" / "skillsearch" / "told").iterdir()
     yesterday = time.time() - 90_000
     os.utime(mark, (yesterday, yesterday))
-    assert hook("tea", *place).stdout
-    assert not hook("tea", *place).stdout
-    cli("index", drinks, *place, "--model", "hashing")
-    assert "systemMessage" not in hook("steep green tea", *place).stdout
+    assert hook("tea", *options).stdout
+    assert not hook("tea", *options).stdout
+    cli("index", drinks, *options, "--model", "hashing")
+    assert "systemMessage" not in hook("steep green tea", *options).stdout
     shutil.rmtree(tmp_path / "away")
-    assert "systemMessage" in hook("tea", *place).stdout
+    assert "systemMessage" in hook("tea", *options).stdout
 
 
 @pytest.mark.parametrize("daemon", ["auto", "off"])

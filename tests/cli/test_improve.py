@@ -83,7 +83,7 @@ def test_the_examples_of_a_skill_stay_with_it(improve):
 
 
 @pytest.mark.parametrize(
-    ("args", "given", "code", "said"),
+    ("args", "options", "code", "said"),
     [
         (("--yes",), {}, 2, "--yes is for --write"),
         ((), {"name": "steep-coffee"}, 1, "steep-coffee"),
@@ -92,8 +92,8 @@ def test_the_examples_of_a_skill_stay_with_it(improve):
         ((), {"stdin": "steep tea".encode("utf-16")}, 2, "no text; save them as UTF-8"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_the_next_step(improve, args, given, code, said):
-    done = improve(*args, **given)
+def test_what_cannot_be_done_is_refused_with_the_next_step(improve, args, options, code, said):
+    done = improve(*args, **options)
     assert done.exit_code == code
     assert said in done.stderr
 

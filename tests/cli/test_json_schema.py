@@ -75,9 +75,9 @@ def test_every_command_with_json_prints_its_schema_whatever_else_it_needs(cli):
         done = cli(name, "--json-schema")
         schema = json.loads(done.stdout)
         assert (done.exit_code, schema["$schema"]) == (0, DRAFT)
-        for one in objects_in(schema):
-            assert one["additionalProperties"] is not True
-            assert set(one.get("required", ())) <= set(one.get("properties", ()))
+        for node in objects_in(schema):
+            assert node["additionalProperties"] is not True
+            assert set(node.get("required", ())) <= set(node.get("properties", ()))
 
 
 def objects_in(schema):
@@ -124,11 +124,11 @@ def test_a_batch_is_valid_line_by_line_and_a_key_that_the_model_lacks_is_not(ind
 
 def test_indexing_and_checking_are_valid(cli, drinks, index_dir, make_skill):
     (make_skill(drinks, "broken").parent / "SKILL.md").write_text("no frontmatter", "utf-8")
-    place = ("--index-dir", index_dir, "--model", "hashing")
-    check("index", cli("index", drinks, *place, "--json").stdout)
-    found = cli("validate", drinks, "--json").stdout
-    assert json.loads(found)["diagnostics"]
-    check("validate", found)
+    options = ("--index-dir", index_dir, "--model", "hashing")
+    check("index", cli("index", drinks, *options, "--json").stdout)
+    report = cli("validate", drinks, "--json").stdout
+    assert json.loads(report)["diagnostics"]
+    check("validate", report)
     check("cache", cli("cache", "--json").stdout)
     request = IndexRequest((drinks,), model="hashing", with_body=True)
     _, report = SkillIndex.build(request, index_dir.with_name("watched"))
@@ -174,11 +174,11 @@ def test_an_evaluation_is_valid(cli, tmp_path, collection, more):
     systems = ("--system", "a=model:hashing", "--system", "bm25")
     output = cli(*args, *systems, *more).stdout
     check("eval", output)
-    found = json.loads(output)
-    assert found["languages"].keys() == {"en", "es", "zh"}
-    assert all(found[part] for part in ("abstention", "comparisons", "examples", "style"))
-    assert found["cross_language"]["queries"] == 2 * TIMES
-    assert bool(found.get("confusables")) is ("--confusables" in more)
+    report = json.loads(output)
+    assert report["languages"].keys() == {"en", "es", "zh"}
+    assert all(report[part] for part in ("abstention", "comparisons", "examples", "style"))
+    assert report["cross_language"]["queries"] == 2 * TIMES
+    assert bool(report.get("confusables")) is ("--confusables" in more)
 
 
 @pytest.mark.parametrize("has_gain", [True, False])

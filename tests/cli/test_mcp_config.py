@@ -60,8 +60,8 @@ def test_a_relative_path_is_made_absolute(cli, program, monkeypatch, tmp_path):
 
 def test_python_runs_us_where_no_program_is_on_the_path(cli, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    found = entry(cli("mcp-config", "claude-code"))
-    command = [found["command"], *found["args"][:4]]
+    server = entry(cli("mcp-config", "claude-code"))
+    command = [server["command"], *server["args"][:4]]
     assert command == [sys.executable, "-P", "-m", "skillsearch", "mcp"]
 
 
@@ -70,17 +70,17 @@ def test_folders_are_made_absolute(cli, program, tmp_path):
     assert cli("index", "my skills", "--index-dir", "an index", "--model", "hashing").exit_code == 0
     result = cli("mcp-config", "claude-code", "my skills", "--index-dir", "an index")
     assert "no index" not in result.stderr
-    found = entry(result)
+    server = entry(result)
     work = tmp_path / "work"
-    assert found["args"] == ["mcp", str(work / "my skills"), "--index-dir", str(work / "an index")]
+    assert server["args"] == ["mcp", str(work / "my skills"), "--index-dir", str(work / "an index")]
 
 
 def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
     (tmp_path / "work" / "two  blanks").mkdir()
     result = cli("mcp-config", "claude-code", "two  blanks")
-    place = tmp_path / "work" / "two  blanks"
+    folder = tmp_path / "work" / "two  blanks"
     assert result.stderr.splitlines()[-1] == (
-        f"Or run: claude mcp add --scope user skillsearch -- '{program}' mcp '{place}'"
+        f"Or run: claude mcp add --scope user skillsearch -- '{program}' mcp '{folder}'"
     )
 
 
@@ -89,8 +89,8 @@ def test_the_hosts_own_command_is_told_as_it_is_typed(cli, program, tmp_path):
 )
 def test_a_server_is_named_by_its_url_and_what_is_none_is_a_wrong_usage(cli, url):
     running = "http://127.0.0.1:8765/mcp"
-    found = entry(cli("mcp-config", "claude-code", "--http", running))
-    assert found == {"type": "http", "url": running}
+    server = entry(cli("mcp-config", "claude-code", "--http", running))
+    assert server == {"type": "http", "url": running}
     result = cli("mcp-config", "vscode", "--http", url)
     assert result.exit_code == 2
     assert "http://127.0.0.1:8765/mcp" in result.stderr
@@ -120,14 +120,14 @@ def test_options_that_do_nothing_together_are_refused(cli, args):
 
 def test_what_would_show_only_when_the_host_starts_the_server_is_told(cli, monkeypatch):
     Path("$HOME").mkdir()
-    for args, told in (
+    for args, message in (
         (("codex", "no-such-folder"), "no-such-folder"),
         (("gemini", "$HOME"), "gemini would expand"),
         (("emacs",), ", ".join(map(repr, HOSTS))),
     ):
         result = cli("mcp-config", *args)
         assert (result.exit_code, result.stdout) == (2, "")
-        assert told in result.stderr
+        assert message in result.stderr
     monkeypatch.setitem(sys.modules, "mcp", None)
     result = cli("mcp-config", "goose")
     assert result.exit_code == 0
@@ -140,8 +140,8 @@ def test_a_hook_runs_skillsearch_hook(cli, program, tmp_path, host):
     assert result.exit_code == 0
     parsed = tomllib.loads(result.stdout) if host == "codex" else json.loads(result.stdout)
     ((matcher,),) = parsed["hooks"].values()
-    place = tmp_path / "work" / "i"
-    expected = f"'{program}' hook --client {host} --index-dir {place}"
+    folder = tmp_path / "work" / "i"
+    expected = f"'{program}' hook --client {host} --index-dir {folder}"
     assert matcher["hooks"][0]["command"] == expected
 
 
@@ -232,8 +232,8 @@ def test_a_projects_file_is_written_where_one_stands(cli, program, tmp_path):
 )
 def test_a_projects_file_comes_with_what_others_must_install(cli, program, options, package, write):
     """A server starts with the extra alone, and the hook without it."""
-    told = cli("mcp-config", "claude-code", "--project", *options, *write).stderr
-    assert f"pipx install {package}\n" in told
+    message = cli("mcp-config", "claude-code", "--project", *options, *write).stderr
+    assert f"pipx install {package}\n" in message
 
 
 def entry_of(file, table):
@@ -248,7 +248,7 @@ def test_what_cannot_be_written_is_printed_to_paste(cli, program, home):
     result = cli("mcp-config", "gemini", "--write")
     assert (result.exit_code, result.stdout) == (2, printed)
     assert '"mcpServers" as a list, where a table belongs; it was left as it is' in result.stderr
-    assert [one.name for one in file.parent.iterdir()] == ["settings.json"]
+    assert [path.name for path in file.parent.iterdir()] == ["settings.json"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")

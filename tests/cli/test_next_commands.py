@@ -14,10 +14,10 @@ COMMAND = re.compile(r"skillsearch [a-z]+(?:'[^']*'|\.\w|[^'`\n.;,()])*")
 @pytest.fixture
 def elsewhere(cli, drinks, tmp_path):
     """Make an index that only --index-dir names, of skills that nobody has vouched for."""
-    place = tmp_path / "named here"
-    words = ("index", drinks, "--index-dir", place, "--model", "hashing", "--trust", "project")
+    folder = tmp_path / "named here"
+    words = ("index", drinks, "--index-dir", folder, "--model", "hashing", "--trust", "project")
     assert cli(*words).exit_code == 0
-    return place
+    return folder
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_a_command_that_is_named_means_the_same_index(cli, elsewhere, monkeypatc
     read = []
     monkeypatch.setattr(next_steps, "load_settings", lambda: read.append(1))
     done = cli(*words, "--index-dir", elsewhere)
-    told = COMMAND.findall(f"{done.stdout}\n{done.stderr}")
-    assert {line.split()[1] for line in told} == set(named), told
-    assert all(f"--index-dir {shlex.quote(str(elsewhere))}" in line for line in told), told
+    commands = COMMAND.findall(f"{done.stdout}\n{done.stderr}")
+    assert {line.split()[1] for line in commands} == set(named), commands
+    assert all(f"--index-dir {shlex.quote(str(elsewhere))}" in line for line in commands), commands
     assert read == []

@@ -23,15 +23,6 @@ HEAVY = {"numpy", "faiss", "onnxruntime", "tokenizers", "rich", "pydantic", "yam
 
 
 @pytest.fixture
-def environment(home):
-    """Return the environment of a process that finds this package from any folder."""
-    import skillsearch
-
-    folder = Path(skillsearch.__file__).parents[1]
-    return {**os.environ, "PYTHONPATH": str(folder)}
-
-
-@pytest.fixture
 def start(environment, tmp_path):
     def run(*args, program=PROGRAM, **options):
         command = [*program, *map(str, args)]
@@ -175,7 +166,7 @@ def test_an_interrupt_within_an_import_comes_after_it(tmp_path):
     "times", [pytest.param(4, marks=pytest.mark.slow), pytest.param(20, marks=pytest.mark.night)]
 )
 @pytest.mark.parametrize(
-    ("args", "kept"),
+    ("args", "note"),
     [
         (["--help"], ""),
         (["list", "--json"], ""),
@@ -186,19 +177,19 @@ def test_an_interrupt_within_an_import_comes_after_it(tmp_path):
     ids=lambda value: value[0] if isinstance(value, list) else "",
 )
 def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
-    indexed, index_dir, environment, args, kept, times
+    indexed, index_dir, environment, args, note, times
 ):
     code = (
         "import skillsearch.cli as cli, sys; sys.argv[0] = 'skillsearch'\n"
         "print('begun', file=sys.stderr, flush=True); cli.main()"
     )
-    place = {"SKILLSEARCH_INDEX_DIR": str(index_dir), "SKILLSEARCH_DAEMON": "off"}
+    settings = {"SKILLSEARCH_INDEX_DIR": str(index_dir), "SKILLSEARCH_DAEMON": "off"}
 
     def run(seconds):
         """Interrupt a run after some time; return how it ended and how long it took."""
         process = subprocess.Popen(
             [sys.executable, "-c", code, *args],
-            env={**environment, **place},
+            env={**environment, **settings},
             cwd=index_dir.parent,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -224,8 +215,8 @@ def test_ctrl_c_at_any_time_is_one_line_in_the_right_words(
         assert "ignored" not in stderr
         assert ended in (130, usual, -signal.SIGINT)  # the last after Python gave up its signals
         if ended == 130:
-            assert stderr.splitlines()[-1] in ("Interrupted.", f"Interrupted{kept}.")
-    assert (130, "Interrupted.\n") in ends or (130, f"Interrupted{kept}.\n") in ends
+            assert stderr.splitlines()[-1] in ("Interrupted.", f"Interrupted{note}.")
+    assert (130, "Interrupted.\n") in ends or (130, f"Interrupted{note}.\n") in ends
 
 
 def test_a_reader_that_stops_reading_is_no_error(start, indexed, index_dir):
@@ -242,9 +233,9 @@ def test_a_full_disk_behind_stdout_is_one_line(start, indexed, index_dir, args):
     """The fault of the system is told as such, before a command runs too."""
     if not Path("/dev/full").exists():
         pytest.skip("this system has no /dev/full")
-    place = ["--index-dir", index_dir] if args == ["list"] else []
+    options = ["--index-dir", index_dir] if args == ["list"] else []
     with Path("/dev/full").open("w") as full:
-        done = finish(start(*args, *place, stdout=full))
+        done = finish(start(*args, *options, stdout=full))
     line = "Error: Output stopped: No space left on device\n"
     assert done == (1, None, line)
 

@@ -7,10 +7,10 @@ from skills_ref.prompt import to_prompt
 
 
 def test_the_overview_is_what_the_reference_library_writes_before_what_is_loaded(indexed, drinks):
-    asked = ("prompt", "-", "-n", "1", "--threshold", "0")
-    result = indexed(*asked, stdin="steep green tea\n")
+    command = ("prompt", "-", "-n", "1", "--threshold", "0")
+    result = indexed(*command, stdin="steep green tea\n")
     assert result.stdout.rstrip("\n") == to_prompt([drinks / "steep-tea"])
-    both = indexed(*asked, "--load", "steep-tea", stdin="squeeze lemons")
+    both = indexed(*command, "--load", "steep-tea", stdin="squeeze lemons")
     assert "</available_skills>\n\n<skill_content" in both.stdout
     assert "squeeze-lemons" in both.stdout
 
@@ -39,13 +39,13 @@ def test_hidden_and_shadowed_skills_are_not_offered(cli, tmp_path, make_skill):
     make_skill(tmp_path / "a", "steep-tea", "Steep green tea.")
     make_skill(tmp_path / "b", "steep-tea", "Steep black tea.")
     make_skill(tmp_path / "b", "tea-secret", "Steep.", **{"disable-model-invocation": True})
-    place = ("--index-dir", tmp_path / "i")
-    cli("index", tmp_path / "a", tmp_path / "b", *place, "--model", "hashing")
+    options = ("--index-dir", tmp_path / "i")
+    cli("index", tmp_path / "a", tmp_path / "b", *options, "--model", "hashing")
     for words in (["steep tea", "--threshold", "0"], ["--all"]):
-        found = json.loads(cli("prompt", *words, *place, "--json").stdout)
-        assert found["skills"] == ["steep-tea"]
-        assert found["query"] == ("steep tea" if "steep tea" in words else "")
-        assert "green" in found["prompt"]
+        report = json.loads(cli("prompt", *words, *options, "--json").stdout)
+        assert report["skills"] == ["steep-tea"]
+        assert report["query"] == ("steep tea" if "steep tea" in words else "")
+        assert "green" in report["prompt"]
 
 
 def test_a_loaded_skill_brings_its_body_and_files(indexed, drinks):
@@ -62,9 +62,9 @@ def test_a_loaded_skill_brings_its_body_and_files(indexed, drinks):
 def test_a_loaded_skill_leaves_its_chunks_out_and_names_them(cli, tmp_path, make_skill):
     chunk = "<chunk id='hot' description='How <available_skills> hot'>Eighty.</chunk>"
     make_skill(tmp_path / "r", "steep-tea", "Steep tea.", f"# Tea\n\n{chunk}\n")
-    place = ("--index-dir", tmp_path / "i")
-    cli("index", tmp_path / "r", *place, "--model", "hashing")
-    text = cli("prompt", "--load", "steep-tea", *place).stdout
+    options = ("--index-dir", tmp_path / "i")
+    cli("index", tmp_path / "r", *options, "--model", "hashing")
+    text = cli("prompt", "--load", "steep-tea", *options).stdout
     assert "Eighty." not in text
     assert text.endswith(
         "</skill_content>\nChunks of the body, loaded by their ids:\n"
@@ -83,14 +83,14 @@ def test_what_a_loaded_skill_needs_comes_before_it(cli, tmp_path, make_skill):
     make_skill(root, "report", requires_skills=["chart", "gone"])
     make_skill(root, "chart", requires_skills=["csv"])
     make_skill(root, "csv", requires_skills=["chart"])
-    place = ("--index-dir", tmp_path / "i")
-    cli("index", root, *place, "--model", "hashing")
-    result = cli("prompt", "--load", "report", "--required", *place)
+    options = ("--index-dir", tmp_path / "i")
+    cli("index", root, *options, "--model", "hashing")
+    result = cli("prompt", "--load", "report", "--required", *options)
     heads = [line for line in result.stdout.splitlines() if line.startswith("<skill_content")]
     assert [head.split('"')[1] for head in heads] == ["csv", "chart", "report"]
     assert "report requires gone, which is not there" in result.stderr
     assert "these require each other: chart -> csv -> chart" in result.stderr
-    assert cli("prompt", "--load", "report", *place).stdout.count("<skill_content") == 1
+    assert cli("prompt", "--load", "report", *options).stdout.count("<skill_content") == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["tea", "--all"]])

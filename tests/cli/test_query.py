@@ -180,7 +180,7 @@ EXPLAINED = Explanation(
     [("pdf-forms", ", own score 0.250, cut down to that of pdf-forms"), ("", "")],
 )
 def test_an_explanation_in_words_leaves_out_what_adds_nothing(cut_by, ends):
-    """What adds nothing is left out; a reader has no feature, only what it adds."""
+    """A reader has no feature, only what it adds."""
     assert replace(EXPLAINED, cut_by=cut_by).summary == [
         ("why", "name 0.50 adds 2.00, reader -1.50"),
         ("log-odds", f"name +1.25, reader -0.50, intercept -2.00{ends}"),
@@ -239,31 +239,31 @@ def test_an_index_that_cannot_be_written_is_searched_as_it_was(
 def test_no_index_exits_with_4_and_says_which_why_and_what_makes_it(
     cli, home, tmp_path, monkeypatch, source, command
 ):
-    place, why = tmp_path / "work" / "there", ""
+    index_folder, why = tmp_path / "work" / "there", ""
     files = {"project": tmp_path / "work" / "skillsearch.toml"}
     files["user"] = home / "config" / "skillsearch" / "skillsearch.toml"
     if source == "default":
-        place, why = home / "cache" / "skillsearch" / "default", "the default"
+        index_folder, why = home / "cache" / "skillsearch" / "default", "the default"
     elif source == "flag":
         command, why = [*command, "--index-dir", "there"], "named by --index-dir"
     elif source == "variable":
-        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(place))
+        monkeypatch.setenv("SKILLSEARCH_INDEX_DIR", str(index_folder))
         why = "named by SKILLSEARCH_INDEX_DIR"
     else:
         files[source].parent.mkdir(parents=True, exist_ok=True)
-        files[source].write_text(f'index_dir = "{place}"\n')
+        files[source].write_text(f'index_dir = "{index_folder}"\n')
         why = f"named by {files[source]}"
     if source == "project":
-        place = own_folder(place, cache_dir())
+        index_folder = own_folder(index_folder, cache_dir())
     result = cli(*command)
     assert (result.exit_code, result.stdout) == (4, "")
-    option = f" --index-dir {place}" if source == "flag" else ""
-    told = f"There is no index in {place} ({why}). Make it: skillsearch index"
-    assert result.stderr == f"Error: {told} FOLDER{option}\n"
+    option = f" --index-dir {index_folder}" if source == "flag" else ""
+    message = f"There is no index in {index_folder} ({why}). Make it: skillsearch index"
+    assert result.stderr == f"Error: {message} FOLDER{option}\n"
     (home / ".claude" / "skills").mkdir(parents=True)
-    assert cli(*command).stderr == f"Error: {told}{option}\n"
+    assert cli(*command).stderr == f"Error: {message}{option}\n"
     cli("index", *option.split(), "--model", "hashing")
-    assert (place / "CURRENT").is_file()
+    assert (index_folder / "CURRENT").is_file()
 
 
 def test_without_the_index_of_a_project_ones_own_is_named(cli, home, tmp_path, drinks):
@@ -441,8 +441,8 @@ def test_a_misspelt_name_gets_the_names_that_come_near(indexed):
     done = indexed("query", "stepp-tea", "--threshold", "0.99")
     assert (done.exit_code, done.stdout) == (0, "")
     assert "Skills with a similar name: steep-tea (skillsearch show NAME" in done.stderr
-    found = json.loads(indexed("query", "Brew-Cofee", "--threshold", "0.99", "--json").stdout)
-    assert (found["hits"], found["nearest"]) == ([], ["brew-coffee"])
+    report = json.loads(indexed("query", "Brew-Cofee", "--threshold", "0.99", "--json").stdout)
+    assert (report["hits"], report["nearest"]) == ([], ["brew-coffee"])
     for words in ("steep tea please", "joke"):
         done = indexed("query", words, "--threshold", "0.99")
         assert "similar name" not in done.stderr

@@ -60,7 +60,7 @@ def run(cli, index):
 
 @pytest.fixture
 def local(run):
-    return lambda text, *options, **given: run(*options, "--", "bash", "-c", text, **given)
+    return lambda text, *options, **settings: run(*options, "--", "bash", "-c", text, **settings)
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_how_a_run_went_is_told_if_it_failed_or_is_asked_for(local):
     failed = local("exit 3").stderr.splitlines()
     assert len(failed) == 1
     assert re.fullmatch(r"exit code 3 after \d+\.\d\d s; run by: local", failed[0])
-    asked = local("exit 0", "-v").stderr.splitlines()
-    assert re.fullmatch(r"info: exit code 0 after \d+\.\d\d s; run by: local", asked[-1])
+    lines = local("exit 0", "-v").stderr.splitlines()
+    assert re.fullmatch(r"info: exit code 0 after \d+\.\d\d s; run by: local", lines[-1])
 
 
 def test_what_stands_behind_the_dashes_is_the_command_as_it_is(run):
@@ -245,11 +245,11 @@ def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
     ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
     try:
-        kept, problems = keep_files({"a": bytes(200_000)}, tmp_path, force=is_forced)
+        saved, problems = keep_files({"a": bytes(200_000)}, tmp_path, force=is_forced)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         signal.signal(signal.SIGXFSZ, ignored)
-    assert kept == []
+    assert saved == []
     assert "a was not written" in problems[0]
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
@@ -280,9 +280,9 @@ def test_what_a_command_failed_for_is_explained_where_it_is_known(
 ):
     request = RunRequest("python-math", tmp_path, ("python3", "scripts/fib.py"))
     result = RunResult("", stderr, code, False, 1, "namespace")
-    told = find_hints(result, request, capabilities)
-    assert len(told) == len(words)
-    assert all(word in hint for word, hint in zip(words, told, strict=True))
+    hints = find_hints(result, request, capabilities)
+    assert len(hints) == len(words)
+    assert all(word in hint for word, hint in zip(words, hints, strict=True))
     timed_out = RunResult("", stderr, code, True, 1, "namespace")
     assert find_hints(timed_out, request, capabilities) == []
 
@@ -312,9 +312,9 @@ def test_a_file_of_the_user_that_a_command_missed_is_an_input(
     word = word.format(cwd=Path.cwd())
     request = RunRequest("python-math", folder, ("cat", word))
     result = RunResult(f"File not found: {word}", "", 0, False, 1, "local")
-    told = find_hints(result, request, capabilities)
+    hints = find_hints(result, request, capabilities)
     expected = f"add --input {word}, and in the command call it inputs/people.csv."
-    assert [expected in hint for hint in told] == [True] * is_told
+    assert [expected in hint for hint in hints] == [True] * is_told
 
 
 def test_a_hint_stands_in_the_report(run):
@@ -342,13 +342,13 @@ def test_no_wildcard_keeps_hidden_files(local, pattern):
     command = f'cd "$WORKSPACE_DIR"; {plant} out/.vscode/tasks.json out/a'
     result = local(command, "--output", pattern, "--output-dir", "all")
     assert result.exit_code == 0, result.stderr
-    kept = {path.name for path in Path("all").rglob("*") if path.is_file()}
-    assert "a" in kept or pattern == "*"
+    saved = {path.name for path in Path("all").rglob("*") if path.is_file()}
+    assert "a" in saved or pattern == "*"
     assert not [path for path in Path("all").rglob("*") if path.name.startswith(".")]
     named = local(command, "--output", "{.bashrc,.git/**,out/**/.*/*}", "--output-dir", "named")
     assert named.exit_code == 0, named.stderr
-    kept = {str(path.relative_to("named")) for path in Path("named").rglob("*") if path.is_file()}
-    assert kept == {".bashrc", ".git/hooks/post-commit", "out/.vscode/tasks.json"}
+    saved = {str(path.relative_to("named")) for path in Path("named").rglob("*") if path.is_file()}
+    assert saved == {".bashrc", ".git/hooks/post-commit", "out/.vscode/tasks.json"}
 
 
 def test_a_file_too_large_to_be_kept_is_a_fault(local):
@@ -360,7 +360,7 @@ def test_a_file_too_large_to_be_kept_is_a_fault(local):
 
 
 @pytest.mark.parametrize(
-    ("given", "path"),
+    ("source", "path"),
     [
         ("data.csv", "work/inputs/data.csv"),
         ("data.csv=work/there.csv", "work/there.csv"),
@@ -372,14 +372,14 @@ def test_a_file_too_large_to_be_kept_is_a_fault(local):
         ("folder", "work/inputs/folder/inner"),
     ],
 )
-def test_inputs_are_copied_into_the_workspace(local, given, path):
+def test_inputs_are_copied_into_the_workspace(local, source, path):
     """Files and folders that the user names need no further leave."""
     for name in ("data.csv", "a=b.csv", "100% grün.csv", "folder/inner"):
         Path(name).parent.mkdir(exist_ok=True)
         Path(name).write_text("content\n")
     Path("link.csv").symlink_to("data.csv")
-    result = local(f'cat "$WORKSPACE_DIR/{path}"', "--input", given.format(cwd=Path.cwd()))
-    expected = FIBONACCI if given.startswith("skill") else "content\n"
+    result = local(f'cat "$WORKSPACE_DIR/{path}"', "--input", source.format(cwd=Path.cwd()))
+    expected = FIBONACCI if source.startswith("skill") else "content\n"
     assert (result.stdout, result.exit_code) == (expected, 0), result.stderr
 
 
@@ -442,8 +442,8 @@ def test_the_executors_of_this_machine_are_told(cli):
     assert rows[0][:2] == ["local", "works here"]
     record = json.loads(cli("run", "--list-executors", "--json").stdout)
     assert [each["name"] for each in record["executors"]] == list(REGISTRY)
-    told = {row[2] for row in rows if row[:2] == ["local", "not isolated"]}
-    assert told == set(record["executors"][0]["not_isolated"])
+    gaps = {row[2] for row in rows if row[:2] == ["local", "not isolated"]}
+    assert gaps == set(record["executors"][0]["not_isolated"])
 
 
 def start(*args, **options):

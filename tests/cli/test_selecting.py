@@ -55,8 +55,8 @@ CHOICES = [
 def test_options_choose_what_is_found(names, cli):
     paths = {}
     for args, expected in CHOICES:
-        found = set(names(*args, "-n", "20"))
-        assert found & {"steep-tea", "mix-tea", "theirs:steep-tea"} == expected, args
+        shown = set(names(*args, "-n", "20"))
+        assert shown & {"steep-tea", "mix-tea", "theirs:steep-tea"} == expected, args
         hits = json.loads(cli("query", TEA, *args, "-n", "20", "--json").stdout)["hits"]
         listed = json.loads(cli("list", "--json", *args).stdout)["skills"]
         assert {hit["path"] for hit in hits} <= {skill["path"] for skill in listed}, args
@@ -178,9 +178,9 @@ def test_a_project_cannot_undo_the_users_profile(names, work):
     profiles = '[profiles.safe]\nexclude = ["steep-tea"]\n[profiles.all]\nexclude = []\n'
     settle(user_file(), f'profile = "safe"\n{profiles}')
     settle(work / "skillsearch.toml", 'profile = "all"\n')
-    found = names("-n", "20")
-    assert "mix-tea" in found
-    assert "steep-tea" not in found
+    shown = names("-n", "20")
+    assert "mix-tea" in shown
+    assert "steep-tea" not in shown
     assert "steep-tea" in names("--profile", "all", "-n", "20")
 
 
@@ -194,10 +194,10 @@ def test_an_offer_leaves_out_what_the_settings_exclude(cli, work, index_dir):
     refused = cli("prompt", "--load", "drinks:steep-tea")
     assert refused.exit_code == 2
     assert "is left out by the settings of skillsearch: change include, excl" in refused.stderr
-    asked = {"prompt": TEA, "n": 20, "folder": str(work), "index_dir": None}
-    given = {name: text for name, text in variables().items() if name != "SKILLSEARCH_DAEMON"}
-    more = {"variables": given, "include_unvetted": False, "states": []}
-    answer = Answers().overview({**asked, **more})
+    question = {"prompt": TEA, "n": 20, "folder": str(work), "index_dir": None}
+    ours = {name: text for name, text in variables().items() if name != "SKILLSEARCH_DAEMON"}
+    more = {"variables": ours, "include_unvetted": False, "states": []}
+    answer = Answers().overview({**question, **more})
     text = "\n".join(answer["offers"].values())
     assert "theirs:steep-tea" in text
     assert "<name>\nsteep-tea\n" not in text
@@ -210,8 +210,8 @@ def test_the_daemon_gives_the_same_answer(cli, work, serve, monkeypatch):
     serve()
     served = [json.loads(cli("query", text, *args).stdout) for text in (TEA, "steeptea")]
     near = json.loads(cli("query", "mixtea", "--exclude", "mix*", "--json").stdout)
-    for one in (*alone, *served):
-        del one["seconds"]
+    for report in (*alone, *served):
+        del report["seconds"]
     assert served == alone
     assert "mix-tea" not in near.get("nearest", [])
 

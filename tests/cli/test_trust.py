@@ -48,15 +48,15 @@ def both(index, drinks, pack):
     return index(drinks, pack)
 
 
-@pytest.mark.parametrize("place", [".claude/skills", ".agents/skills"])
+@pytest.mark.parametrize("folder", [".claude/skills", ".agents/skills"])
 def test_the_usual_places_of_a_project_are_vouched_for_by_nobody(
-    index, work, home, make_skill, place
+    index, work, home, make_skill, folder
 ):
-    make_skill(work / place)
+    make_skill(work / folder)
     make_skill(home / ".claude" / "skills", "mine")
     assert sorted(index().values()) == ["project", "vetted"]
-    shutil.rmtree(work / place)
-    (work / place).symlink_to(home / ".claude" / "skills")
+    shutil.rmtree(work / folder)
+    (work / folder).symlink_to(home / ".claude" / "skills")
     assert index("--replace") == {"skills": "vetted"}
 
 
@@ -101,14 +101,14 @@ def test_a_changed_trust_embeds_nothing(both, cli, pack):
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("trust", "message"),
     [
         ("trusted", "--trust trusted must be LEVEL or ROOT=LEVEL"),
         ("nowhere=vetted", "is not a root of this index. Its roots: "),
     ],
 )
-def test_a_wrong_trust_is_wrong_usage(both, cli, given, message):
-    result = cli("index", "--trust", given)
+def test_a_wrong_trust_is_wrong_usage(both, cli, trust, message):
+    result = cli("index", "--trust", trust)
     assert result.exit_code == 2
     assert message in result.stderr
 
@@ -126,7 +126,7 @@ def test_hits_show_where_they_come_from(both, cli, pack):
 
 def test_lists_show_the_trust_of_roots(both, cli, pack):
     assert "oolong\tpack [fetched]\t" in cli("list").stdout
-    listed = {one["name"]: one for one in json.loads(cli("list", "--json").stdout)["skills"]}
+    listed = {skill["name"]: skill for skill in json.loads(cli("list", "--json").stdout)["skills"]}
     assert (listed["oolong"]["trust"], listed["oolong"]["origin"]) == ("fetched", pack)
     roots = json.loads(cli("status", "--json").stdout)["roots"]
     assert [(root["alias"], root["trust"], root["origin"]) for root in roots] == [
@@ -192,6 +192,6 @@ def test_a_host_is_given_the_trust_of_its_roots(cli, work, make_skill):
     make_skill(work / "mine")
     options = ("mine", "--trust", "mine=project", "--trust", "fetched")
     args = json.loads(cli("mcp-config", "claude-code", *options).stdout)["mcpServers"]
-    given = args["skillsearch"]["args"][-4:]
-    assert given == ["--trust", f"{work / 'mine'}=project", "--trust", "fetched"]
+    arguments = args["skillsearch"]["args"][-4:]
+    assert arguments == ["--trust", f"{work / 'mine'}=project", "--trust", "fetched"]
     assert cli("mcp-config", "claude-code", "--trust", "vetted").exit_code == 2

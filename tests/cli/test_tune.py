@@ -30,18 +30,18 @@ def tuned():
 @pytest.fixture
 def run(cli, drinks, tmp_path, tuned):
     """Run the command with a tuning that is done at once, and note what it was asked for."""
-    asked = []
+    wishes_of_runs = []
 
     def run(*args, gains=True):
         def tune(wishes, *, progress, tell):
-            asked.append(wishes)
+            wishes_of_runs.append(wishes)
             progress("train", 1, 1)
             tell("Tuning on 500 skills.")
             return tuned(wishes.out if gains else None)
 
         return cli("tune", drinks, "--out", tmp_path / "out", *args, obj=tune)
 
-    run.asked = asked
+    run.wishes = wishes_of_runs
     return run
 
 
@@ -55,7 +55,7 @@ def test_a_better_model_gets_rows_and_advice(run, tmp_path, drinks):
         f"skillsearch index --model {tmp_path / 'out'}"
     )
     assert result.stderr.splitlines() == ["Tuning on 500 skills.", "note: a note"]
-    (wishes,) = run.asked
+    (wishes,) = run.wishes
     assert (wishes.roots, wishes.out) == ((drinks,), tmp_path / "out")
     assert (wishes.model, wishes.minutes, wishes.seed, wishes.keep) == ("onnx", 5.0, 3, False)
 
@@ -83,16 +83,16 @@ def test_a_person_gets_a_table(run, terminal):
 
 
 @pytest.mark.parametrize(
-    ("args", "code", "told"),
+    ("args", "code", "message"),
     [(("--minutes", "0"), 2, "0"), (("--queries", "nowhere.jsonl"), 2, "nowhere.jsonl")],
 )
-def test_bad_values_and_no_folder_for_the_model_are_refused(run, cli, drinks, args, code, told):
+def test_bad_values_and_no_folder_for_the_model_are_refused(run, cli, drinks, args, code, message):
     without = cli("tune", drinks)
     assert without.exit_code == 2
     assert "--out" in without.stderr
     result = run(*args)
     assert result.exit_code == code
-    assert told in result.stderr
+    assert message in result.stderr
 
 
 def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
@@ -104,15 +104,15 @@ def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
     assert result.stdout.splitlines()[-1].endswith(
         f"Use it: skillsearch query --reader {tmp_path / 'out'}"
     )
-    (wishes,) = run.asked
+    (wishes,) = run.wishes
     assert (wishes.roots, wishes.queries, wishes.keep) == ((drinks,), queries, True)
     assert (wishes.reader, wishes.model) == (str(tmp_path), "onnx")
     run("--reader", "--queries", queries)
-    assert run.asked[1].reader == "packaged"
+    assert run.wishes[1].reader == "packaged"
 
 
 @pytest.mark.parametrize(
-    ("args", "told"),
+    ("args", "message"),
     [
         (("--reader",), "--reader learns from judged requests: name them with --queries PATH"),
         (("--reader", "--queries", ".", "--teacher", "st:x"), "--teacher st:x goes without"),
@@ -122,11 +122,11 @@ def test_a_reader_is_tuned_on_judged_queries(run, tmp_path, drinks):
         ),
     ],
 )
-def test_what_makes_no_sense_with_a_reader_is_refused(run, args, told):
+def test_what_makes_no_sense_with_a_reader_is_refused(run, args, message):
     result = run(*args)
     assert result.exit_code == 2
-    assert told in " ".join(result.stderr.split())
-    assert not run.asked
+    assert message in " ".join(result.stderr.split())
+    assert not run.wishes
 
 
 @pytest.mark.slow

@@ -26,13 +26,13 @@ def used(cli, drinks_index, monkeypatch):
 
 
 def test_it_says_what_is_kept_and_where(used):
-    told = used("usage")
+    result = used("usage")
     file = data_dir() / "usage" / "events.jsonl"
-    assert f"{file}: {file.stat().st_size:,} bytes" in told.stderr
-    assert "3 requests, 1 load, 0 pins; 4 of these with words" in told.stderr
-    assert "never loaded\t2\tbrew-coffee, squeeze-lemons" in told.stdout
-    assert "gap\t1\tnearest: " in told.stdout
-    assert "who won the world cup" in told.stdout
+    assert f"{file}: {file.stat().st_size:,} bytes" in result.stderr
+    assert "3 requests, 1 load, 0 pins; 4 of these with words" in result.stderr
+    assert "never loaded\t2\tbrew-coffee, squeeze-lemons" in result.stdout
+    assert "gap\t1\tnearest: " in result.stdout
+    assert "who won the world cup" in result.stdout
 
 
 def test_json_has_all_of_it(used):
@@ -52,17 +52,17 @@ def test_gaps_of_the_model_before_do_not_stop_the_report(used, drinks):
 
 
 def test_usage_is_turned_on_where_it_says(indexed):
-    told = indexed("usage").stderr.partition("To turn it on: ")[2].partition(", or ")[0]
-    line, _, file = told.partition(" in ")
+    advice = indexed("usage").stderr.partition("To turn it on: ")[2].partition(", or ")[0]
+    line, _, file = advice.partition(" in ")
     Path(file).parent.mkdir(parents=True, exist_ok=True)
     Path(file).write_text(f"{line}\n", "utf-8")
     assert "Kept of a request: a keyed hash" in indexed("usage").stderr
 
 
 def test_without_usage_it_says_so_and_makes_nothing(indexed):
-    told = indexed("usage")
-    assert "Usage is off: nothing is kept." in told.stderr
-    assert told.stdout == ""
+    result = indexed("usage")
+    assert "Usage is off: nothing is kept." in result.stderr
+    assert result.stdout == ""
     assert indexed("usage", "--forget", "--yes").exit_code == 0
     refused = indexed("usage", "--pin", REQUEST, "steep-tea")
     assert (refused.exit_code, "nothing can be pinned" in refused.stderr) == (2, True)
@@ -131,8 +131,8 @@ def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said,
     user_file().write_text("n = 4\n[profiles.web]\nn = 3\n", "utf-8-sig")
     assert "learn from use" not in cli("setup").stderr
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
-    told = cli("setup", stdin=said)
-    assert told.stderr.count("learn from use") == 1
+    result = cli("setup", stdin=said)
+    assert result.stderr.count("learn from use") == 1
     assert load_settings().usage == choice
     assert load_settings().n == 4
     make_skill(home / ".agents" / "skills", "pour-tea")
@@ -156,9 +156,9 @@ def test_the_settings_keep_their_mode_and_what_others_write(cli, home, monkeypat
 
     monkeypatch.setattr("os.fsync", write_too)
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
-    told = cli("setup", stdin="y\nn\n")
-    assert told.exit_code == 2 * is_changed
-    assert ("changed by another program meanwhile" in told.stderr) == is_changed
+    result = cli("setup", stdin="y\nn\n")
+    assert result.exit_code == 2 * is_changed
+    assert ("changed by another program meanwhile" in result.stderr) == is_changed
     assert (
         file.read_text().replace("# theirs\n", "")
         == 'usage = "off"\n' * (not is_changed) + "n = 4\n"

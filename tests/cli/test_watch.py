@@ -1,7 +1,6 @@
 """Tests of ``skillsearch watch``, as a process: it ends only when it is told to."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import skillsearch
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings.environ import install_extra
@@ -23,9 +21,7 @@ PROGRAM = [sys.executable, "-m", "skillsearch"]
 class Process:
     """A watch in a process of its own, its output in two files."""
 
-    def __init__(self, folder, args, model):
-        place = str(Path(skillsearch.__file__).parents[1])
-        env = {**os.environ, "PYTHONPATH": place, "SKILLSEARCH_MODEL": model}
+    def __init__(self, folder, args, env):
         self.stdout, self.stderr = folder / "stdout", folder / "stderr"
         with self.stdout.open("w") as out, self.stderr.open("w") as err:
             self.process = subprocess.Popen(
@@ -34,7 +30,7 @@ class Process:
 
     def lines(self, path, count):
         """Wait for some lines of output and return all."""
-        return self.until(lambda: path.read_text().splitlines(), lambda found: len(found) >= count)
+        return self.until(lambda: path.read_text().splitlines(), lambda lines: len(lines) >= count)
 
     def until(self, look, is_there):
         """Wait until something is there to see."""
@@ -52,12 +48,12 @@ class Process:
 
 
 @pytest.fixture
-def start(tmp_path):
+def start(tmp_path, environment):
     """Start a watch, and let none outlive the test."""
     running = []
 
     def begin(*args, model="hashing"):
-        running.append(Process(tmp_path, args, model))
+        running.append(Process(tmp_path, args, environment | {"SKILLSEARCH_MODEL": model}))
         return running[-1]
 
     yield begin
@@ -165,11 +161,12 @@ def test_a_missing_library_is_told_before_anything_is_indexed(cli, drinks, monke
 
 
 @pytest.mark.slow
-def test_a_watch_ends_when_nobody_reads_what_it_prints(tmp_path, drinks, index_dir, make_skill):
+def test_a_watch_ends_when_nobody_reads_what_it_prints(
+    tmp_path, drinks, index_dir, make_skill, environment
+):
     """As in ``watch --json | head -1``; it does not go on for nobody."""
     args = [*PROGRAM, "watch", str(drinks), "--index-dir", str(index_dir), "--json"]
-    place = str(Path(skillsearch.__file__).parents[1])
-    env = {**os.environ, "PYTHONPATH": place, "SKILLSEARCH_MODEL": "hashing"}
+    env = environment | {"SKILLSEARCH_MODEL": "hashing"}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(args, env=env, cwd=tmp_path, text=True, **pipes) as process:
         try:

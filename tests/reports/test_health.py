@@ -40,9 +40,9 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
         return version(name)
 
     monkeypatch.setattr(metadata, "version", look_up)
-    found, missing = verdicts(doctor(), "packages")
-    assert found[0] == "ok"
-    assert "xxhash" not in found[1]
+    packages, missing = verdicts(doctor(), "packages")
+    assert packages[0] == "ok"
+    assert "xxhash" not in packages[1]
     assert missing == ("error", f"missing: {pip_install()} xxhash")
 
 
@@ -223,6 +223,8 @@ def test_validating_a_folder_reports_what_stands_in_the_way(drinks):
     """A FIFO in the place of a SKILL.md is a finding, not a hang."""
     (drinks / "pipe").mkdir()
     os.mkfifo(drinks / "pipe" / "SKILL.md")
-    checked, _, found = validate_paths([drinks])
+    checked, _, findings = validate_paths([drinks])
     assert checked == 3
-    assert [(item.code, item.severity) for item in found] == [("not-a-regular-file", "error")]
+    assert [(finding.code, finding.severity) for finding in findings] == [
+        ("not-a-regular-file", "error")
+    ]

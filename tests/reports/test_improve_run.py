@@ -48,8 +48,8 @@ def test_a_file_that_cannot_be_edited_safely_is_refused_with_its_path(index, dri
 
 def test_what_is_written_reads_as_proposed_and_keeps_its_examples(index, drinks):
     improving = Improving.of(index, "steep-tea")
-    found = improving.improve(REQUESTS, "off")
-    assert found.is_proposed
-    improving.write(found)
+    result = improving.improve(REQUESTS, "off")
+    assert result.is_proposed
+    improving.write(result)
     path = drinks / "steep-tea" / "SKILL.md"
-    assert read_skill(path, doc_id="", root=drinks).description == found.description
+    assert read_skill(path, doc_id="", root=drinks).description == result.description

@@ -1,5 +1,6 @@
 """A SKILL.md is replaced whole or not at all, and only where it is the user's own."""
 
+import errno
 import shutil
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from skillsearch.errors import SkillError, StorageError
 from skillsearch.files import atomic_files
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.reports.own_files import replace_skill_md, why_not_own
+
+NO_SPACE = "No space left on device"
 
 
 def test_only_plain_folders_of_the_user_are_edited(index, drinks, tmp_path):
@@ -28,43 +31,39 @@ def test_a_skill_of_an_archive_and_a_link_out_of_the_root_are_refused(index, dri
     assert f"came from {archive}" in why_not_own(index, index.find("steep-tea"), tmp_path)
 
 
-def test_a_file_is_replaced_with_its_mode_and_not_if_it_has_changed(drinks):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-    path.chmod(0o640)
-    replace_skill_md(path, before, b"new")
-    assert (path.read_bytes(), path.stat().st_mode & 0o777) == (b"new", 0o640)
+@pytest.fixture
+def tea_file(drinks):
+    return drinks / "steep-tea" / "SKILL.md"
+
+
+def test_a_file_is_replaced_with_its_mode_and_not_if_it_has_changed(tea_file):
+    before = tea_file.read_bytes()
+    tea_file.chmod(0o640)
+    replace_skill_md(tea_file, before, b"new")
+    assert (tea_file.read_bytes(), tea_file.stat().st_mode & 0o777) == (b"new", 0o640)
     with pytest.raises(SkillError, match="was changed meanwhile"):
-        replace_skill_md(path, before, b"newer")
-    assert path.read_bytes() == b"new"
+        replace_skill_md(tea_file, before, b"newer")
+    assert tea_file.read_bytes() == b"new"
 
 
-@pytest.mark.parametrize("step", ["replace", "fsync"])
-def test_an_interrupted_write_loses_nothing(drinks, monkeypatch, step):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-
+@pytest.mark.parametrize(
+    ("owner", "step", "fault", "error", "message"),
+    [
+        (Path, "replace", KeyboardInterrupt(), KeyboardInterrupt, None),
+        (atomic_files.os, "fsync", KeyboardInterrupt(), KeyboardInterrupt, None),
+        (Path, "replace", OSError(errno.ENOSPC, NO_SPACE), StorageError, NO_SPACE),
+    ],
+    ids=["interrupted before the rename", "interrupted before it is on disk", "disk full"],
+)
+def test_a_write_that_fails_loses_nothing(
+    tea_file, monkeypatch, owner, step, fault, error, message
+):
     def fail(*_, **__):
-        raise KeyboardInterrupt
+        raise fault
 
-    if step == "replace":
-        monkeypatch.setattr(Path, "replace", fail)
-    else:
-        monkeypatch.setattr(atomic_files.os, "fsync", fail)
-    with pytest.raises(KeyboardInterrupt):
-        replace_skill_md(path, before, b"new")
-    assert path.read_bytes() == before
-    assert [*path.parent.iterdir()] == [path]
-
-
-def test_a_full_disk_is_told_and_the_file_stays(drinks, monkeypatch):
-    path = drinks / "steep-tea" / "SKILL.md"
-    before = path.read_bytes()
-
-    def fail(*_, **__):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "replace", fail)
-    with pytest.raises(StorageError, match="No space left on device"):
-        replace_skill_md(path, before, b"new")
-    assert path.read_bytes() == before
+    before = tea_file.read_bytes()
+    monkeypatch.setattr(owner, step, fail)
+    with pytest.raises(error, match=message):
+        replace_skill_md(tea_file, before, b"new")
+    assert tea_file.read_bytes() == before
+    assert [*tea_file.parent.iterdir()] == [tea_file]

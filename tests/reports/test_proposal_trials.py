@@ -31,19 +31,19 @@ def improver(index, tmp_path):
 
 
 def test_words_of_requests_help_with_other_requests_and_rivals_keep_theirs(improver):
-    found = improver.improve(MADE_FROM, MEASURED)
-    assert found.is_proposed
-    assert found.is_split
-    assert found.own.after.is_better(found.own.before)
-    assert found.own.after.first == len(MEASURED)
-    assert found.description.startswith(found.before)
-    assert all(word in found.description for word in ("sencha", "gyokuro"))
-    assert found.rivals
-    assert not any(effect.after.is_worse(effect.before) for effect in found.rivals)
-    (again,) = improver.attempts([Proposal((), found.description)], MEASURED)
-    assert again.after == found.own.after
-    assert "made from 2 requests, measured on 2 others" in found.summary
-    assert "first for 0 → 2" in found.own.summary
+    result = improver.improve(MADE_FROM, MEASURED)
+    assert result.is_proposed
+    assert result.is_split
+    assert result.own.after.is_better(result.own.before)
+    assert result.own.after.first == len(MEASURED)
+    assert result.description.startswith(result.before)
+    assert all(word in result.description for word in ("sencha", "gyokuro"))
+    assert result.rivals
+    assert not any(effect.after.is_worse(effect.before) for effect in result.rivals)
+    (again,) = improver.attempts([Proposal((), result.description)], MEASURED)
+    assert again.after == result.own.after
+    assert "made from 2 requests, measured on 2 others" in result.summary
+    assert "first for 0 → 2" in result.own.summary
 
 
 def test_the_same_skill_and_requests_give_the_same_proposal(improver, index, tmp_path):
@@ -54,15 +54,15 @@ def test_the_same_skill_and_requests_give_the_same_proposal(improver, index, tmp
 
 def test_what_would_cost_a_rival_its_request_is_not_proposed(improver):
     """The rival is the first hit for what it is asked now, and would not be any more."""
-    asked = "brew gyokuro in a kettle for sencha"
-    held = {"brew-coffee": [asked]}
+    request = "brew gyokuro in a kettle for sencha"
+    held = {"brew-coffee": [request]}
     strict = replace(improver, requests_of=lambda document: held.get(document.name, []))
-    found = strict.improve(MADE_FROM, MEASURED)
-    rival = next(rival for rival in found.rivals if rival.name == "brew-coffee")
+    result = strict.improve(MADE_FROM, MEASURED)
+    rival = next(rival for rival in result.rivals if rival.name == "brew-coffee")
     assert rival.before.first == 1
-    assert (found.is_proposed, found.description) == (False, found.before)
-    assert found.costly > 0
-    assert "at the cost of a rival" in found.summary
+    assert (result.is_proposed, result.description) == (False, result.before)
+    assert result.costly > 0
+    assert "at the cost of a rival" in result.summary
     assert rival.after == rival.before
 
 
@@ -94,8 +94,8 @@ def test_a_request_that_costs_a_rival_is_left_out(improver):
     milk, made_from = "warm milk for guests", [*MADE_FROM, "warm milk for guests"]
     held = {"brew-coffee": [f"filter {milk}"]}
     strict = replace(improver, requests_of=lambda document: held.get(document.name, []))
-    found = strict.improve(made_from, MEASURED)
-    rival = next(rival for rival in found.rivals if rival.name == "brew-coffee")
+    result = strict.improve(made_from, MEASURED)
+    rival = next(rival for rival in result.rivals if rival.name == "brew-coffee")
     documents = improver.trial.opened.corpus.documents
     document = documents[documents.number_of(rival.doc_id)]
     material = strict.material(made_from)
@@ -103,15 +103,15 @@ def test_a_request_that_costs_a_rival_is_left_out(improver):
     for attempt in strict.attempts(made, MEASURED):
         after, _ = strict.measure(attempt.searched, document, held["brew-coffee"])
         assert after.is_worse(rival.before)
-    assert found.is_proposed
-    assert "milk" not in found.description
+    assert result.is_proposed
+    assert "milk" not in result.description
     assert rival.after == rival.before
 
 
 def test_a_description_that_is_found_for_everything_is_fine(improver):
-    found = improver.improve(["steep green tea"], ["steep-tea"])
-    assert not found.is_proposed
-    assert "is fine" in found.summary
+    result = improver.improve(["steep green tea"], ["steep-tea"])
+    assert not result.is_proposed
+    assert "is fine" in result.summary
 
 
 def test_requests_are_split_so_that_every_second_one_measures():

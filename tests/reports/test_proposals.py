@@ -13,11 +13,11 @@ REQUESTS = ("how hot may the kettle be for sencha", "my gyokuro tastes bitter")
 COFFEE = Rival("brew-coffee", "Brew filter coffee with a scale. Not for tea.")
 
 
-def material(**given):
+def material(**fields):
     """Return what a description of a tea skill may be made of; every term weighs the same."""
     texts = {"name": "steep-tea", "description": "Steep green tea.", "body": BODY}
     texts |= {"requests": REQUESTS, "weigh": lambda terms: dict.fromkeys(terms, 1.0)}
-    return ProposalMaterial(**(texts | given))
+    return ProposalMaterial(**(texts | fields))
 
 
 def words(text):

@@ -53,11 +53,11 @@ def checks(index, name, request, options=TERMINAL):
     """Return the details of checks by name, and the verdict of the score."""
     document = index.find(name)
     standing = find_standing(index, document, request, options)
-    told = [*check_standing(standing, document, index.root_of(document))]
+    all_checks = [*check_standing(standing, document, index.root_of(document))]
     by_name = {}
-    for check in told:
+    for check in all_checks:
         by_name.setdefault(check.name, []).append(check.detail)
-    return by_name, {check.name: check.verdict for check in told}
+    return by_name, {check.name: check.verdict for check in all_checks}
 
 
 def logit(score):
@@ -127,11 +127,11 @@ def test_every_piece_of_evidence_has_words():
 
 
 def test_a_skill_that_fits_needs_no_advice(shop):
-    told, verdicts = checks(shop, "brew-coffee", "brew-coffee")
+    details, verdicts = checks(shop, "brew-coffee", "brew-coffee")
     assert verdicts["score"] == "ok"
-    assert told["first"] == ["no skill comes before it"]
-    assert "to change it" not in told
-    assert told["candidate"][0].startswith("brought in by its words, ")
+    assert details["first"] == ["no skill comes before it"]
+    assert "to change it" not in details
+    assert details["candidate"][0].startswith("brought in by its words, ")
 
 
 def test_a_skill_behind_hears_what_the_best_has_more_of(shop):
@@ -139,11 +139,12 @@ def test_a_skill_behind_hears_what_the_best_has_more_of(shop):
     assert (standing.best, standing.rank) == ("brew-coffee", 2)
     assert standing.lacking == ("brew", "filter")
     assert standing.evidence[0].behind > 0
-    told, verdicts = checks(shop, "roast-coffee", "brew filter coffee for my boss")
+    details, verdicts = checks(shop, "roast-coffee", "brew filter coffee for my boss")
     assert verdicts["behind"] == "warning"
-    assert told["behind"][0].startswith(standing.evidence[0].meaning)
+    assert details["behind"][0].startswith(standing.evidence[0].meaning)
     assert (
-        "say in its name or description what the request says: brew, filter" in told["to change it"]
+        "say in its name or description what the request says: brew, filter"
+        in details["to change it"]
     )
 
 
@@ -158,19 +159,19 @@ def test_a_skill_without_examples_hears_of_them_and_one_with_others_too(tmp_path
     asks = ["How long does oolong take?"]
     make_skill(tmp_path / "skills", "asked", "Grow bonsai.", representativeQueries=asks)
     index = SkillIndex.from_roots(tmp_path / "skills", index_dir=tmp_path / "i", model="hashing")
-    told, _ = checks(index, "plain", "oolong")
+    details, _ = checks(index, "plain", "oolong")
     assert (
         "give it requests like this one as examples: skillsearch enrich --pending plain"
-        in told["to change it"]
+        in details["to change it"]
     )
-    told, _ = checks(index, "asked", "steep green tea")
+    details, _ = checks(index, "asked", "steep green tea")
     advice = "none of its 1 example request comes near this one; add one that does"
-    assert advice in told["to change it"]
+    assert advice in details["to change it"]
 
 
 def test_what_the_skill_is_not_for_is_quoted(shop):
-    told, _ = checks(shop, "steep-tea", "iced tea")
-    (advice,) = [text for text in told["to change it"] if text.startswith("let nothing exclude")]
+    details, _ = checks(shop, "steep-tea", "iced tea")
+    (advice,) = [text for text in details["to change it"] if text.startswith("let nothing exclude")]
     assert "iced tea" in advice
 
 
@@ -178,10 +179,10 @@ def test_a_skill_that_may_fit_hears_of_the_threshold(shop, fits_from, monkeypatc
     score = stand(shop, "brew-coffee", "filter coffee").score
     calibrated = shop.with_calibration(replace(shop._calibration, threshold=min(score + 0.01, 1)))
     monkeypatch.setattr("skillsearch.index.search.options.BOUNDS", {"terminal": 0.0})
-    told, verdicts = checks(calibrated, "brew-coffee", "filter coffee")
+    details, verdicts = checks(calibrated, "brew-coffee", "filter coffee")
     assert verdicts["score"] == "warning"
     lower = math.floor(score * 100) / 100
-    assert any(f"--threshold {lower:.2f};" in text for text in told["to change it"])
+    assert any(f"--threshold {lower:.2f};" in text for text in details["to change it"])
     # One hair below the threshold is not told as the threshold itself.
     hair = shop.with_calibration(replace(shop._calibration, threshold=score + 1e-6))
     (said,), verdicts = (each["score"] for each in checks(hair, "brew-coffee", "filter coffee"))
@@ -193,15 +194,15 @@ def test_a_skill_that_may_fit_hears_of_the_threshold(shop, fits_from, monkeypatc
 
 def test_a_skill_beyond_the_last_that_is_shown_hears_of_n(shop):
     options = SearchOptions(n=1, threshold=0.0)
-    told, verdicts = checks(shop, "brew-coffee", "coffee", options)
+    details, verdicts = checks(shop, "brew-coffee", "coffee", options)
     assert verdicts["score"] == "error"
-    assert "it fits, but only the first 1 are shown" in told["score"][0]
-    assert "show more skills: -n 2" in told["to change it"]
+    assert "it fits, but only the first 1 are shown" in details["score"][0]
+    assert "show more skills: -n 2" in details["to change it"]
 
 
 def test_a_wrong_answer_can_be_left_out(shop):
-    told, _ = checks(shop, "roast-coffee", "brew-coffee")
-    assert told["to change it"][-1].endswith("or leave it out: --exclude brew-coffee")
+    details, _ = checks(shop, "roast-coffee", "brew-coffee")
+    assert details["to change it"][-1].endswith("or leave it out: --exclude brew-coffee")
 
 
 def test_an_unvetted_root_costs_and_can_be_vouched_for(tmp_path, make_skill):
@@ -210,10 +211,10 @@ def test_an_unvetted_root_costs_and_can_be_vouched_for(tmp_path, make_skill):
     roots = [tmp_path / "mine", tmp_path / "theirs"]
     trust = f"{roots[1]}=project"
     index = SkillIndex.from_roots(roots, index_dir=tmp_path / "i", model="hashing", trust=trust)
-    told, _ = checks(index, "theirs-tea", "steep oolong")
+    details, _ = checks(index, "theirs-tea", "steep oolong")
     assert any(
         text.endswith(f"skillsearch index --trust {roots[1]}=vetted")
-        for text in told["to change it"]
+        for text in details["to change it"]
     )
 
 
@@ -231,24 +232,24 @@ def test_a_skill_that_nothing_nominates_is_told_so(crowd):
     assert (standing.nominators, standing.is_judged, standing.state) == ((), False, "none")
     assert standing.rank > 10
     assert standing.best_score == crowd.search("steep green tea", n=1, threshold=0.0)[0].score
-    told, verdicts = checks(crowd, "zebra", "steep green tea")
+    details, verdicts = checks(crowd, "zebra", "steep green tea")
     assert verdicts["candidate"] == "error"
-    assert "nothing brings it in" in told["candidate"][0]
+    assert "nothing brings it in" in details["candidate"][0]
 
 
 def test_a_skill_behind_the_first_of_the_ranking_is_not_judged(crowd):
     standing = stand(crowd, "tea-40", "steep green tea")
     assert standing.nominators
     assert (standing.is_judged, standing.state) == (False, "none")
-    told, _ = checks(crowd, "tea-40", "steep green tea")
-    assert "only the first of the ranking are looked at closely" in told["score"][0]
+    details, _ = checks(crowd, "tea-40", "steep green tea")
+    assert "only the first of the ranking are looked at closely" in details["score"][0]
 
 
 def test_a_score_that_was_cut_down_is_told(shop):
     standing = replace(stand(shop, "brew-coffee", "coffee"), score=0.2, own_score=0.7)
     document = shop.find("brew-coffee")
-    told = [*check_standing(standing, document, shop.root_of(document))]
-    assert any("of its own 0.70" in check.detail for check in told)
+    details = [*check_standing(standing, document, shop.root_of(document))]
+    assert any("of its own 0.70" in check.detail for check in details)
 
 
 def test_what_options_leave_out_has_no_standing(shop):
@@ -260,8 +261,8 @@ def test_a_request_without_any_hit_has_no_best(shop):
     """Not a word of it is a word, and it has no vector."""
     standing = stand(shop, "brew-coffee", "???")
     assert (standing.best, standing.best_score, standing.state) == ("", 0.0, "none")
-    told, _ = checks(shop, "brew-coffee", "???")
-    assert told["first"] == ["no skill comes first"]
+    details, _ = checks(shop, "brew-coffee", "???")
+    assert details["first"] == ["no skill comes first"]
 
 
 def test_words_without_blanks_are_named_by_their_pairs(tmp_path, make_skill):

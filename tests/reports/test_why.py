@@ -191,15 +191,8 @@ def test_what_was_mended_or_is_suspect_is_told(drinks, build, make_skill, explai
     assert not answer.is_out
 
 
-def test_a_skill_made_of_what_people_ask_is_told_that_it_is_a_hub(
-    drinks, build, make_skill, explain
-):
-    asks = (
-        "I want to look at the pictures of last week, put two of them on one page",
-        "tell five people on Monday what we found, I have three pages of notes since last month",
-        "four of nine answers are like nothing I know, look at them and say which to keep",
-    )
-    make_skill(drinks, "do-it-all", ". ".join(asks), body="\n\n".join(asks * 3))
+def test_a_skill_made_of_what_people_ask_is_told_that_it_is_a_hub(drinks, build, make_hub, explain):
+    make_hub(drinks)
     details = [detail for _, detail in said(explain(build(drinks), "do-it-all"), "audit")]
     assert any(detail.startswith("hub:") for detail in details)
 

@@ -36,6 +36,16 @@ def indexed(world, cli):
 
 
 @pytest.fixture
+def blog(indexed):
+    return indexed / "blog"
+
+
+@pytest.fixture
+def shop(indexed):
+    return indexed / "shop"
+
+
+@pytest.fixture
 def by_query(cli):
     """List the skills that ``query`` shows for a request."""
 

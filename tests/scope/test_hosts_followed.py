@@ -45,9 +45,9 @@ def enable(folder, **plugins):
 
 
 def test_every_skill_of_every_host_is_found_n_of_n(
-    indexed, cli, home, make_skill, by_query, by_list, by_prompt
+    blog, cli, home, make_skill, by_query, by_list, by_prompt
 ):
-    blog, wanted = indexed / "blog", {USER, BLOG}
+    wanted = {USER, BLOG}
     folders = {Path(folder_of(text)) for row in hosts().values() for text in row["skills"]}
     folders |= {blog / name for row in hosts().values() for name in row["project"]}
     for number, folder in enumerate(sorted(folders)):
@@ -97,9 +97,8 @@ def test_what_a_host_disables_goes_and_what_it_enables_comes(
 
 
 def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
-    indexed, cli, home, make_skill, by_list, by_prompt
+    blog, shop, cli, home, make_skill, by_list, by_prompt
 ):
-    blog, shop = indexed / "blog", indexed / "shop"
     make_skill(registered(home, "kit", blog=blog, shop=shop), "turn-page", "Turn the pages.")
     for folder in (blog, shop):
         enable(folder, kit=True)
@@ -122,10 +121,9 @@ def test_a_plugin_of_two_projects_is_seen_from_both_and_from_nowhere_else(
 
 
 def test_a_plugin_of_the_user_is_not_seen_from_a_project_that_disables_it(
-    indexed, cli, home, make_skill, by_list, by_prompt
+    blog, shop, cli, home, make_skill, by_list, by_prompt
 ):
     make_skill(registered(home, "kit"), "turn-page", "Turn the pages.")
-    blog, shop = indexed / "blog", indexed / "shop"
     enable(blog, kit=False)
     for folder, is_seen in ((home, True), (blog, False), (shop, True), (home, True), (blog, False)):
         with chdir(folder):
@@ -214,23 +212,21 @@ def test_what_was_taken_out_stays_out_of_an_index_that_is_empty(
     assert by_list() == []
 
 
-def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(
-    indexed, cli, by_query
-):
+def test_a_folder_of_a_project_that_was_named_stays_out_once_it_is_taken_out(blog, cli, by_query):
     """The next question in the project would take it up by itself."""
-    folder = indexed / "blog" / ".claude" / "skills"
+    folder = blog / ".claude" / "skills"
     assert cli("index", str(folder)).exit_code == 0
     assert cli("index", "--remove", str(folder)).exit_code == 0
-    with chdir(indexed / "blog"):
+    with chdir(blog):
         assert BLOG not in by_query(TO_PUBLISH)
         assert cli("index", str(folder)).exit_code == 0
         assert BLOG in by_query(TO_PUBLISH)
 
 
 def test_a_folder_of_more_skills_than_a_request_waits_for_says_how(
-    indexed, cli, by_query, by_list, large_folder
+    blog, cli, by_query, by_list, large_folder
 ):
-    with chdir(indexed / "blog"):
+    with chdir(blog):
         result = json.loads(cli("query", TO_PUBLISH, "--json").stdout)
         assert BLOG in [hit["name"] for hit in (*result["hits"], *result["perhaps"])]
         note = result["notes"][-1]
@@ -242,13 +238,13 @@ def test_a_folder_of_more_skills_than_a_request_waits_for_says_how(
         assert "notes" not in json.loads(cli("query", TO_PUBLISH, "--json").stdout)
 
 
-def test_what_stays_open_indexes_a_large_folder_in_the_background(indexed, large_folder):
+def test_what_stays_open_indexes_a_large_folder_in_the_background(blog, large_folder):
     with ThreadPoolExecutor(1) as executor:
         freshness = Freshness(SkillIndex.open(), executor)
-        assert "are being indexed" in freshness.look(0, [str(indexed / "blog")])
+        assert "are being indexed" in freshness.look(0, [str(blog)])
         names = {document.name for document in freshness.index.documents()}
         assert names == {USER, BLOG}
-    assert freshness.look(0, [str(indexed / "blog")]) == ""
+    assert freshness.look(0, [str(blog)]) == ""
     assert len(freshness.index) == 4
 
 

@@ -156,23 +156,23 @@ def seen_by(interfaces):
 
 
 def test_every_interface_sees_the_user_s_and_its_own_and_never_the_neighbour_s(
-    indexed, cli, ask_from, seen_by, interfaces
+    indexed, blog, shop, cli, ask_from, seen_by, interfaces
 ):
-    ask_from(indexed / "shop", indexed / "blog")
+    ask_from(shop, blog)
     expected = {name: {USER} if name in PROMPTS else {USER, BLOG} for name in interfaces}
-    assert seen_by(interfaces, indexed / "blog") == expected | {"hook": set()}
-    assert seen_by(["query"], indexed / "shop") == {"query": {USER, SHOP}}
+    assert seen_by(interfaces, blog) == expected | {"hook": set()}
+    assert seen_by(["query"], shop) == {"query": {USER, SHOP}}
     for name in ("shop", "blog"):
         with chdir(indexed / name):
             assert cli("index", "--trust", f"{indexed / name}=vetted").exit_code == 0
     vetted = {name: {USER, BLOG} for name in (*PROMPTS, "query")}
-    assert seen_by(vetted, indexed / "blog") == vetted | {"hook": {BLOG}}
+    assert seen_by(vetted, blog) == vetted | {"hook": {BLOG}}
 
 
 def test_outside_of_projects_the_user_s_are_seen_alone(
-    indexed, tmp_path, ask_from, seen_by, interfaces
+    indexed, blog, tmp_path, ask_from, seen_by, interfaces
 ):
-    ask_from(indexed / "blog")
+    ask_from(blog)
     nowhere = tmp_path / "nowhere"
     nowhere.mkdir()
     names = interfaces.keys() - {"budget", "hook"}  # one skill is counted; as prompt
@@ -181,26 +181,25 @@ def test_outside_of_projects_the_user_s_are_seen_alone(
     assert roots == [indexed.parent.name, "blog"]
 
 
-def test_all_projects_are_seen_by_those_who_ask_for_all(indexed, cli, by_list, ask_from):
-    ask_from(indexed / "blog", indexed / "shop")
-    with chdir(indexed / "blog"):
+def test_all_projects_are_seen_by_those_who_ask_for_all(blog, shop, cli, by_list, ask_from):
+    ask_from(blog, shop)
+    with chdir(blog):
         assert len(by_list()) == 2
         assert "1 skill of other projects" in cli("list").stderr
         assert cli("list", "--all-projects").stdout.count("\n") == 3
         assert cli("show", SHOP, "--all-projects").exit_code == 0
         refused = cli("show", SHOP)
         assert refused.exit_code == 1
-        assert f"is a skill of the project {indexed / 'shop'}" in refused.stderr
-        (indexed / "blog" / "skillsearch.toml").write_text("all_projects = true\n")
+        assert f"is a skill of the project {shop}" in refused.stderr
+        (blog / "skillsearch.toml").write_text("all_projects = true\n")
         assert "all_projects is not for a project file" in cli("list").stderr
 
 
 def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(
-    indexed, cli, interfaces, ask_from, monkeypatch
+    blog, shop, cli, interfaces, ask_from, monkeypatch
 ):
-    ask_from(indexed / "shop")
+    ask_from(shop)
     monkeypatch.setenv("SKILLSEARCH_ALL_PROJECTS", "1")
-    blog = indexed / "blog"
     monkeypatch.chdir(blog)
     for name in ("query", "package", "page"):
         assert BLOG in interfaces[name](REQUESTS[BLOG], blog)
@@ -246,10 +245,10 @@ def served(start_mcp):
 
 
 def test_a_client_sees_the_skills_of_all_projects_that_it_works_in_and_else_the_user_s(
-    indexed, served
+    blog, shop, served
 ):
     remote = "vscode-remote://ssh-remote%2Bbox/w"
-    both, none = served(indexed / "blog", [indexed / "blog", indexed / "shop"], [remote])
+    both, none = served(blog, [blog, shop], [remote])
     assert {skill: hits[0] for skill, hits in both.items()} == {skill: skill for skill in REQUESTS}
     assert {name for hits in none.values() for name in hits} == {USER}
 
@@ -283,15 +282,15 @@ def test_the_tour_of_hosts_finds_nothing_wrong(hosts):
 
 
 def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_apart(
-    indexed, cli, home, make_skill, by_prompt
+    blog, shop, cli, home, make_skill, by_prompt
 ):
-    texts = {home: "Deploy what I wrote at home.", indexed / "blog": "Deploy the blog, by rsync."}
-    texts[indexed / "shop"] = "Deploy the shop, after its tests."
+    texts = {home: "Deploy what I wrote at home.", blog: "Deploy the blog, by rsync."}
+    texts[shop] = "Deploy the shop, after its tests."
     for number, (folder, text) in enumerate(texts.items()):
         body = " ".join(f"word{number}{position}" for position in range(40))
         make_skill(folder / ".claude" / "skills", "deploy", text, body=body)
-    with chdir(indexed / "blog"):
-        assert "name-of-project" in cli("index", "--trust", f"{indexed / 'blog'}=vetted").stderr
+    with chdir(blog):
+        assert "name-of-project" in cli("index", "--trust", f"{blog}=vetted").stderr
         assert "The name 'deploy' means" in cli("doctor").stdout
         result = json.loads(cli("query", "deploy", "--json").stdout)
         hits = [hit for hit in (*result["hits"], *result["perhaps"]) if hit["name"] == "deploy"]
@@ -301,7 +300,7 @@ def test_the_same_name_of_the_user_and_of_projects_is_found_and_told_apart(
         assert set(handles) <= set(by_prompt("deploy"))
         bodies = {json.loads(cli("show", handle, "--json").stdout)["path"] for handle in handles}
         assert len(bodies) == 2
-    seen = from_folders((), [indexed / "blog", indexed / "shop"])
+    seen = from_folders((), [blog, shop])
     library = SkillLibrary.open(load_settings().index_dir, selection=seen)
     handles = [
         library.handle(hit) for hit in library.search("deploy").shown if hit.name == "deploy"

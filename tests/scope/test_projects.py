@@ -17,8 +17,8 @@ USER, BLOG, SHOP = "fill-form", "publish-post", "refund-order"
 TO_PUBLISH = "publish a blog post to the site"
 
 
-def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli, by_query, by_prompt):
-    blog, trust = indexed / "blog", f"{indexed / 'blog'}=vetted"
+def test_a_project_stays_vouched_for_while_its_folders_are_gone(blog, cli, by_query, by_prompt):
+    trust = f"{blog}=vetted"
     with chdir(blog):
         assert cli("index", "--trust", trust).exit_code == 0
         (blog / ".claude").rename(blog / "away")
@@ -29,10 +29,9 @@ def test_a_project_stays_vouched_for_while_its_folders_are_gone(indexed, cli, by
 
 
 def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_within(
-    indexed, cli, make_skill, by_prompt
+    blog, cli, make_skill, by_prompt
 ):
     """Later words on the whole replace those on a part, by a folder of it or by its skills."""
-    blog = indexed / "blog"
     part, inner = blog / "pkg", blog / "vendor" / "inner"
     make_skill(part / ".claude" / "skills", "of-part", "Wind the clock of the part.")
     make_skill(inner / ".claude" / "skills", "of-inner", "Wind the clock of the inner one.")
@@ -57,8 +56,7 @@ def test_what_is_said_of_a_repository_holds_for_its_parts_and_for_no_repository_
         assert "of-part" not in by_prompt(request)
 
 
-def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, make_skill, by_list):
-    blog = indexed / "blog"
+def test_a_repository_within_a_project_has_its_own_skills_alone(blog, make_skill, by_list):
     part, inner = blog / "part", blog / "vendor" / "inner"
     make_skill(part / ".claude" / "skills", "of-part", "A skill of a part.")
     make_skill(inner / ".claude" / "skills", "of-inner", "A skill of a submodule.")
@@ -74,17 +72,16 @@ def test_a_repository_within_a_project_has_its_own_skills_alone(indexed, make_sk
             assert set(by_list()) == wanted
 
 
-def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, cli, ask_from):
-    ask_from(indexed / "blog")
-    (indexed / "blog").rename(indexed / "journal")
-    with chdir(indexed / "shop"):
+def test_a_project_that_is_gone_leaves_the_index_without_a_word(indexed, blog, shop, cli, ask_from):
+    ask_from(blog)
+    blog.rename(indexed / "journal")
+    with chdir(shop):
         assert "gone" not in cli("query", "anything").stderr
     roots = [root.projects for root in SkillIndex.open().opened.settings.roots if root.projects]
-    assert roots == [(str(indexed / "shop"),)]
+    assert roots == [(str(shop),)]
 
 
-def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, cli, make_skill):
-    blog, shop = indexed / "blog", indexed / "shop"
+def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(blog, shop, cli, make_skill):
     for folder, text in ((blog, "blog"), (shop, "shop")):
         make_skill(folder / ".claude" / "skills", "fill-form", f"Fill in the forms of the {text}.")
         make_skill(folder / ".claude" / "skills", "deploy", f"Deploy the {text} to its server.")
@@ -101,36 +98,36 @@ def test_the_same_name_means_the_user_s_and_the_project_s_has_a_handle(indexed, 
             assert cli("show", own["doc_id"]).exit_code == 0
 
 
-def test_the_root_of_another_project_is_named_as_that(indexed, cli, ask_from):
-    ask_from(indexed / "shop", indexed / "blog")
-    shop, own = (str(indexed / name / ".claude" / "skills") for name in ("shop", "blog"))
-    with chdir(indexed / "blog"):
+def test_the_root_of_another_project_is_named_as_that(blog, shop, cli, ask_from):
+    ask_from(shop, blog)
+    theirs, own = (str(project / ".claude" / "skills") for project in (shop, blog))
+    with chdir(blog):
         for command in (("query", "anything"), ("list",)):
-            said = cli(*command, "--root", shop).stderr
-            assert f"Its project is {indexed / 'shop'}: go there, or ask with --all-proj" in said
-            assert cli(*command, "--root", shop, "--all-projects").exit_code == 0
-            assert cli(*command, "--root", shop, "--root", own).exit_code == 0
+            said = cli(*command, "--root", theirs).stderr
+            assert f"Its project is {shop}: go there, or ask with --all-proj" in said
+            assert cli(*command, "--root", theirs, "--all-projects").exit_code == 0
+            assert cli(*command, "--root", theirs, "--root", own).exit_code == 0
         assert "Change the options" in cli("list", "--root", own, "--tag", "none").stderr
 
 
-def test_a_lost_request_makes_no_project_s_skill_everybody_s(indexed, cli, by_list, ask_from):
-    ask_from(indexed / "blog")
+def test_a_lost_request_makes_no_project_s_skill_everybody_s(blog, shop, cli, by_list, ask_from):
+    ask_from(blog)
     (SkillIndex.open().folder / "request.json").write_text("lost")
-    with chdir(indexed / "shop"):
+    with chdir(shop):
         cli("query", "anything")
         cli("index")
         assert set(by_list()) == {USER, SHOP}
 
 
-def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, make_skill, by_list):
-    skills = indexed / "blog" / ".claude" / "skills"
+def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(blog, make_skill, by_list):
+    skills = blog / ".claude" / "skills"
     patterns = {"style": "src/styles/**/*.css", "any": "**/*.py"}
     patterns |= {"two": ["docs/*.md", "src/app.ts"]}
     for name, paths in patterns.items():
         make_skill(skills, name, f"Skill named {name}.", paths=paths)
     seen = {}
     for folder in ("", "src", "src/styles/dark", "docs", "tests"):
-        path = indexed / "blog" / folder
+        path = blog / folder
         path.mkdir(parents=True, exist_ok=True)
         with chdir(path):
             seen[folder] = {name for name in by_list() if name in patterns}
@@ -144,13 +141,13 @@ def test_paths_of_a_skill_bound_it_to_a_part_of_its_project(indexed, make_skill,
 
 
 def test_roots_that_were_named_are_seen_from_everywhere_but_for_those_of_a_project(
-    indexed, cli, make_skill, tmp_path, by_list
+    blog, shop, cli, make_skill, tmp_path, by_list
 ):
     mine = tmp_path / "mine"
     make_skill(mine, "mine", "A skill in a folder of the user.")
-    own = indexed / "blog" / ".claude" / "skills"
+    own = blog / ".claude" / "skills"
     assert cli("index", str(mine), str(own)).exit_code == 0
-    with chdir(indexed / "shop"):
+    with chdir(shop):
         assert "mine" in by_list()
         assert BLOG not in by_list()
         assert cli("index", str(own), "--scope", "user").exit_code == 0
@@ -176,13 +173,13 @@ def test_a_scope_that_would_say_nothing_is_refused(indexed, cli, make_skill, tmp
 
 
 def test_a_link_out_of_the_project_is_named_and_not_followed(
-    indexed, cli, make_skill, tmp_path, by_list
+    blog, cli, make_skill, tmp_path, by_list
 ):
     make_skill(tmp_path / "ext", "of-ext", "A skill beside the project.")
-    link = indexed / "blog" / ".agents" / "skills"
+    link = blog / ".agents" / "skills"
     link.parent.mkdir()
     link.symlink_to(tmp_path / "ext")
-    with chdir(indexed / "blog"):
+    with chdir(blog):
         assert f"outside: {link} (a link out of the project; " in cli("index").stderr
         assert f"outside: 1 folder of hosts: {link}" in cli("doctor").stdout
         assert "of-ext" not in by_list()

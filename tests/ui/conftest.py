@@ -117,12 +117,16 @@ class Visit:
     def watch(self) -> None:
         """Note messages, errors, failed requests, answers that are errors, and who is asked."""
         page, origin = self.page, urlsplit(self.url).netloc
-        page.on("console", lambda one: self.noted.append(f"console: {one.text}"))
-        page.on("pageerror", lambda one: self.noted.append(f"error: {one}"))
-        page.on("dialog", lambda one: (self.noted.append(f"dialog: {one.message}"), one.dismiss()))
+        page.on("console", lambda event: self.noted.append(f"console: {event.text}"))
+        page.on("pageerror", lambda event: self.noted.append(f"error: {event}"))
+        page.on(
+            "dialog", lambda event: (self.noted.append(f"dialog: {event.message}"), event.dismiss())
+        )
         page.on("requestfailed", self._failed)
-        page.on("request", lambda one: self._asked(one.url, origin))
-        page.on("response", lambda one: one.status >= 400 and self.noted.append(f"bad: {one.url}"))
+        page.on("request", lambda event: self._asked(event.url, origin))
+        page.on(
+            "response", lambda event: event.status >= 400 and self.noted.append(f"bad: {event.url}")
+        )
 
     def _failed(self, request: Any) -> None:
         if request.failure != "net::ERR_ABORTED":  # what the next key has overtaken
@@ -157,7 +161,7 @@ def visit(browser, site) -> Any:
     yield open_window
     for context in contexts:
         context.close()
-    assert [note for one in visits for note in one.noted] == []
+    assert [note for visited in visits for note in visited.noted] == []
 
 
 @pytest.fixture(scope="session")
@@ -169,7 +173,7 @@ def violations() -> Callable[[Any], list[str]]:
 
     def check(page: Any) -> list[str]:
         page.evaluate(f"{script}; null")
-        found = page.evaluate("axe.run().then(found => found.violations)")
-        return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
+        rules = page.evaluate("axe.run().then(found => found.violations)")
+        return [f"{rule['id']}: {node['html'][:200]}" for rule in rules for node in rule["nodes"]]
 
     return check

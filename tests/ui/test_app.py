@@ -1,25 +1,20 @@
 """Tests of the pages as a browser gets them, without one: what they say, and to whom."""
 
 import html
-import http.client
 import json
 import os
 import re
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import skillsearch
 from skillsearch.index import freshness
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.settings.config import load_settings
@@ -48,11 +43,11 @@ class Site:
 
     def get(self, path, secret=SECRET, method="GET"):
         """Return status, headers and text of a page."""
-        place, _, query = path.partition("?")
+        page, _, query = path.partition("?")
         scope = {
             "type": "http",
             "method": method,
-            "path": f"/{secret}/{place}",
+            "path": f"/{secret}/{page}",
             "query_string": query.encode(),
             "headers": [],
             "root_path": "",
@@ -71,7 +66,7 @@ class Site:
 
         anyio.run(self.app, scope, receive, send)
         headers = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-        body = b"".join(one.get("body", b"") for one in sent[1:])
+        body = b"".join(message.get("body", b"") for message in sent[1:])
         return sent[0]["status"], headers, body.decode()
 
     def wait(self, path):
@@ -122,19 +117,19 @@ def test_whoever_does_not_know_the_secret_gets_nothing_and_nobody_changes_anythi
 
 def test_the_three_states_are_told_apart(site, index_dir):
     index = SkillIndex.open(index_dir)
-    told = set()
+    seen = set()
     for query in ("steep green tea", "lemonade", "coffee and tea", "fix the car", "grind"):
         result = index.search(query, 10, face="page")
         _, _, text = site.get(f"results?q={quote(query)}")
         states = {"1 skill fits": "fits", "skills fit": "fits", "this may": "perhaps"}
-        found = next((state for words, state in states.items() if words in text), "none")
-        assert found == result.state
+        state = next((state for words, state in states.items() if words in text), "none")
+        assert state == result.state
         link = r'id=([^"&]+)&amp;answers=1"><bdi>.*?</meter>\s*([0-9.]+)'
         shown = re.findall(link, text, re.DOTALL)
         hits = (*result.hits, *result.perhaps)
         assert shown == [(quote(hit.doc_id, safe="/"), f"{hit.score:.2f}") for hit in hits]
-        told.add(found)
-    assert told >= {"fits", "none"}
+        seen.add(state)
+    assert seen >= {"fits", "none"}
 
 
 def test_typing_is_no_request_until_it_is_submitted_or_opens_a_skill(
@@ -214,13 +209,13 @@ def test_hostile_texts_are_text(hostile, index_dir):
     documents = list(SkillIndex.open(index_dir).documents())
     assert len(documents) == len(HOSTILE) + 1
     paths = ["results?q=steep+green+tea", "", "audit"]
-    paths += [f"skill?id={quote(one.doc_id)}" for one in documents]
+    paths += [f"skill?id={quote(document.doc_id)}" for document in documents]
     texts = [hostile.wait(path) for path in paths]
     for number, text in enumerate(HOSTILE):
         file = quote(f"notes {number} <b>&.md")
         texts.append(hostile.get(f"file?id=hostile%3Askill-{number}&path={file}")[2])
         assert html.escape(one_line(text), quote=True).replace("&#x27;", "&#39;") in texts[
-            3 + [one.name for one in documents].index(f"skill-{number}")
+            3 + [document.name for document in documents].index(f"skill-{number}")
         ].replace("&#34;", "&quot;")
         assert visible(text) in html.unescape(texts[-1])
     for text in texts:
@@ -234,13 +229,13 @@ def test_hostile_texts_are_text(hostile, index_dir):
 def test_pages_of_a_file_add_up_to_it(site, drinks):
     long = "".join(f"{number} Zeile mit Umlaut ä\n" for number in range(10_000))
     (drinks / "steep-tea" / "long.md").write_text(long, encoding="utf-8")
-    path, found = "file?id=drinks%3Asteep-tea&path=long.md", ""
+    path, content = "file?id=drinks%3Asteep-tea&path=long.md", ""
     while path:
         _, _, text = site.get(path)
-        found += html.unescape(re.search(r"<pre dir=\"auto\">(.*?)</pre>", text, re.DOTALL)[1])
+        content += html.unescape(re.search(r"<pre dir=\"auto\">(.*?)</pre>", text, re.DOTALL)[1])
         following = re.search(r'href="(file[^"]*offset=\d+)"', text)
         path = html.unescape(following[1]) if following else None
-    assert found == long
+    assert content == long
 
 
 def test_no_path_leads_out_of_a_skill_or_to_what_is_not_there(site, drinks):
@@ -335,15 +330,15 @@ def test_hosts_are_as_budget_says(site, cli, index_dir):
     text = site.wait("hosts?window=32000")
     assert '<option value="32000" selected>' in text
     said = cli("budget", "--index-dir", index_dir, "--context", 32000, "--json").stdout
-    for one in json.loads(said)["hosts"]:
+    for host in json.loads(said)["hosts"]:
         cells = [
-            f"{one['limit']:,}",
-            f"<bdi>{one['unit']}</bdi>",
-            f"{one['needed']:,}",
-            str(one["counts"]["whole"]),
+            f"{host['limit']:,}",
+            f"<bdi>{host['unit']}</bdi>",
+            f"{host['needed']:,}",
+            str(host["counts"]["whole"]),
         ]
         row = "".join(rf"\s*<td[^>]*>{re.escape(str(cell))}</td>" for cell in cells)
-        assert re.search(rf"{one['host']}</bdi></th>{row}", text)
+        assert re.search(rf"{host['host']}</bdi></th>{row}", text)
     for window in ("", "-1", "x", "9" * 30, "٣"):
         assert '<option value="200000" selected>' in site.wait(f"hosts?window={quote(window)}")
 
@@ -425,16 +420,10 @@ def test_reports_are_shown_and_can_do_nothing(site, tmp_path, pages_of):
         assert "secret</" not in text
 
 
-def test_a_folder_of_reports_that_is_not_there_is_told(cli, index_dir):
-    result = cli("ui", "--index-dir", index_dir, "--reports", "nowhere")
-    assert result.exit_code == 2
-    assert "'nowhere' does not exist" in result.stderr
-
-
 def test_the_command_that_makes_a_report_is_named(site, tmp_path, pages_of):
     from skillsearch.cli.authoring.eval import eval_command
 
-    options = {name for one in eval_command.params for name in one.opts}
+    options = {name for parameter in eval_command.params for name in parameter.opts}
     for shown in (site, Site(make_app(pages_of(tmp_path), SECRET))):
         text = html.unescape(shown.get("reports")[2])
         assert set(re.findall(r"skillsearch eval COLLECTION (--\w+)", text)) == {"--html"} & options
@@ -446,69 +435,6 @@ def test_no_address_makes_the_app_fail(path, query):
     site = Site(make_app(Pages(load_settings(index_dir=Path("/nowhere"))), SECRET))
     address = f"{quote(path, errors='replace')}?{quote(query, errors='replace')}"
     assert site.get(address)[0] in (200, 404, 405, 500, 307)
-
-
-@pytest.fixture
-def start(drinks, index_dir, home):
-    """Start the command; return the process and the address that it prints."""
-    SkillIndex.from_roots([drinks], index_dir=index_dir, model="hashing")
-    command = [sys.executable, "-m", "skillsearch", "ui", "--index-dir", str(index_dir)]
-    folder = str(Path(skillsearch.__file__).parents[1])
-    env = {"HOME": str(home), "PYTHONPATH": folder, "PATH": "/usr/bin:/bin"}
-    running = []
-
-    def begin(*args, **variables):
-        process = subprocess.Popen(
-            [*command, *args], stderr=subprocess.PIPE, env=env | variables, text=True
-        )
-        running.append(process)
-        line = process.stderr.readline()
-        return process, re.fullmatch(r"3 skills at (http://127\.0\.0\.1:\d+/[\w-]{43}/)\n", line)[1]
-
-    yield begin
-    for process in running:
-        process.kill()
-        process.communicate()
-
-
-def test_the_command_serves_this_machine_until_it_is_interrupted(start):
-    process, url = start()
-    place = urlsplit(url)
-    for host, status in ((place.netloc, 200), ("localhost:1", 200), ("evil.example", 421)):
-        connection = http.client.HTTPConnection(place.hostname, place.port, timeout=120)
-        connection.request("GET", place.path, headers={"Host": host})
-        assert connection.getresponse().status == status
-        connection.close()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 130
-    assert process.stderr.read() == ""
-
-
-def test_the_browser_is_started_without_the_secret(start, tmp_path):
-    """All users may read what it is started with; only this one reads the file, while it serves."""
-    browser, seen = tmp_path / "browser", tmp_path / "seen"
-    browser.write_text(
-        f'#!/bin/sh\nf="${{1#file://}}"\n'
-        f'{{ echo "$@"; stat -c %a "$f"; cat "$f"; }} > {seen}.new\nmv {seen}.new {seen}\n'
-    )
-    browser.chmod(0o755)
-    process, url = start("--open", BROWSER=f"{browser} %s", TMPDIR=str(tmp_path))
-    while not seen.exists():
-        assert process.poll() is None
-        time.sleep(0.05)
-    started_with, mode, page = seen.read_text().splitlines()
-    assert urlsplit(url).path.strip("/") not in started_with
-    assert (mode, url in page) == ("600", True)
-    process.send_signal(signal.SIGINT)
-    assert process.wait(timeout=120) == 130
-    assert not Path(urlsplit(started_with).path).exists()
-
-
-def test_without_the_extra_the_command_says_what_to_install(indexed, monkeypatch):
-    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
-    result = indexed("ui")
-    assert result.exit_code == 1
-    assert re.search(r"The page needs starlette: .*\[ui\]", result.stderr)
 
 
 def test_a_misspelt_name_is_suggested_when_typing_pauses(site):

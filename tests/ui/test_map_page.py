@@ -13,7 +13,7 @@ ATTACK = "<img src=x onerror=alert(1)>"
 def many(count):
     """Return the record of many skills on a grid, the first with a hostile name."""
     side = int(np.ceil(np.sqrt(count)))
-    places = [[65_535 * (i % side) // side, 65_535 * (i // side) // side] for i in range(count)]
+    points = [[65_535 * (i % side) // side, 65_535 * (i // side) // side] for i in range(count)]
     return {
         "ids": [f"many:{i}" for i in range(count)],
         "names": [f"skill-{i}" if i else ATTACK for i in range(count)],
@@ -23,11 +23,11 @@ def many(count):
         "languages": ["en", "zh", ""],
         "language": [i % 3 for i in range(count)],
         "family": [i // 2 if i % 10 < 2 else -1 for i in range(count)],
-        "xy": places,
+        "xy": points,
         "pairs": [[i, i + 1] for i in range(0, min(count - 1, 2_000), 2)],
         "islands": [
             {"x": x, "y": y, "radius": 3_000, "size": 5 + i % 50, "words": [f"a{i}", "b" * 20, "c"]}
-            for i, (x, y) in enumerate(places[:: max(1, count // 40)])
+            for i, (x, y) in enumerate(points[:: max(1, count // 40)])
         ],
     }
 
@@ -113,22 +113,22 @@ def test_the_mouse_hovers_drags_zooms_and_clicks(shown):
     side = 0.94 * min(box["width"], box["height"])
     stretch = min(3, max(1, box["width"] / box["height"]))
 
-    def place(i):
-        x, y = (one / 65_535 - 0.5 for one in many(100)["xy"][i])
+    def point_of(i):
+        x, y = (coordinate / 65_535 - 0.5 for coordinate in many(100)["xy"][i])
         return middle[0] + x * side * stretch, middle[1] + y * side
 
-    page.mouse.move(*place(0))
+    page.mouse.move(*point_of(0))
     assert page.locator("#card strong").inner_text() == ATTACK
     assert page.locator("#card").inner_text().count("<img") == 2
-    page.mouse.move(*place(55))
+    page.mouse.move(*point_of(55))
     assert page.locator("#card strong").inner_text() == "skill-55"
     page.mouse.wheel(0, -300)
-    page.mouse.move(*place(0))
+    page.mouse.move(*point_of(0))
     assert page.locator("#card").is_hidden()
     page.get_by_role("button", name="All", exact=True).click()
-    page.mouse.move(*place(44))
+    page.mouse.move(*point_of(44))
     page.mouse.down()
-    page.mouse.move(*place(66), steps=3)
+    page.mouse.move(*point_of(66), steps=3)
     page.mouse.up()
     assert page.url.endswith("/map")
     assert page.locator("#card strong").inner_text() == "skill-44"
@@ -149,12 +149,12 @@ def test_labels_are_in_the_frame_and_on_no_other(shown, width):
         )
         (left, top, right, bottom), *labels = boxes
         assert len(labels) > 2
-        for i, one in enumerate(labels):
-            assert left <= one[0] <= one[2] <= right
-            assert top <= one[1] <= one[3] <= bottom
+        for i, label in enumerate(labels):
+            assert left <= label[0] <= label[2] <= right
+            assert top <= label[1] <= label[3] <= bottom
             for other in labels[:i]:
-                apart = one[0] >= other[2] or other[0] >= one[2]
-                assert apart or one[1] >= other[3] or other[1] >= one[3], (one, other)
+                apart = label[0] >= other[2] or other[0] >= label[2]
+                assert apart or label[1] >= other[3] or other[1] >= label[3], (label, other)
     assert page.locator("#labels .skill:not([hidden])").count() > 0
 
 
@@ -175,7 +175,7 @@ def test_islands_of_the_collection_can_be_gone_to_by_keyboard(shown):
 def test_a_group_of_the_legend_is_highlighted_and_named_by_more_than_its_colour(shown):
     page = shown(many(90))
     entries = page.locator("#legend button")
-    assert [one.split(" ")[0] for one in entries.all_inner_texts()][:2] == ["root-0", "root-1"]
+    assert [entry.split(" ")[0] for entry in entries.all_inner_texts()][:2] == ["root-0", "root-1"]
     looks = page.evaluate(
         "[...document.querySelectorAll('#legend i')].map(one => getComputedStyle(one))"
         ".map(s => s.clipPath + s.borderRadius + s.borderTopWidth)"

@@ -77,11 +77,11 @@ def test_equal_vectors_give_equal_points_every_time():
 def test_any_few_vectors_are_laid_out_in_the_unit_square(count, kinds, seed):
     chance = np.random.default_rng(seed)
     some = np.vstack([np.zeros((1, 8)), chance.normal(size=(3, 8))])
-    found = laid_out(unit(some[chance.integers(0, kinds + 1, count)]))
-    assert found.xy.shape == (count, 2)
-    assert found.xy.dtype == np.float32
-    assert ((found.xy >= 0) & (found.xy <= 1)).all()
-    assert found.pairs.shape[1] == 2
+    layout = laid_out(unit(some[chance.integers(0, kinds + 1, count)]))
+    assert layout.xy.shape == (count, 2)
+    assert layout.xy.dtype == np.float32
+    assert ((layout.xy >= 0) & (layout.xy <= 1)).all()
+    assert layout.pairs.shape[1] == 2
 
 
 @pytest.mark.slow
@@ -89,12 +89,12 @@ def test_pairs_are_the_closest_of_different_families():
     vectors = clusters(30, 5)
     families = np.arange(150) // 2
     cosines = vectors @ vectors.T
-    found = laid_out(vectors, families, 0.7).pairs
-    one, other = np.nonzero(np.triu(cosines >= 0.7, 1) & (families[:, None] != families))
-    assert sorted(map(tuple, found.tolist())) == list(
-        zip(one.tolist(), other.tolist(), strict=True)
+    pairs = laid_out(vectors, families, 0.7).pairs
+    first, second = np.nonzero(np.triu(cosines >= 0.7, 1) & (families[:, None] != families))
+    assert sorted(map(tuple, pairs.tolist())) == list(
+        zip(first.tolist(), second.tolist(), strict=True)
     )
-    drawn = cosines[found[:, 0], found[:, 1]]
+    drawn = cosines[pairs[:, 0], pairs[:, 1]]
     assert (np.diff(drawn) <= 1e-6).all()
     assert len(laid_out(clusters(300, 15), least=0.0).pairs) == PAIRS
 
@@ -109,8 +109,8 @@ def test_neighbours_are_the_nearest_living_documents(tmp_path):
         segments.append(DenseFields.load(tmp_path, name))
     deleted = np.array([3, 77, 160])
     living = np.random.default_rng(0).permutation(np.setdiff1d(np.arange(200), deleted))
-    found = neighbours(DenseIndex(tuple(segments)), living, vectors[living], deleted)
+    neighbour_rows = neighbours(DenseIndex(tuple(segments)), living, vectors[living], deleted)
     cosines = vectors[living] @ vectors[living].T
     np.fill_diagonal(cosines, -2)
     nearest = np.argsort(-cosines, axis=1)[:, :NEIGHBOURS]
-    assert [set(row) for row in found.tolist()] == [set(row) for row in nearest.tolist()]
+    assert [set(row) for row in neighbour_rows.tolist()] == [set(row) for row in nearest.tolist()]

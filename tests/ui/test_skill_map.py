@@ -24,19 +24,19 @@ def opened(drinks, make_skill, index_dir):
     return SkillIndex.from_roots([drinks, other], index_dir=index_dir, model="hashing")
 
 
-def kept():
+def saved_maps():
     return list((cache_dir() / FOLDER).iterdir())
 
 
 def test_the_record_names_each_skill_with_its_repository_language_and_family(opened):
     record = json.loads(make_map(opened))
     documents = list(opened.documents())
-    assert record["ids"] == [one.doc_id for one in documents]
+    assert record["ids"] == [document.doc_id for document in documents]
     assert [record["repositories"][i] for i in record["repository"]] == [
-        one.alias for one in documents
+        document.alias for document in documents
     ]
     assert [record["languages"][i] for i in record["language"]] == [
-        one.language for one in documents
+        document.language for document in documents
     ]
     by_id = dict(zip(record["ids"], record["family"], strict=True))
     assert by_id["drinks:brew-coffee"] == by_id["other:brew-coffee"] >= 0
@@ -44,13 +44,13 @@ def test_the_record_names_each_skill_with_its_repository_language_and_family(ope
     about = record["about"][record["ids"].index("other:hostile")]
     assert about.startswith("ab [31m <b> xxx")
     assert len(about) == 200
-    assert all(0 <= one <= 65_535 for place in record["xy"] for one in place)
+    assert all(0 <= document <= 65_535 for point in record["xy"] for document in point)
 
 
 @pytest.mark.slow
 def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
     first = make_map(opened)
-    assert len(kept()) == 1
+    assert len(saved_maps()) == 1
     monkeypatch.setattr(skill_map, "project", None)
     assert make_map(opened) == first
     (opened.opened.settings.roots[0].path / "steep-tea" / "SKILL.md").unlink()
@@ -63,7 +63,7 @@ def test_a_map_is_computed_once_for_a_generation(opened, monkeypatch):
 @pytest.mark.slow
 def test_a_damaged_map_is_computed_anew(opened, damage):
     first = make_map(opened)
-    (path,) = kept()
+    (path,) = saved_maps()
     sound = path.read_bytes()
     path.write_bytes(damage + sound[len(damage) + 1 :])
     assert make_map(opened) == first
@@ -73,12 +73,12 @@ def test_a_damaged_map_is_computed_anew(opened, damage):
 @pytest.mark.slow
 def test_a_map_of_other_skills_is_not_believed(opened):
     first = make_map(opened)
-    (path,) = kept()
+    (path,) = saved_maps()
     for record in ({"xy": [[0, 0]], "pairs": []}, {"xy": first[:9].decode(), "pairs": [[1]]}):
         skill_map.write_record(path, record)
         assert make_map(opened) == first
-    places = json.loads(first)["xy"]
-    skill_map.write_record(path, {"xy": places, "pairs": [[0, 99]]})
+    points = json.loads(first)["xy"]
+    skill_map.write_record(path, {"xy": points, "pairs": [[0, 99]]})
     assert make_map(opened) == first
 
 
