@@ -13,7 +13,7 @@ from skillsearch.cli import options
 from skillsearch.cli.indexing import build_index, check_settings, show_folders
 from skillsearch.cli.options import check_size, is_interactive, read_settings
 from skillsearch.cli.output import emit_json, progress_bars, say
-from skillsearch.errors import RootError
+from skillsearch.errors import RootError, StorageError
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots
 from skillsearch.index.roots.root_change import RootChange
@@ -142,7 +142,7 @@ def _updated(entry: LockedSource, *, yes: bool, may_ask: bool) -> JsonObject:
 
     try:
         update_added(entry, agree)
-    except RootError as exc:
+    except (RootError, StorageError) as exc:
         say(f"{entry.text}: {exc}")
         return record | {"state": "failed", "reason": str(exc)}
     if record["state"] == "unchanged":

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from skillsearch.errors import ConfigError, RootError, UnusableError, explained
+from skillsearch.errors import ConfigError, RootError, StorageError, UnusableError, explained
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.atomic_files import write_atomically
 from skillsearch.files.locks import exclusive
@@ -81,11 +81,11 @@ def known_sources() -> Mapping[str, LockedSource]:
 def changed_lock() -> Iterator[dict[str, LockedSource]]:
     """Give the sources to change; what they are on exit is written in one step.
 
-    Raises ConfigError for a broken file, RootError if another process keeps it, the disk is full,
-    or it would have more bytes than are read; then it is as it was.
+    Raises ConfigError for a broken file, StorageError if it cannot be written, RootError if another
+    process keeps it, or it would have more bytes than are read; then it is as it was.
     """
     path = lock_file()
-    failed = explained(RootError, f"{path} cannot be written: %s. Correct that, and try again.")
+    failed = explained(StorageError, f"{path} cannot be written: %s. Correct that, and try again.")
     busy = RootError(f"Another process keeps {path}; stop it, or try again later.")
     with exclusive(path.with_name(f".{path.name}.lock"), _LOCK_SECONDS, failed, busy):
         entries = read_lock()
