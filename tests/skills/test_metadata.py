@@ -98,7 +98,7 @@ def test_unknown_keys_are_kept_as_json():
 def test_a_need_in_a_broken_version_is_kept_with_a_warning():
     skill, diagnostics = parse_fields("description: Tea.\nrequires-skills: {pot: new, cup: 1}")
     assert skill.metadata.requires == ("pot", "cup@==1")
-    (found,) = diagnostics
-    assert (found.code, found.severity) == ("requirement-invalid", "warning")
-    assert "'new'" in found.message
-    assert "'pot'" in found.message
+    (warning,) = diagnostics
+    assert (warning.code, warning.severity) == ("requirement-invalid", "warning")
+    assert "'new'" in warning.message
+    assert "'pot'" in warning.message

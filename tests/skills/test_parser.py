@@ -31,6 +31,14 @@ def codes(diagnostics):
     return [diagnostic.code for diagnostic in diagnostics]
 
 
+def codes_and_severities(diagnostics):
+    return [(diagnostic.code, diagnostic.severity) for diagnostic in diagnostics]
+
+
+def codes_and_lines(diagnostics):
+    return [(diagnostic.code, diagnostic.line) for diagnostic in diagnostics]
+
+
 def test_sound_skill_is_read_without_a_word():
     data = b"---\nname: tea-timer\ndescription: Times tea.\n---\n\n# Tea\n\nSteep.\n"
     skill, diagnostics = parse(data)
@@ -50,7 +58,7 @@ def test_without_a_description_the_first_paragraph_stands_for_it(line):
     body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
     skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
     assert skill.description == "Brews tea for guests."
-    assert [(one.code, one.severity) for one in diagnostics] == [("description-missing", "warning")]
+    assert codes_and_severities(diagnostics) == [("description-missing", "warning")]
     skill, _ = parse(f"---\nname: tea-timer\n{line}---\n" + "steep " * 1_000)
     assert len(skill.description) <= 1024
     assert skill.description.startswith("steep steep")
@@ -71,7 +79,7 @@ BODIES = {
 def test_without_frontmatter_folder_and_first_paragraph_stand_for_it(text, description):
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description, skill.body) == ("tea-timer", description, text.strip())
-    assert [(one.code, one.severity) for one in diagnostics] == [("frontmatter-missing", "warning")]
+    assert codes_and_severities(diagnostics) == [("frontmatter-missing", "warning")]
     assert skill.lapses == ("frontmatter-missing",)
 
 
@@ -128,10 +136,10 @@ ANCHORED = {
 }
 
 
-@pytest.mark.parametrize(("lines", "kept"), ANCHORED.values(), ids=ANCHORED.keys())
-def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, kept):
+@pytest.mark.parametrize(("lines", "sound_fields"), ANCHORED.values(), ids=ANCHORED.keys())
+def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, sound_fields):
     skill, diagnostics = parse_fields(f"description: Times tea.\n{lines}")
-    expected = {"name": "tea-timer", "description": "Times tea.", **kept}
+    expected = {"name": "tea-timer", "description": "Times tea.", **sound_fields}
     assert skill.metadata.frontmatter == expected
     assert "yaml-anchor" in codes(diagnostics)
 
@@ -186,7 +194,7 @@ def test_other_encodings_are_read_and_reported(encoding, expected):
     mark = "\ufeff" if encoding == "utf-16-be" else ""
     skill, diagnostics = parse((mark + text).encode(encoding), "café")
     assert (skill.name, skill.description) == ("café", "Thé brûlant")
-    assert [(found.code, found.severity) for found in diagnostics] == expected
+    assert codes_and_severities(diagnostics) == expected
 
 
 def test_one_bad_byte_does_not_garble_the_other_letters():
@@ -194,7 +202,7 @@ def test_one_bad_byte_does_not_garble_the_other_letters():
     skill, diagnostics = parse(data, "t")
     assert skill.description == "泡茶计时器"
     assert skill.body == "bad \ufffd byte"
-    assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
+    assert codes_and_lines(diagnostics) == [("not-utf8", 5)]
 
 
 TEA = "name: t\ndescription: Tea\n"
@@ -213,14 +221,14 @@ def test_misplaced_frontmatter_is_found(case):
     text, body, expected = case
     skill, diagnostics = parse(text, "t")
     assert (skill.name, skill.description, skill.body) == ("t", "Tea", body)
-    assert codes(diagnostics) == [f"frontmatter-{one}" for one in expected]
+    assert codes(diagnostics) == [f"frontmatter-{code}" for code in expected]
 
 
 def test_lines_are_right_below_a_preamble():
     _, diagnostics = parse("Title\n\n---\nname: t\ndescription: a: b\n---\n", "t")
-    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 5)
+    assert codes_and_lines(diagnostics)[-1] == ("yaml-unquoted-colon", 5)
     _, diagnostics = parse("Title\n\nname: t\ndescription: a: b\n\nBody.\n", "t")
-    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 4)
+    assert codes_and_lines(diagnostics)[-1] == ("yaml-unquoted-colon", 4)
 
 
 FRAGMENTS = st.one_of(
@@ -298,8 +306,8 @@ def test_parsing_takes_bounded_time(start, unit):
 def test_oddities_of_chunks_carry_the_line_of_the_file(head, tail):
     skill, diagnostics = parse(f"{head}<chunk id=a description=d>\n</chunk></chunk>{tail}")
     line = head.count("\n") + 1
-    found = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]
-    assert found == [("chunk-empty", line, "warning"), ("chunk-stray-end", line + 1, "warning")]
+    warnings = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]
+    assert warnings == [("chunk-empty", line, "warning"), ("chunk-stray-end", line + 1, "warning")]
     assert "<chunk id=a description=d>" in skill.body
 
 
@@ -355,7 +363,7 @@ def test_salvage_keeps_the_sound_entries_as_they_are():
         "n": 3,
         "version": 2,
     }
-    assert [(d.code, d.line) for d in diagnostics] == [
+    assert codes_and_lines(diagnostics) == [
         ("yaml-unquoted-colon", 3),
         ("yaml-unquoted-colon", 6),
         ("yaml-duplicate-key", 10),
@@ -366,9 +374,9 @@ def test_salvage_keeps_the_sound_entries_as_they_are():
 def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
     path = tmp_path / "SKILL.md"
     path.write_bytes("\ufeff---\nname: tea\n---\nSteep.\n".encode())
-    text, found = read_skill_text(path)
+    text, content_hash = read_skill_text(path)
     assert text == "---\nname: tea\n---\nSteep.\n"
-    assert found == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert content_hash == hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(ParseError, match="cannot be read"):
         read_skill_text(tmp_path / "none" / "SKILL.md")
 
