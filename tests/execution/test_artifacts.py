@@ -66,8 +66,8 @@ def test_names_that_a_file_system_may_take_for_one_are_kept_apart(store, tmp_pat
     for name in NAMES:
         assert store.save(name, name.encode(), "text/plain") == ArtifactRef(name, 0)
     assert [store.load(name).data.decode() for name in NAMES] == NAMES
-    kept = os.listdir(tmp_path / "data" / "artifacts")  # noqa: PTH208
-    assert len({name.lower() for name in kept}) == len(NAMES)
+    folder_names = os.listdir(tmp_path / "data" / "artifacts")  # noqa: PTH208
+    assert len({name.lower() for name in folder_names}) == len(NAMES)
 
 
 def test_a_name_is_kept_in_plain_form(store):

@@ -112,17 +112,17 @@ def test_an_unknown_name_is_answered_with_those_there_are(name):
 
 
 def test_all_executors_are_described(nothing_works):
-    described = {found.name: found for found in executor_statuses()}
+    described = {status.name: status for status in executor_statuses()}
     assert list(described) == list(REGISTRY)
     for name, row in REGISTRY.items():
         assert described[name].capabilities.isolation == row.isolation
         assert row.make().name == name
         assert isolates(name) == (name != "local")
-        told = described[name].capabilities.to_dict()
-        reach = ("network", "reads_outside", "writes_outside", "sees_processes")
-        assert {told[kind] for kind in reach} == {name == "local"}
-        assert told["not_isolated"]
-    assert all(found.available == (not found.reason) for found in described.values())
+        capabilities = described[name].capabilities.to_dict()
+        reaches = ("network", "reads_outside", "writes_outside", "sees_processes")
+        assert {capabilities[reach] for reach in reaches} == {name == "local"}
+        assert capabilities["not_isolated"]
+    assert all(status.available == (not status.reason) for status in described.values())
     available = [["local", True], ["namespace", False], ["container", False]]
     assert nothing_works["available"] == available
 

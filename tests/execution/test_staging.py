@@ -120,7 +120,7 @@ def test_a_staged_skill_is_a_copy_that_is_read_only_with_scripts_to_run(workspac
     assert staged.digest == hashed(FILES) == folder_digest(path)
     assert (path, staged.rel_path) == (workspace.skills / "tea", "skills/tea")
     assert (staged.is_new, staged.notes) == (True, ())
-    assert [one.name for one in workspace.skills.iterdir()] == ["tea"]
+    assert [folder.name for folder in workspace.skills.iterdir()] == ["tea"]
     modes = {
         str(inner.relative_to(path)): inner.lstat().st_mode & 0o7777
         for inner in path.rglob("*")
@@ -444,9 +444,9 @@ def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, nam
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_different_names_become_different_names_of_folders(one, other):
-    folder = folder_name(one)
+def test_different_names_become_different_names_of_folders(name, other):
+    folder = folder_name(name)
     assert 0 < len(folder.encode()) <= 100
     assert not set("/\\\0\n") & set(folder)
     assert not folder.startswith(".")
-    assert (folder_name(one) == folder_name(other)) == (one == other)
+    assert (folder_name(name) == folder_name(other)) == (name == other)
