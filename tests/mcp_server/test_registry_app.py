@@ -80,16 +80,16 @@ def ask(url, conforms):
 
 def test_a_search_tells_what_fits_with_score_and_state(ask, url):
     answer = ask("search", "POST", "/search", {"query": {"text": "steep green tea"}})
-    (found,) = answer["results"]
-    assert found["identifier"] == "urn:air:agent.localhost:drinks:steep-tea"
-    assert (found["displayName"], found["type"]) == ("steep-tea", MARKDOWN)
-    assert found["description"] == "Steep green tea."
-    assert found["source"] == f"{url}/"
-    assert found["score"] >= 65
-    assert found["metadata"]["state"] == "fits"
-    assert found["metadata"]["trust"] == "vetted"
-    assert found["metadata"]["skillUri"] == "skill://drinks/steep-tea/SKILL.md"
-    status, headers, data = request(url, "GET", urlsplit(found["url"]).path)
+    (result,) = answer["results"]
+    assert result["identifier"] == "urn:air:agent.localhost:drinks:steep-tea"
+    assert (result["displayName"], result["type"]) == ("steep-tea", MARKDOWN)
+    assert result["description"] == "Steep green tea."
+    assert result["source"] == f"{url}/"
+    assert result["score"] >= 65
+    assert result["metadata"]["state"] == "fits"
+    assert result["metadata"]["trust"] == "vetted"
+    assert result["metadata"]["skillUri"] == "skill://drinks/steep-tea/SKILL.md"
+    status, headers, data = request(url, "GET", urlsplit(result["url"]).path)
     assert (status, headers["content-type"]) == (200, "text/markdown; charset=utf-8")
     assert b"Use 80 C." in data
 
@@ -115,8 +115,8 @@ def test_only_published_skills_that_the_server_selects_are_told(ask, url):
     assert [item["displayName"] for item in listed["items"]] == ["brew-coffee", "steep-tea"]
     for text in ("brew filter coffee in secret", "steep tea, hidden", "steep tea, oddly named"):
         answer = ask("search", "POST", "/search", {"query": {"text": text}})
-        found = {result["displayName"] for result in answer["results"]}
-        assert found <= {"brew-coffee", "steep-tea"}
+        names = {result["displayName"] for result in answer["results"]}
+        assert names <= {"brew-coffee", "steep-tea"}
     for name in ("brew-secretly", "hidden-tea", "Odd_5f_Tea"):
         path = quote(f"urn:air:agent.localhost:drinks:{name}", safe="")
         assert ask("error", "GET", f"/agents/{path}")[:2] == (404, "NOT_FOUND")
@@ -299,9 +299,9 @@ def test_only_who_shows_the_token_is_answered(make_server, drinks, conforms):
             ('a"b', None),
         ):
             status, _, data = request(url, "POST", "/search", SEARCH, Host=host, **shown)
-            (found,) = conforms("search", json.loads(data))["results"]
-            assert source in (found["source"], None)
-            assert '"' not in found["source"]
+            (result,) = conforms("search", json.loads(data))["results"]
+            assert source in (result["source"], None)
+            assert '"' not in result["source"]
 
 
 def test_a_server_without_skills_says_what_to_do(make_server, tmp_path, conforms):

@@ -163,7 +163,7 @@ def test_a_command_whose_call_is_cancelled_ends_with_all_that_it_started(
             call = asyncio.create_task(run(command=script, timeout=600)(client))
             while not numbers.exists() or not numbers.read_text("ascii").strip():
                 await asyncio.sleep(0.05)
-            alive = [is_alive(one) for one in numbers.read_text("ascii").split()]
+            alive = [is_alive(number) for number in numbers.read_text("ascii").split()]
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             return alive, await run(command="echo next")(client)

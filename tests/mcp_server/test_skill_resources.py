@@ -94,12 +94,12 @@ async def error_of(client, method, **params):
 
 
 async def pages(client, method, key, **params):
-    found = []
+    pages = []
     while True:
         result = await send(client, method, **params)
-        found.append(result[key])
+        pages.append(result[key])
         if "nextCursor" not in result:
-            return found
+            return pages
         params["cursor"] = result["nextCursor"]
 
 
@@ -129,27 +129,27 @@ def server(make_server, root):
 
 @pytest.fixture
 def ask(server, talk):
-    def asked(method, mode="auto", **params):
+    def send_request(method, mode="auto", **params):
         return talk(server, lambda client: send(client, method, **params), mode)
 
-    return asked
+    return send_request
 
 
 @pytest.fixture
 def refusal(server, talk):
-    def asked(method, **params):
+    def send_refused(method, **params):
         return talk(server, lambda client: error_of(client, method, **params))
 
-    return asked
+    return send_refused
 
 
 @pytest.fixture
 def read(server, talk):
-    def asked(uri, mode="auto"):
+    def read_contents(uri, mode="auto"):
         (contents,) = talk(server, lambda client: client.read_resource(uri), mode).contents
         return contents
 
-    return asked
+    return read_contents
 
 
 HIDDEN = (
@@ -253,11 +253,11 @@ def test_a_file_is_text_only_where_that_keeps_its_bytes(server, talk):
         results = [await client.read_resource(f"{TEA}/{path}") for path in MEDIA_TYPES]
         return [result.contents[0] for result in results]
 
-    found = [
+    served = [
         (contents.mime_type, isinstance(contents, types.TextResourceContents))
         for contents in talk(server, say)
     ]
-    assert dict(zip(MEDIA_TYPES, found, strict=True)) == MEDIA_TYPES
+    assert dict(zip(MEDIA_TYPES, served, strict=True)) == MEDIA_TYPES
 
 
 def test_each_skill_md_is_a_listed_resource(server, talk):
@@ -266,8 +266,8 @@ def test_each_skill_md_is_a_listed_resource(server, talk):
 
     index, cup, tea = talk(server, say).resources
     assert index.uri == INDEX_URI
-    told = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
-    assert told == [
+    listed = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
+    assert listed == [
         (f"{CUP}/SKILL.md", "warm-cup", "Warm the cup.", "text/markdown"),
         (f"{TEA}/SKILL.md", "steep-tea", "Steep tea.", "text/markdown"),
     ]
@@ -367,9 +367,9 @@ def test_a_large_directory_comes_in_pages(server, talk, root):
     async def say(client):
         return await pages(client, "resources/directory/read", "resources", uri=f"{CUP}/many")
 
-    found = talk(server, say)
-    assert [len(page) for page in found] == [100, 100, 10]
-    assert sorted(child["name"] for page in found for child in page) == sorted(names)
+    listed = talk(server, say)
+    assert [len(page) for page in listed] == [100, 100, 10]
+    assert sorted(child["name"] for page in listed for child in page) == sorted(names)
 
 
 CURSORS = ["x", "c2tpbGw6Ly8é", "c2tpbGw6Ly9h" * 2_000]

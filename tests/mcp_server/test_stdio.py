@@ -45,8 +45,8 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
     async def say(client):
         assert client.protocol_version == version
         names = [tool.name for tool in (await client.list_tools()).tools]
-        found = await client.call_tool("search_skills", {"query": "steep green tea"})
-        best = found.structured_content["skills"][0]["name"]
+        search = await client.call_tool("search_skills", {"query": "steep green tea"})
+        best = search.structured_content["skills"][0]["name"]
         body = await client.call_tool("load_skill", {"name": best})
         page = await client.call_tool("read_skill_file", {"name": best, "path": "notes.md"})
         listed = await client.call_tool("list_skills", {})
@@ -72,16 +72,16 @@ def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
         answer = json.loads(process.stdout.readline())
         process.stdin.close()
         assert process.wait(120) == 0
-        told = process.stderr.read().decode()
+        warning = process.stderr.read().decode()
     assert "skillsearch index FOLDER" in answer["result"]["content"][0]["text"]
-    assert told.startswith("warning: There is no index in ")
+    assert warning.startswith("warning: There is no index in ")
 
 
 @pytest.mark.slow
 def test_a_program_takes_the_options_of_what_to_offer(wire, drinks):
     with wire(drinks, "--include", "*tea*") as host:
         answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}}, 7)
-    names = [one["name"] for one in answer["result"]["structuredContent"]["skills"]]
+    names = [skill["name"] for skill in answer["result"]["structuredContent"]["skills"]]
     assert names == ["steep-tea"]
 
 
@@ -112,7 +112,7 @@ def test_what_a_pipe_asks_is_answered_before_it_ends(program, drinks):
         for message in messages:
             process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         process.stdin.close()
-        answers = {one["id"]: one for one in map(json.loads, process.stdout)}
+        answers = {answer["id"]: answer for answer in map(json.loads, process.stdout)}
         assert process.wait(120) == 0
     assert all("result" in answers[request] for request in (0, 1, "two"))
 

@@ -155,10 +155,10 @@ class MemoryServer:
 
     def __init__(self):
         self.library = PYMILVUS
-        self.tables, self.columns, self.aliases, self.asked = {}, {}, {}, []
+        self.tables, self.columns, self.aliases, self.requested = {}, {}, {}, []
 
     def rows_of(self, name):
-        self.asked.append(name)
+        self.requested.append(name)
         name = self.aliases.get(name, name)
         if name not in self.tables:
             raise CollectionMissingError(f"there is no {name}")
@@ -198,12 +198,12 @@ class MemoryServer:
 
     def delete(self, name, ids):
         table = self.rows_of(name)
-        for one in ids:
-            table.pop(one, None)
+        for row_id in ids:
+            table.pop(row_id, None)
 
     def get(self, name, ids, fields):
         table = self.rows_of(name)
-        return {one: self.shape(table[one], fields) for one in ids if one in table}
+        return {row_id: self.shape(table[row_id], fields) for row_id in ids if row_id in table}
 
     def query(self, name, condition, fields, limit):
         return self.matching(name, condition, fields)[:limit]

@@ -121,8 +121,8 @@ def test_a_chunk_is_named_that_fits_best(build, root, make_skill):
     )
     make_skill(root, "cook-pasta", "Cook pasta.", body)
     index, _ = build()
-    found = index.search("cook pasta, add salt", threshold=0.0)
-    assert (found[0].name, found[0].chunk) == ("cook-pasta", "salt")
+    hits = index.search("cook pasta, add salt", threshold=0.0)
+    assert (hits[0].name, hits[0].chunk) == ("cook-pasta", "salt")
 
 
 def test_a_skill_is_read_as_it_was_indexed(build, root):
