@@ -7,11 +7,10 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 SKILLS = 100
-SECONDS = 120
 MOST_CALLS = 2000
 SLOW = """
 import os, time
@@ -88,14 +87,6 @@ def by_http(launch, command, variables, tmp_path, many):
     return start
 
 
-def converse(target, mode, say):
-    async def run():
-        async with Client(target, mode=mode) as client:
-            return await say(client)
-
-    return asyncio.run(asyncio.wait_for(run(), SECONDS))
-
-
 @pytest.mark.parametrize(
     ("way", "mode"),
     [
@@ -105,7 +96,7 @@ def converse(target, mode, say):
     ],
 )
 def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is(
-    request, gate, way, mode
+    request, talk, gate, way, mode
 ):
     reports = []
 
@@ -123,7 +114,7 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
         return answers
 
     with request.getfixturevalue(way)() as target:
-        answers = converse(target, mode, say)
+        answers = talk(target, say, mode)
     *by_words, last = [answer.structured_content for answer in answers]
     for record in (*by_words, last):
         assert [*record["skills"], *record["perhaps"]][0]["name"] == "steep-tea"
@@ -185,7 +176,7 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
         pytest.param("legacy", marks=pytest.mark.night),
     ],
 )
-def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode):
+def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, talk, gate, mode):
     reports = []
 
     async def tell(progress, total, message):
@@ -213,7 +204,7 @@ def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode)
         return outcome, before, answer
 
     with by_stdio() as target:
-        outcome, before, answer = converse(target, mode, say)
+        outcome, before, answer = talk(target, say, mode)
     assert isinstance(outcome, asyncio.CancelledError)
     assert answer.structured_content["name"] == "steep-tea"
     assert len(reports) == before

@@ -38,14 +38,11 @@ QUERY = "steep green tea at the right temperature"
 
 
 def call(tool, /, **arguments):
-    async def say(client):
-        return await client.call_tool(tool, arguments)
-
-    return say
+    return lambda client: client.call_tool(tool, arguments)
 
 
-async def definitions(client):
-    return (await client.list_tools()).tools
+def definitions(client):
+    return client.list_tools()
 
 
 def text_of(result):
@@ -137,7 +134,7 @@ def test_a_root_that_is_missing_is_an_error_until_it_is_there(
 
 
 def test_definitions_are_strict(make_server, talk, drinks):
-    tools = talk(make_server(drinks), definitions)
+    tools = talk(make_server(drinks), definitions).tools
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         assert tool.input_schema["type"] == "object"
@@ -157,7 +154,7 @@ def test_a_bad_cursor_of_the_tools_is_refused(make_server, talk, drinks):
 
 @pytest.mark.parametrize("name", TOOLSETS)
 def test_a_toolset_has_the_tools_of_its_document(make_server, talk, drinks, name):
-    tools = talk(make_server(drinks, toolset=name), definitions)
+    tools = talk(make_server(drinks, toolset=name), definitions).tools
     assert {tool.name for tool in tools} == SEED_TOOLS[name]
 
 

@@ -261,10 +261,7 @@ def test_a_file_is_text_only_where_that_keeps_its_bytes(server, talk):
 
 
 def test_each_skill_md_is_a_listed_resource(server, talk):
-    async def say(client):
-        return await client.list_resources()
-
-    index, cup, tea = talk(server, say).resources
+    index, cup, tea = talk(server, lambda client: client.list_resources()).resources
     assert index.uri == INDEX_URI
     listed = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
     assert listed == [
@@ -274,10 +271,8 @@ def test_each_skill_md_is_a_listed_resource(server, talk):
 
 
 def test_files_have_a_template(server, talk):
-    async def say(client):
-        return await client.list_resource_templates()
-
-    (template,) = talk(server, say).resource_templates
+    templates = talk(server, lambda client: client.list_resource_templates())
+    (template,) = templates.resource_templates
     assert template.uri_template == "skill://{+path}"
 
 
@@ -364,10 +359,8 @@ def test_a_large_directory_comes_in_pages(server, talk, root):
     for name in names:
         (folder / name).touch()
 
-    async def say(client):
-        return await pages(client, "resources/directory/read", "resources", uri=f"{CUP}/many")
-
-    listed = talk(server, say)
+    arguments = {"method": "resources/directory/read", "key": "resources", "uri": f"{CUP}/many"}
+    listed = talk(server, lambda client: pages(client, **arguments))
     assert [len(page) for page in listed] == [100, 100, 10]
     assert sorted(child["name"] for page in listed for child in page) == sorted(names)
 
@@ -411,8 +404,4 @@ def test_any_text_is_a_cursor_or_refused(text):
 
 def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):
     server = make_server(root, tells_changes=True)
-
-    async def say(client):
-        return (await send(client, "skills/list"))["ttlMs"]
-
-    assert talk(server, say) > 0
+    assert talk(server, lambda client: send(client, "skills/list"))["ttlMs"] > 0
