@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -410,17 +411,12 @@ def test_where_nothing_can_supervise_nothing_runs(run, monkeypatch, name, value,
 
 
 def test_calls_may_come_from_several_threads(run):
-    outputs = {}
-
     def call(number):
-        outputs[number] = run("sh", "-c", f"cat; echo {number}", stdin=b"%d " % number).stdout
+        return run("sh", "-c", f"cat; echo {number}", stdin=b"%d " % number).stdout
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert outputs == {number: b"%d %d\n" % (number, number) for number in range(8)}
+    with ThreadPoolExecutor(8) as pool:
+        outputs = list(pool.map(call, range(8)))
+    assert outputs == [b"%d %d\n" % (number, number) for number in range(8)]
 
 
 def test_no_descriptor_is_left_open(run):

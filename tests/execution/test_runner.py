@@ -4,7 +4,7 @@ import errno
 import json
 import re
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -339,17 +339,12 @@ def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill,
             f" until [ -e {tmp_path}/{other}/here ]; do sleep 0.01; done; rm work/busy"
         )
 
-    results = []
-
     def run(mine, other):
         request = RunRequest("tea-timer", skill, command(mine, other), timeout=30)
-        results.append(runner.run(request, mine))
+        return runner.run(request, mine)
 
-    threads = [threading.Thread(target=run, args=pair) for pair in ("ab", "ba", "ab", "ba")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(run, "abab", "baba"))
     assert [(run.stdout, run.exit_code, run.timed_out) for run in results] == [("", 0, False)] * 4
     assert runner._workspaces._turns == {}
 

@@ -5,6 +5,7 @@ import itertools
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -387,17 +388,13 @@ def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_pa
 
 def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
     start = threading.Barrier(6)
-    staged = []
 
-    def stage():
+    def stage(_):
         start.wait(timeout=120)
-        staged.append(stage_skill(workspace, "tea", skill))
+        return stage_skill(workspace, "tea", skill)
 
-    threads = [threading.Thread(target=stage) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        staged = list(pool.map(stage, range(6)))
     assert sorted(copy.is_new for copy in staged) == [False] * 5 + [True]
     assert contents(staged[0].path) == FILES
 

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,15 +132,8 @@ workspace.close()
 
 
 def test_each_run_has_a_folder_of_its_own(workspace):
-    paths = []
-    threads = [
-        threading.Thread(target=lambda: paths.extend(workspace.new_run_dir() for _ in range(25)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: workspace.new_run_dir(), range(100)))
     assert len(set(paths)) == 100
     assert names(workspace.runs) == sorted(path.name for path in paths)
 
@@ -301,19 +295,15 @@ def test_a_workspace_in_use_is_not_pushed_out(base):
 def test_threads_that_ask_at_once_get_the_same_workspace(base):
     with Workspaces(base) as workspaces:
         start = threading.Barrier(8)
-        got = []
 
         def ask(session):
             start.wait(timeout=120)
-            got.append((session, workspaces.of(session)))
+            return session, workspaces.of(session)
 
-        threads = [threading.Thread(target=ask, args=(f"s{n % 2}",)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(got) == 8
-        assert len(set(got)) == 2
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, ["s0", "s1"] * 4))
+        assert len(answers) == 8
+        assert len(set(answers)) == 2
 
 
 def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
