@@ -20,7 +20,7 @@ import pytest
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import CollectionMissingError
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.remote.client import batches
+from skillsearch.remote.client import MilvusServer, batches
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 
@@ -63,6 +63,13 @@ def wait_for(port, server):
         else:
             return
     pytest.fail("the server does not listen")
+
+
+@pytest.fixture
+def server(milvus):
+    connection = MilvusServer(milvus)
+    yield connection
+    connection.close()
 
 
 @pytest.fixture(scope="module")

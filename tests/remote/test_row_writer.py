@@ -28,13 +28,6 @@ class CutOffError(Exception):
     """Stands for a kill."""
 
 
-@pytest.fixture
-def server(milvus):
-    connection = MilvusServer(milvus)
-    yield connection
-    connection.close()
-
-
 class FlakyServer(MilvusServer):
     """Refuses to write, as a process that was killed does, if `refuses` says so of a call."""
 
