@@ -3,20 +3,17 @@
 import threading
 from itertools import count
 
-import numpy as np
 import pytest
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import IndexNotFoundError
-from skillsearch.index.lexical.postings import average_idf
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
-from skillsearch.remote.generations import find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.row_writer import BATCH_SKILLS
-from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at
+from skillsearch.remote.rows import CLAIM, HEAD
 from skillsearch.remote.view import RemoteView
 from skillsearch.text.tokenizer import term_hash
 
@@ -113,38 +110,9 @@ def change(root, make_skill):
     make_skill(root, "carve-spoons", "Carve spoons from green wood.", "# Knife\n\nBe careful.\n")
 
 
-def expected_totals(rows):
-    """Count terms anew: by hash in how many documents, by field; and what BM25 has to know."""
-    counted = [counts_of(row) for row in rows]
-    frequencies = {}
-    for counts in counted:
-        for field, column in enumerate(counts.frequencies):
-            for term in counts.hashes[column > 0].tolist():
-                frequencies.setdefault(term, [0, 0])[field] += 1
-    means = [
-        average_idf(np.array([n[field] for n in frequencies.values() if n[field]]), len(counted))
-        for field in (0, 1)
-    ]
-    lengths = [sum(counts.lengths[field] for counts in counted) for field in (0, 1)]
-    return frequencies, means, lengths
-
-
-def check_statistics(server, collection):
-    """Hold all that the index keeps of its terms against its documents."""
-    current = find_current(server, collection)
-    view = RemoteView(server, current.generation, current.head, {})
-    frequencies, means, lengths = expected_totals(list(view.rows(["counts"])))
-    stored = {}
-    for page in server.iterate(current.generation.terms, "kind == 0", FREQUENCIES, 1_000):
-        for row in page:
-            stored[int(row["id"], 16)] = list(frequencies_at(row, current.head.version))
-    assert {term: numbers for term, numbers in stored.items() if any(numbers)} == frequencies
-    totals = [current.head.totals[field] for field in ("metadata", "full")]
-    assert [field_totals.length for field_totals in totals] == lengths
-    assert [field_totals.average_idf for field_totals in totals] == pytest.approx(means, abs=1e-12)
-
-
-def test_statistics_stay_exact_through_updates(build, server, collection, root, make_skill):
+def test_statistics_stay_exact_through_updates(
+    check_statistics, build, server, collection, root, make_skill
+):
     build()
     check_statistics(server, collection)
     change(root, make_skill)
@@ -189,7 +157,7 @@ def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
 
 @pytest.mark.slow
 def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes_it(
-    build, server, collection, root, make_skill, interrupted
+    check_statistics, build, server, collection, root, make_skill, interrupted
 ):
     index, _ = build()
     old = answers(index)

@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError, CollectionMissingError, IndexNotFoundError, RemoteError
-from skillsearch.index.lexical.postings import average_idf
-from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
-from skillsearch.remote.rows import HEAD, counts_of, term_id, token
+from skillsearch.remote.rows import HEAD, token
 from skillsearch.remote.view import QUERY_TERMS, RemoteView
 from skillsearch.text.tokenizer import term_hash
 
@@ -148,23 +146,6 @@ def test_a_head_that_is_gone_is_told(index, memory):
         len(index)
 
 
-def check_statistics(memory):
-    current = find_current(memory, "skills")
-    view = RemoteView(memory, *current, {})
-    counted = [counts_of(row) for row in view.rows(["counts"])]
-    for number, field in enumerate(("metadata", "full")):
-        expected = Counter(
-            term for row in counted for term in row.hashes[row.frequencies[number] > 0].tolist()
-        )
-        rows = memory.tables[current.generation.terms]
-        stored = {row["id"]: row[field] for row in rows.values() if row["kind"] == 0 and row[field]}
-        assert stored == {term_id(term): count for term, count in expected.items()}
-        totals = current.head.totals[field]
-        assert totals.length == sum(row.lengths[number] for row in counted)
-        mean = average_idf(np.array(list(expected.values()) or [0]), len(counted))
-        assert totals.average_idf == pytest.approx(mean if expected else 0.0, abs=1e-9)
-
-
 edits = st.dictionaries(
     st.sampled_from("abcd"),
     st.one_of(st.none(), st.tuples(st.sampled_from(WORDS), st.sampled_from(WORDS))),
@@ -175,7 +156,7 @@ edits = st.dictionaries(
 @given(st.lists(edits, min_size=2, max_size=4), st.integers(1, 30))
 @pytest.mark.slow
 def test_any_updates_lead_to_the_index_that_is_made_at_once(
-    memory_server, tmp_path_factory, index_on, changes, cut
+    check_statistics, memory_server, tmp_path_factory, index_on, changes, cut
 ):
     folder, server = tmp_path_factory.mktemp("updates"), memory_server()
     for number, change in enumerate(changes):
@@ -192,7 +173,7 @@ def test_any_updates_lead_to_the_index_that_is_made_at_once(
             index_on(server, folder, cut=cut)
         index, report = index_on(server, folder)
         assert report.indexed == len(index) == len(list(folder.rglob("SKILL.md")))
-        check_statistics(server)
+        check_statistics(server, "skills")
     anew, _ = index_on(memory_server(), folder)
     for query in WORDS:
         ours, theirs = (either.search(query, threshold=0.0) for either in (index, anew))
