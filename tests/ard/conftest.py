@@ -12,8 +12,8 @@ def document():
 
     def make(name="steep-tea", **fields):
         examples = tuple(Example(text, "skill") for text in fields.pop("examples", ()))
-        known = {"doc_id": f"drinks:{name}", "path": f"/drinks/{name}/SKILL.md", "root": "/drinks"}
-        known |= {"description": "Steep green tea.", "content_hash": "0" * 64} | fields
-        return Document(name=name, examples=examples, **known)
+        facts = {"doc_id": f"drinks:{name}", "path": f"/drinks/{name}/SKILL.md", "root": "/drinks"}
+        facts |= {"description": "Steep green tea.", "content_hash": "0" * 64} | fields
+        return Document(name=name, examples=examples, **facts)
 
     return make

@@ -47,16 +47,16 @@ def test_a_website_offers_skills_by_both_forms(skill, conforms):
         'text/markdown; profile="urn:air:agent-skills"',
         "application/agent-skills+zip",
     ]
-    assert [one.name for one in offered] == ["steep-tea", "pour"]
+    assert [offer.name for offer in offered] == ["steep-tea", "pour"]
 
 
 def test_each_digest_is_that_of_the_file_behind_the_url(skill):
     files, _ = website_of(URL, [skill(), skill("pour", MORE)])
     offers = read_index(files[WELL_KNOWN], URL + WELL_KNOWN)
     entries = json.loads(files[CATALOGS[0]])["entries"]
-    told = {offer.url: offer.digest for offer in offers}
-    assert told == {entry["url"]: entry["metadata"]["digest"] for entry in entries}
-    for url, digest in told.items():
+    digests = {offer.url: offer.digest for offer in offers}
+    assert digests == {entry["url"]: entry["metadata"]["digest"] for entry in entries}
+    for url, digest in digests.items():
         data = files[url.removeprefix(URL)]
         assert digest == f"sha256:{hashlib.sha256(data).hexdigest()}"
 
@@ -82,14 +82,14 @@ def test_a_skill_without_a_place_of_its_own_is_offered_as_an_archive(skill):
 
 
 @pytest.mark.parametrize(
-    ("origin", "known"),
+    ("origin", "expected"),
     [("https://x.org/a.zip", {"origin": "https://x.org/a.zip"}), ("/home/me/a.zip", {}), ("", {})],
 )
-def test_only_an_origin_that_everybody_can_reach_is_told(skill, origin, known):
+def test_only_an_origin_that_everybody_can_reach_is_told(skill, origin, expected):
     files, _ = website_of(URL, [skill(origin=origin)])
     metadata = json.loads(files[CATALOGS[1]])["entries"][0]["metadata"]
-    assert metadata.keys() - {"digest"} == known.keys()
-    assert metadata | known == metadata
+    assert metadata.keys() - {"digest"} == expected.keys()
+    assert metadata | expected == metadata
 
 
 @pytest.mark.parametrize(

@@ -26,8 +26,8 @@ def entry(document, conforms):
 
     def make(offer=None, **fields):
         skill = document(**fields)
-        given = {"description": skill.description, "url": URL, "digest": DIGEST} | (offer or {})
-        return conforms("entry", entry_of(PublishedSkill(PATH, skill, **given), "example.org"))
+        offered = {"description": skill.description, "url": URL, "digest": DIGEST} | (offer or {})
+        return conforms("entry", entry_of(PublishedSkill(PATH, skill, **offered), "example.org"))
 
     return make
 
@@ -53,10 +53,10 @@ def test_an_entry_says_what_the_skill_is_and_where(entry):
     }
 
 
-@pytest.mark.parametrize(("written", "told"), [(0, 0), (1, 0), (2, 2), (5, 5), (7, 5)])
-def test_two_to_five_queries_are_told_and_none_is_made_up(entry, written, told):
+@pytest.mark.parametrize(("written", "listed"), [(0, 0), (1, 0), (2, 2), (5, 5), (7, 5)])
+def test_two_to_five_queries_are_told_and_none_is_made_up(entry, written, listed):
     made = entry(examples=QUESTIONS[:written])
-    assert made.get("representativeQueries", []) == QUESTIONS[:told]
+    assert made.get("representativeQueries", []) == QUESTIONS[:listed]
 
 
 def test_hidden_characters_reach_no_reader(entry):

@@ -101,8 +101,8 @@ def test_a_search_that_cannot_be_read_is_refused_with_a_reason(body, message):
 
 @given(JSON, JSON, JSON)
 def test_whatever_a_body_holds_it_is_read_or_refused(query, text, size):
-    asked = {"query": query}, {"query": {"text": "x", "filter": text}}
-    for record in (query, *asked, *(record | {"pageSize": size} for record in asked)):
+    searches = {"query": query}, {"query": {"text": "x", "filter": text}}
+    for record in (query, *searches, *(record | {"pageSize": size} for record in searches)):
         with suppress(QueryError):
             request = read_search(json.dumps(record).encode())
             assert len(search_answer(request, [make_entry()])["results"]) <= 1
@@ -204,10 +204,10 @@ def pages(conforms):
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
 @pytest.mark.parametrize("order", ["displayName", "displayName DESC", "identifier desc"])
 def test_the_pages_of_a_list_hold_each_entry_once_in_order(pages, size, order):
-    found = [name for page in pages(size, orderBy=order) for name in page]
+    names = [name for page in pages(size, orderBy=order) for name in page]
     by_name = ["apple", "Apple", "apple pie", "kiwi", "mango", "Zebra", "äpfel"]
     wanted = by_name if order.startswith("displayName") else NAMES
-    assert found == (wanted[::-1] if order.lower().endswith("desc") else wanted)
+    assert names == (wanted[::-1] if order.lower().endswith("desc") else wanted)
 
 
 def test_entries_that_cannot_be_had_are_left_out(pages):

@@ -4,8 +4,8 @@ import hashlib
 import os
 import subprocess
 import sys
-import threading
 import unicodedata
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from unittest.mock import patch
@@ -66,8 +66,8 @@ def test_names_that_a_file_system_may_take_for_one_are_kept_apart(store, tmp_pat
     for name in NAMES:
         assert store.save(name, name.encode(), "text/plain") == ArtifactRef(name, 0)
     assert [store.load(name).data.decode() for name in NAMES] == NAMES
-    kept = os.listdir(tmp_path / "data" / "artifacts")  # noqa: PTH208
-    assert len({name.lower() for name in kept}) == len(NAMES)
+    folder_names = os.listdir(tmp_path / "data" / "artifacts")  # noqa: PTH208
+    assert len({name.lower() for name in folder_names}) == len(NAMES)
 
 
 def test_a_name_is_kept_in_plain_form(store):
@@ -232,20 +232,14 @@ def test_a_save_that_fails_leaves_nothing(store, tmp_path, monkeypatch):
 
 
 def test_savers_at_the_same_time_get_different_versions(store):
-    got = {}
+    def save(number):
+        data = str(number).encode()
+        return store.save("a", data, "text/plain").version, data
 
-    def save(saver):
-        for number in range(10):
-            data = f"{saver} {number}".encode()
-            got[store.save("a", data, "text/plain").version] = data
-
-    threads = [threading.Thread(target=save, args=(saver,)) for saver in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(got) == list(range(40))
-    assert {version: store.load("a", version).data for version in got} == got
+    with ThreadPoolExecutor(4) as pool:
+        saved = dict(pool.map(save, range(40)))
+    assert sorted(saved) == list(range(40))
+    assert {version: store.load("a", version).data for version in saved} == saved
 
 
 @pytest.mark.slow

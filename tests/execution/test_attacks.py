@@ -39,10 +39,10 @@ def executor(request):
     """Return each executor that this machine has; a namespace by each that can make one."""
     if request.param == "local":
         return LocalExecutor()
-    found = NamespaceExecutor(backend=request.param)
-    if found.reason():
-        pytest.skip(found.reason())
-    return found
+    namespace = NamespaceExecutor(backend=request.param)
+    if namespace.reason():
+        pytest.skip(namespace.reason())
+    return namespace
 
 
 @pytest.fixture
@@ -112,7 +112,7 @@ def python(text, *words):
     return ("python3", "-I", "-S", "-c", text, *words)
 
 
-def told(result):
+def warnings_of(result):
     return "\n".join(result.warnings)
 
 
@@ -136,7 +136,7 @@ BOMB = """if True:
 
 def test_a_fork_bomb_is_ended_or_cannot_grow(make_run, mark, gone):
     result = make_run(processes=32)(python(BOMB, mark))
-    is_ended = bool(re.search("It had more than 3[24] processes at once", told(result)))
+    is_ended = bool(re.search("It had more than 3[24] processes at once", warnings_of(result)))
     assert is_ended or "BlockingIOError" in result.stderr, result
     assert result.exit_code != 0
     assert gone(mark)
@@ -155,7 +155,7 @@ def test_a_writer_that_stays_is_ended_before_its_file_is_collected(run, workspac
 def test_a_command_that_kills_its_parent_takes_nothing_with_it(run, executor, mark, gone):
     result = run(f"setsid sleep {mark} & kill -9 $PPID; sleep 0.5; echo alive")
     assert gone(mark)
-    is_told = result.exit_code == 137 and "supervisor was killed" in told(result)
+    is_told = result.exit_code == 137 and "supervisor was killed" in warnings_of(result)
     assert is_told == (result.stdout != "alive\n")
     assert is_told == (executor.capabilities().isolation == "none")
 
@@ -204,16 +204,16 @@ def run_for(request, base, skill):
 
 def test_a_secret_of_the_callers_environment_is_not_handed_down(run_for, executor):
     looks = "env; set; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/self/environ"
-    told = run_for(looks, env={"SKILL_SECRET": SECRET})
-    assert "supervisor" not in told["stderr"]
-    assert SECRET not in json.dumps(told)
+    result = run_for(looks, env={"SKILL_SECRET": SECRET})
+    assert "supervisor" not in result["stderr"]
+    assert SECRET not in json.dumps(result)
 
 
 def test_the_callers_own_environment_is_out_of_sight_or_that_is_admitted(run_for, executor):
     look = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | grep ^SKILL_SECRET="
-    told = run_for(look, env={"SKILL_SECRET": SECRET})
+    result = run_for(look, env={"SKILL_SECRET": SECRET})
     capabilities = executor.capabilities()
-    assert (SECRET in told["stdout"]) == capabilities.sees_processes
+    assert (SECRET in result["stdout"]) == capabilities.sees_processes
     admitted = any("secrets in their environment" in text for text in capabilities.not_isolated)
     assert admitted == capabilities.sees_processes
 
@@ -238,10 +238,10 @@ def test_keys_of_the_callers_session_are_not_handed_down(run_for, executor):
         pytest.skip("the numbers of the calls are not known")
     numbers = {"add_key": calls[0], "keyctl": calls[1]}
     before = ADD_KEY.format(secret=SECRET.encode(), size=len(SECRET), **numbers)
-    told = run_for(f"python3 -c '{FIND_KEY.format(**numbers)}'", before)
-    if told["stdout"] == "no keys here":
+    result = run_for(f"python3 -c '{FIND_KEY.format(**numbers)}'", before)
+    if result["stdout"] == "no keys here":
         pytest.skip("keys are not allowed here")
-    assert told["stdout"] == "key False \n"
+    assert result["stdout"] == "key False \n"
 
 
 STEAL_KEYS = """if True:
@@ -298,10 +298,10 @@ def test_keys_of_the_user_are_neither_read_nor_changed(request, base, skill, exe
     argv = [sys.executable, "-c", CALLER, name, str(base), str(skill), command, before]
     env = {**os.environ, "PYTHONPATH": PACKAGE}
     ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=60, check=False)
-    told, *outside = map(json.loads, ran.stdout.splitlines())
-    if told["stdout"] == "no keys here":
+    result, *outside = map(json.loads, ran.stdout.splitlines())
+    if result["stdout"] == "no keys here":
         pytest.skip("keys are not allowed here")
-    assert told["stdout"] == f"[] {bytes(7)}\n", told
+    assert result["stdout"] == f"[] {bytes(7)}\n", result
     assert outside == [[SECRET, []]] * 2
 
 
@@ -311,13 +311,13 @@ def test_the_terminal_of_the_caller_is_out_of_reach(run_for, executor):
     master, slave = pty.openpty()
     try:
         take = f"os.open({os.ttyname(slave)!r}, os.O_RDWR); os.open('/dev/tty', os.O_RDWR)"
-        told = run_for(f'python3 -c "{typing}"', take, start_new_session=True)
+        result = run_for(f'python3 -c "{typing}"', take, start_new_session=True)
         waiting = fcntl.ioctl(slave, 0x541B, b"\0" * 4)  # FIONREAD: how much was typed
     finally:
         os.close(master)
         os.close(slave)
-    assert (told["exit_code"], waiting) == (1, b"\0" * 4)
-    assert "No such device or address: '/dev/tty'" in told["stderr"]
+    assert (result["exit_code"], waiting) == (1, b"\0" * 4)
+    assert "No such device or address: '/dev/tty'" in result["stderr"]
 
 
 CONNECT = """if True:
@@ -389,8 +389,8 @@ def test_hostile_names_are_kept_and_printed_safely(cli_run):
     assert not set("\x1b\x07\u202e") & set(result.stdout + result.stderr)
     assert "\nbreak" not in result.stderr
     assert "\nwarning: all is well" not in result.stderr
-    kept = {name for name in NAMES if "\udcff" not in name and not name.startswith(".")}
-    assert {path.name for path in Path("out").iterdir()} == kept
+    written_names = {name for name in NAMES if "\udcff" not in name and not name.startswith(".")}
+    assert {path.name for path in Path("out").iterdir()} == written_names
 
 
 def test_a_file_with_rights_of_its_user_has_none_where_it_is_kept(cli_run):
@@ -490,7 +490,7 @@ def test_a_command_that_destroys_its_workspace_harms_that_alone(run, outside, mo
     if not mode:
         # What `rm` says of the folder itself depends on where the workspace lies.
         is_kept = re.search("busy|Read-only file system", result.stderr)
-        assert "not collected" in told(result) or is_kept
+        assert "not collected" in warnings_of(result) or is_kept
     result = run("echo tea > out/x; sh scripts/brew.sh", output_files=("out/*",))
     assert (result.stdout, [file.content for file in result.output_files]) == (
         "brewing\n",

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
@@ -35,12 +36,12 @@ TREE = f"({DAEMON}) & (sleep 3600 &) & sleep 3600 & "
 
 
 def alive(marker):
-    found = []
+    command_lines = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             if marker.encode() in (folder / "environ").read_bytes():
-                found.append((folder / "cmdline").read_bytes())
-    return found
+                command_lines.append((folder / "cmdline").read_bytes())
+    return command_lines
 
 
 @pytest.fixture
@@ -81,11 +82,11 @@ def python(text):
 
 @pytest.mark.parametrize("code", [0, 255])
 def test_a_program_that_ends_gives_its_output_and_exit_code(run, code):
-    found = run("sh", "-c", f"echo tea; exit {code}")
-    assert (found.stdout, found.stderr, found.exit_code) == (b"tea\n", b"", code)
-    assert (found.timed_out, found.problems) == (False, ())
-    assert (found.stdout_dropped, found.stderr_dropped) == (0, 0)
-    assert 0 <= found.duration_ms < 10_000
+    captured = run("sh", "-c", f"echo tea; exit {code}")
+    assert (captured.stdout, captured.stderr, captured.exit_code) == (b"tea\n", b"", code)
+    assert (captured.timed_out, captured.problems) == (False, ())
+    assert (captured.stdout_dropped, captured.stderr_dropped) == (0, 0)
+    assert 0 <= captured.duration_ms < 10_000
     for name in ("KILL", "PIPE"):  # a signal is told as a shell tells it
         expected = 128 + signal.Signals[f"SIG{name}"]
         assert run("sh", "-c", f"kill -{name} $$").exit_code == expected
@@ -108,10 +109,10 @@ def test_a_program_that_cannot_be_started(run, tmp_path, argv, reason):
     (tmp_path / "plain.txt").write_text("plain")
     (tmp_path / "no-format").write_text("plain")
     (tmp_path / "no-format").chmod(0o755)
-    found = run(*argv)
-    assert (found.exit_code, found.stdout, found.timed_out) == (-1, b"", False)
-    assert reason in found.stderr.decode()
-    assert found.stderr.startswith(b"The program ")
+    captured = run(*argv)
+    assert (captured.exit_code, captured.stdout, captured.timed_out) == (-1, b"", False)
+    assert reason in captured.stderr.decode()
+    assert captured.stderr.startswith(b"The program ")
 
 
 def test_surroundings_that_no_program_can_have(run, tmp_path):
@@ -119,10 +120,10 @@ def test_surroundings_that_no_program_can_have(run, tmp_path):
     for name in ("A=B", "A\0"):
         assert run("true", env={name: "1"}).exit_code == -1
     for name in ("missing", "file"):
-        found = run("true", cwd=tmp_path / name)
-        assert found.exit_code == -1
-        told = f"The folder {tmp_path / name} cannot be entered: "
-        assert found.stderr.decode().startswith(told)
+        captured = run("true", cwd=tmp_path / name)
+        assert captured.exit_code == -1
+        message = f"The folder {tmp_path / name} cannot be entered: "
+        assert captured.stderr.decode().startswith(message)
 
 
 def test_memory_that_is_too_little_to_start_in_ends_the_program(run):
@@ -193,11 +194,11 @@ def test_a_program_begins_as_if_nobody_had_started_it(run):
 def test_limits_are_set(run):
     bounds = {"memory_bytes": 1 << 30, "file_bytes": 1 << 20, "open_files": 99}
     lines = run("cat", "/proc/self/limits", **bounds).stdout.decode().splitlines()
-    found = {line[:26].strip(): line[26:].split()[:2] for line in lines}
-    assert found["Max address space"] == [str(1 << 30)] * 2
-    assert found["Max file size"] == [str(1 << 20)] * 2
-    assert found["Max open files"] == ["99"] * 2
-    assert found["Max core file size"] == ["0"] * 2
+    limits = {line[:26].strip(): line[26:].split()[:2] for line in lines}
+    assert limits["Max address space"] == [str(1 << 30)] * 2
+    assert limits["Max file size"] == [str(1 << 20)] * 2
+    assert limits["Max open files"] == ["99"] * 2
+    assert limits["Max core file size"] == ["0"] * 2
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     assert int(run("sh", "-c", "ulimit -n", open_files=hard + 1).stdout) == hard
 
@@ -205,38 +206,38 @@ def test_limits_are_set(run):
 def test_a_client_is_not_limited(run):
     look = "ulimit -n; ulimit -v; grep NoNewPrivs /proc/self/status"
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    found = run("bash", "-c", look, limited=False, open_files=9, memory_bytes=1 << 30)
-    assert found.stdout == f"{soft}\nunlimited\nNoNewPrivs:\t0\n".encode()
+    captured = run("bash", "-c", look, limited=False, open_files=9, memory_bytes=1 << 30)
+    assert captured.stdout == f"{soft}\nunlimited\nNoNewPrivs:\t0\n".encode()
 
 
 def test_a_program_reads_its_input_or_none_of_it(run):
     data = os.urandom(3 << 20)
-    found = run("sha256sum", stdin=data)
-    assert found.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
-    found = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
-    assert (found.stdout, found.exit_code) == (b"done\n", 0)
+    captured = run("sha256sum", stdin=data)
+    assert captured.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest()
+    captured = run("sh", "-c", "exec 0<&-; echo done", stdin=bytes(10 << 20))
+    assert (captured.stdout, captured.exit_code) == (b"done\n", 0)
 
 
 def test_of_much_output_beginning_and_end_are_kept(run):
-    found = run("seq", "100000", output_bytes=1001)
+    captured = run("seq", "100000", output_bytes=1001)
     whole = "".join(f"{number}\n" for number in range(1, 100001)).encode()
-    assert found.stdout == whole[:500] + whole[-501:]
-    assert found.stdout_dropped == len(whole) - 1001
+    assert captured.stdout == whole[:500] + whole[-501:]
+    assert captured.stdout_dropped == len(whole) - 1001
 
 
 def test_both_streams_are_read_at_once(run):
     text = "import os\nfor _ in range(300): os.write(1, bytes(9999)); os.write(2, bytes(7777))"
-    found = run(*python(text))
-    assert (len(found.stdout), found.stdout_dropped) == (16 << 10, 300 * 9999 - (16 << 10))
-    assert (len(found.stderr), found.stderr_dropped) == (16 << 10, 300 * 7777 - (16 << 10))
+    captured = run(*python(text))
+    assert (len(captured.stdout), captured.stdout_dropped) == (16 << 10, 300 * 9999 - (16 << 10))
+    assert (len(captured.stderr), captured.stderr_dropped) == (16 << 10, 300 * 7777 - (16 << 10))
 
 
 def test_a_program_may_close_its_output_or_hand_it_to_one_that_ends_soon_after(run):
-    found = run("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5")
-    assert (found.exit_code, found.stdout, found.stderr) == (5, b"", b"")
-    assert found.duration_ms >= 300
-    found = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
-    assert (found.stdout, found.problems) == (b"tea\n", ())
+    captured = run("sh", "-c", "exec >&- 2>&-; sleep 0.3; exit 5")
+    assert (captured.exit_code, captured.stdout, captured.stderr) == (5, b"", b"")
+    assert captured.duration_ms >= 300
+    captured = run("bash", "-c", "exec > >(sleep 0.05; cat); echo tea")
+    assert (captured.stdout, captured.problems) == (b"tea\n", ())
 
 
 def test_a_program_may_read_its_own_output(run):
@@ -253,23 +254,23 @@ for _ in range(1000):
         pass
 os.write(1, b"end")
 """
-    found = run(*python(text))
-    assert (found.exit_code, found.stderr) == (0, b"")
-    assert found.stdout.endswith(b"end")
-    assert found.stdout_dropped == 0
+    captured = run(*python(text))
+    assert (captured.exit_code, captured.stderr) == (0, b"")
+    assert captured.stdout.endswith(b"end")
+    assert captured.stdout_dropped == 0
 
 
 def test_nothing_is_dropped_of_what_just_fits():
     for limit in range(6):
         for size in range(9):
-            kept = Kept(limit)
+            stream = Kept(limit)
             data = bytes(range(size))
             for at in range(0, size, 2):
-                kept.add(data[at : at + 2])
+                stream.add(data[at : at + 2])
             expected = data
             if size > limit:
                 expected = data[: limit // 2] + data[size - (limit - limit // 2) :]
-            assert kept.result() == (expected, size - len(expected))
+            assert stream.result() == (expected, size - len(expected))
 
 
 @pytest.mark.slow
@@ -299,17 +300,17 @@ print(found.exit_code, len(found.stdout) + found.stdout_dropped, (after - before
 
 
 def test_time_is_over(run, marker):
-    found = run("bash", "-c", TREE + "echo started; wait", timeout=3)
-    assert (found.timed_out, found.exit_code, found.stdout) == (True, 137, b"started\n")
-    assert found.problems == ("It timed out after 3 s; everything it had started was ended.",)
-    assert found.duration_ms >= 3000
+    captured = run("bash", "-c", TREE + "echo started; wait", timeout=3)
+    assert (captured.timed_out, captured.exit_code, captured.stdout) == (True, 137, b"started\n")
+    assert captured.problems == ("It timed out after 3 s; everything it had started was ended.",)
+    assert captured.duration_ms >= 3000
     assert alive(marker) == []
 
 
 def test_what_a_program_leaves_running_is_ended(run, marker):
-    found = run("bash", "-c", "setsid sleep 3600 & " + DAEMON + "echo tea; exit 3")
-    assert (found.stdout, found.exit_code, found.timed_out) == (b"tea\n", 3, False)
-    (problem,) = found.problems
+    captured = run("bash", "-c", "setsid sleep 3600 & " + DAEMON + "echo tea; exit 3")
+    assert (captured.stdout, captured.exit_code, captured.timed_out) == (b"tea\n", 3, False)
+    (problem,) = captured.problems
     assert problem.startswith("Processes that it left running were ended: ")
     assert alive(marker) == []
 
@@ -343,11 +344,11 @@ def test_a_program_does_not_outlive_its_supervisor(
     run, marker, is_gone, monkeypatch, attack, problem
 ):
     monkeypatch.setattr(capture, "LATE", 1.0)
-    found = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived")
-    assert b"survived" not in found.stdout
+    captured = run("bash", "-c", f"{TREE}{attack}; sleep 3600; echo survived")
+    assert b"survived" not in captured.stdout
     if problem:
-        assert found.problems == (capture._REASONS[problem],)
-        assert found.exit_code == 137
+        assert captured.problems == (capture._REASONS[problem],)
+        assert captured.exit_code == 137
     assert is_gone(marker)
 
 
@@ -358,15 +359,15 @@ def test_a_program_that_kills_both_its_supervisors_dies_with_them(run, marker, i
     """
     find = "open(f'/proc/{inner}/stat').read().rpartition(')')[2].split()[1]"
     kills = f"inner = os.getppid(); outer = int({find}); os.kill(outer, 9); os.kill(inner, 9)"
-    found = run(*python(f"import os, time; {kills}; time.sleep(3600)"))
-    assert found.problems in {(capture._REASONS[reason],) for reason in ("lost", "outer")}
+    captured = run(*python(f"import os, time; {kills}; time.sleep(3600)"))
+    assert captured.problems in {(capture._REASONS[reason],) for reason in ("lost", "outer")}
     assert is_gone(marker)
 
 
 def test_supervisors_that_were_both_stopped_are_woken(run, marker, is_gone, monkeypatch):
     monkeypatch.setattr(capture, "LATE", 1.0)
-    found = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1)
-    assert found.problems
+    captured = run("bash", "-c", f"{TREE}kill -STOP {OUTER} $PPID; sleep 3600", timeout=1)
+    assert captured.problems
     assert is_gone(marker)
 
 
@@ -391,36 +392,31 @@ def test_an_interrupt_ends_all_before_it_goes_on(run, marker, tmp_path, wait_for
 
 def test_a_supervisor_that_ends_at_once_is_told(run, monkeypatch):
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    found = run("true", env={"FILL": "x" * 100_000})
-    assert found.exit_code == 137
-    assert found.problems == (capture._REASONS["lost"],)
+    captured = run("true", env={"FILL": "x" * 100_000})
+    assert captured.exit_code == 137
+    assert captured.problems == (capture._REASONS["lost"],)
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "reason"),
     [
         ("executable", "/nowhere/python", "'/nowhere/python': No such file"),
         ("platform", "x", "Linux"),
     ],
 )
-def test_where_nothing_can_supervise_nothing_runs(run, monkeypatch, name, value, told):
+def test_where_nothing_can_supervise_nothing_runs(run, monkeypatch, name, value, reason):
     monkeypatch.setattr(sys, name, value)
-    with pytest.raises(ExecutorError, match=told):
+    with pytest.raises(ExecutorError, match=reason):
         run("true")
 
 
 def test_calls_may_come_from_several_threads(run):
-    found = {}
-
     def call(number):
-        found[number] = run("sh", "-c", f"cat; echo {number}", stdin=b"%d " % number).stdout
+        return run("sh", "-c", f"cat; echo {number}", stdin=b"%d " % number).stdout
 
-    threads = [threading.Thread(target=call, args=(number,)) for number in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert found == {number: b"%d %d\n" % (number, number) for number in range(8)}
+    with ThreadPoolExecutor(8) as pool:
+        outputs = list(pool.map(call, range(8)))
+    assert outputs == [b"%d %d\n" % (number, number) for number in range(8)]
 
 
 def test_no_descriptor_is_left_open(run):
@@ -452,9 +448,9 @@ def test_a_stream_is_text_that_moves_no_cursor_and_says_what_is_missing():
 
 @given(st.text("a é한😀", min_size=1), st.integers(0, 40))
 def test_a_cut_loses_whole_characters_and_counts_their_bytes(text, limit):
-    kept = Kept(limit)
-    kept.add(text.encode())
-    data, dropped = kept.result()
+    stream = Kept(limit)
+    stream.add(text.encode())
+    data, dropped = stream.result()
     shown = stream_text(data, dropped)
     if not dropped:
         assert shown == text

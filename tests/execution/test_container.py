@@ -189,11 +189,11 @@ def test_an_engine_gets_its_user_and_the_limits_that_it_can_hold(
     options = {"cpu": "--cpus", "memory": "--memory", "pids": "--pids-limit"}
     assert {control for control, option in options.items() if values(call, option)} == controls
     assert bool(values(call, "--memory-swap")) == ("memory" in controls)
-    told = ContainerExecutor(str(fake)).capabilities()
-    assert ("memory_bytes" in told.limits) == ("memory" in controls)
-    assert ("processes" in told.limits) == ("pids" in controls)
+    capabilities = ContainerExecutor(str(fake)).capabilities()
+    assert ("memory_bytes" in capabilities.limits) == ("memory" in controls)
+    assert ("processes" in capabilities.limits) == ("pids" in controls)
     lacking = ", ".join(sorted(options.keys() - controls))
-    assert (f"that limit {lacking}." in told.not_isolated[-1]) == bool(lacking)
+    assert (f"that limit {lacking}." in capabilities.not_isolated[-1]) == bool(lacking)
 
 
 def test_the_workspace_is_mounted_below_no_folder_of_the_image(engine, program, workspace):
@@ -221,12 +221,12 @@ def test_a_path_with_commas_and_quotes_stays_one_field_and_one_of_two_lines_is_r
         ContainerExecutor(str(engine())).run(Program(("true",), folder, folder, {}))
 
 
-@pytest.mark.parametrize("given", ["argument", "variable"])
-def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, monkeypatch, given):
+@pytest.mark.parametrize("by", ["argument", "variable"])
+def test_the_folder_of_skills_is_mounted_read_only(engine, program, tmp_path, monkeypatch, by):
     skills = tmp_path / "skills"
     skills.mkdir()
-    monkeypatch.setenv("SKILLS_ROOT", str(tmp_path if given == "argument" else skills))
-    options = {"skills_root": skills} if given == "argument" else {}
+    monkeypatch.setenv("SKILLS_ROOT", str(tmp_path if by == "argument" else skills))
+    options = {"skills_root": skills} if by == "argument" else {}
     call = call_of(engine(), program(), **options)
     assert values(call, "--mount")[1:] == [f"type=bind,source={skills},target=/skill-root,readonly"]
     assert call["variables"] == "SKILLS_ROOT=/skill-root\n"
@@ -432,9 +432,10 @@ def test_variables_reach_the_program_in_a_real_container(real, program, monkeypa
     monkeypatch.setenv("API_KEY", "of the host")
     env = {"TOKEN": """ 'a' "b" $HOME #=\\ ü """, "EMPTY": "", "HOME": "/tmp/h", "PODMAN_X": "1"}
     made = program("env -0", env=env)
-    told = dict(each.split("=", 1) for each in real.run(made).stdout.decode().split("\0") if each)
-    assert {name: told.get(name) for name in env} == env
-    assert not {"API_KEY", "DOCKER_HOST"} & set(told)
+    lines = real.run(made).stdout.decode().split("\0")
+    variables = dict(line.split("=", 1) for line in lines if line)
+    assert {name: variables.get(name) for name in env} == env
+    assert not {"API_KEY", "DOCKER_HOST"} & set(variables)
 
 
 @pytest.mark.requires_docker

@@ -52,8 +52,8 @@ def environment(workspace):
     """Make the environment of a run, with the caller's variables."""
     run_dir = workspace.new_run_dir()
 
-    def make(given=(), skill="tea"):
-        return clean_environment(workspace, run_dir, skill, dict(given))
+    def make(variables=(), skill="tea"):
+        return clean_environment(workspace, run_dir, skill, dict(variables))
 
     make.run_dir = run_dir
     return make
@@ -101,8 +101,8 @@ def test_a_python_elsewhere_is_left_out(environment, monkeypatch, executable):
 
 
 def test_variables_of_the_caller_are_passed_on(environment):
-    given = dict.fromkeys(HARMLESS, "x=1 ")
-    assert given.items() <= environment(given).items()
+    variables = dict.fromkeys(HARMLESS, "x=1 ")
+    assert variables.items() <= environment(variables).items()
 
 
 def test_variables_that_start_code_are_refused(environment):

@@ -43,13 +43,18 @@ WITHOUT = """if True:
 """
 
 
+def run_python(program, *arguments, cwd=None, **variables):
+    """Run a program that finds this package, with no variables but these."""
+    env = {**variables, "PYTHONPATH": str(Path(skillsearch.__file__).parents[1])}
+    argv = [sys.executable, "-c", program, *arguments]
+    pipes = {"capture_output": True, "text": True}
+    return subprocess.run(argv, env=env, cwd=cwd, timeout=120, check=True, **pipes)
+
+
 @pytest.fixture(scope="module")
 def nothing_works(tmp_path_factory):
     """Return what can be chosen where neither namespaces nor containers can be had."""
-    package = str(Path(skillsearch.__file__).parents[1])
-    env = {"PATH": str(tmp_path_factory.mktemp("empty")), "PYTHONPATH": package}
-    argv = [sys.executable, "-c", WITHOUT]
-    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, check=True)
+    ran = run_python(WITHOUT, PATH=str(tmp_path_factory.mktemp("empty")))
     return {"log": ran.stderr, **json.loads(ran.stdout)}
 
 
@@ -65,11 +70,9 @@ def test_on_another_system_than_linux_no_executor_works_and_each_says_why(tmp_pa
             except ExecutorError as exc:
                 print(exc)
     """
-    package = str(Path(skillsearch.__file__).parents[1])
-    env = {"PATH": str(tmp_path), "PYTHONPATH": package}
-    ran = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, timeout=120)
+    ran = run_python(program, PATH=str(tmp_path))
     said = "Commands of skills run on Linux only; use a Linux machine."
-    assert ran.stdout.decode().splitlines() == [said] * 3
+    assert ran.stdout.splitlines() == [said] * 3
 
 
 def test_auto_is_local_elsewhere_and_says_so(nothing_works):
@@ -112,17 +115,17 @@ def test_an_unknown_name_is_answered_with_those_there_are(name):
 
 
 def test_all_executors_are_described(nothing_works):
-    described = {found.name: found for found in executor_statuses()}
+    described = {status.name: status for status in executor_statuses()}
     assert list(described) == list(REGISTRY)
     for name, row in REGISTRY.items():
         assert described[name].capabilities.isolation == row.isolation
         assert row.make().name == name
         assert isolates(name) == (name != "local")
-        told = described[name].capabilities.to_dict()
-        reach = ("network", "reads_outside", "writes_outside", "sees_processes")
-        assert {told[kind] for kind in reach} == {name == "local"}
-        assert told["not_isolated"]
-    assert all(found.available == (not found.reason) for found in described.values())
+        capabilities = described[name].capabilities.to_dict()
+        reaches = ("network", "reads_outside", "writes_outside", "sees_processes")
+        assert {capabilities[reach] for reach in reaches} == {name == "local"}
+        assert capabilities["not_isolated"]
+    assert all(status.available == (not status.reason) for status in described.values())
     available = [["local", True], ["namespace", False], ["container", False]]
     assert nothing_works["available"] == available
 
@@ -178,10 +181,8 @@ def test_a_row_of_the_table_is_all_that_an_executor_needs(tmp_path):
         [*command, "--", "echo", "hot"],
         [*command, "--image", "other", "--", "echo", "hot"],
     ]
-    package = str(Path(skillsearch.__file__).parents[1])
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "PYTHONPATH": package}
-    argv = [sys.executable, "-c", REGISTERING, json.dumps(commands)]
-    ran = subprocess.run(argv, env=env, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    variables = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
+    ran = run_python(REGISTERING, json.dumps(commands), cwd=tmp_path, **variables)
     assert ran.stderr == ""
     shown, served, listed, examined, refused, done = json.loads(ran.stdout)
     assert "local|namespace|container|remote" in "".join(shown[1].split())

@@ -107,11 +107,11 @@ def test_links_are_removed_and_what_they_lead_to_is_not(parent, top, tmp_path):
     (outside / "deep").mkdir(parents=True)
     (outside / "deep" / "kept.txt").write_text("kept", encoding="utf-8")
     (top / "sub").mkdir()
-    for place in (top, top / "sub"):
-        (place / "to_folder").symlink_to(outside)
-        (place / "to_file").symlink_to(outside / "deep" / "kept.txt")
-        (place / "up").symlink_to("..")
-        os.link(outside / "deep" / "kept.txt", place / "hard")
+    for folder in (top, top / "sub"):
+        (folder / "to_folder").symlink_to(outside)
+        (folder / "to_file").symlink_to(outside / "deep" / "kept.txt")
+        (folder / "up").symlink_to("..")
+        os.link(outside / "deep" / "kept.txt", folder / "hard")
     before = (outside / "deep").stat().st_mode
     assert remove_tree(parent, "top")
     assert (outside / "deep" / "kept.txt").read_text(encoding="utf-8") == "kept"

@@ -35,18 +35,18 @@ NORMAL = {
 }
 
 
-def arrive(found, path):
+def arrive(step, path):
     for name in path.split("/"):
-        found = found.below(name)
-    return found
+        step = step.below(name)
+    return step
 
 
-def matches(found, path):
-    return arrive(found, path).is_match
+def matches(patterns, path):
+    return arrive(patterns, path).is_match
 
 
-def may_lie_below(found, folder):
-    return arrive(found, folder).goes_on
+def may_lie_below(patterns, folder):
+    return arrive(patterns, folder).goes_on
 
 
 @pytest.mark.parametrize(("pattern", "plain"), NORMAL.items())
@@ -157,12 +157,12 @@ def test_matching_agrees_with_another_library(pattern, path, hidden):
         path += "/a"
     pattern = "/".join(parts)
     flags = FLAGS | oracle.DOTGLOB if hidden else FLAGS
-    found = matches(matcher((pattern,), hidden=hidden), path)
-    assert found == oracle.globmatch(path, pattern, flags=flags)
+    is_match = matches(matcher((pattern,), hidden=hidden), path)
+    assert is_match == oracle.globmatch(path, pattern, flags=flags)
 
 
 @pytest.mark.parametrize(
-    ("pattern", "found"),
+    ("pattern", "expected"),
     [
         ("**", {"out/a"}),
         ("*/*", {"out/a"}),
@@ -174,10 +174,10 @@ def test_matching_agrees_with_another_library(pattern, path, hidden):
         ("{.git,out}/{*,.*}", {".git/config", "out/a", "out/.env"}),
     ],
 )
-def test_a_wildcard_can_be_kept_from_hidden_names(pattern, found):
+def test_a_wildcard_can_be_kept_from_hidden_names(pattern, expected):
     paths = {"out/a", "out/.env", ".bashrc", ".git/config", ".git/hooks/.x"}
     shown = matcher((pattern,), hidden=False)
-    assert {path for path in paths if matches(shown, path)} == found
+    assert {path for path in paths if matches(shown, path)} == expected
 
 
 @given(st.text("ab*", min_size=1, max_size=3), st.lists(PATTERNS, min_size=1, max_size=4))
@@ -191,23 +191,23 @@ def test_several_patterns_match_what_one_of_them_matches(name, patterns):
 @given(PATTERNS, st.lists(NAMES, min_size=2, max_size=5))
 def test_a_folder_of_a_match_is_one_to_look_into(pattern, names):
     assume(not {".", ".."} & set(pattern.split("/")))
-    found = matcher((pattern,))
-    if matches(found, "/".join(names)):
-        assert all(may_lie_below(found, "/".join(names[:end])) for end in range(1, len(names)))
+    start = matcher((pattern,))
+    if matches(start, "/".join(names)):
+        assert all(may_lie_below(start, "/".join(names[:end])) for end in range(1, len(names)))
 
 
 def test_folders_without_a_match_are_told_from_those_with_one():
-    found = matcher(("out/a/*.txt", "work/**/x"))
+    start = matcher(("out/a/*.txt", "work/**/x"))
     looked_into = ("out", "out/a", "work", "work/b/c", "out/b", "out/a/b", "skills", "runs")
-    assert [may_lie_below(found, folder) for folder in looked_into] == [True] * 4 + [False] * 4
+    assert [may_lie_below(start, folder) for folder in looked_into] == [True] * 4 + [False] * 4
 
 
 def test_the_names_that_come_next_are_known_where_all_are_plain():
-    found = matcher(("out/a/*.txt", "work", "out/b"))
-    assert found.next_names == {"out", "work"}
-    assert found.below("out").next_names == {"a", "b"}
-    assert found.below("out").below("a").next_names is None
-    assert found.below("work").next_names == frozenset()
+    start = matcher(("out/a/*.txt", "work", "out/b"))
+    assert start.next_names == {"out", "work"}
+    assert start.below("out").next_names == {"a", "b"}
+    assert start.below("out").below("a").next_names is None
+    assert start.below("work").next_names == frozenset()
     assert matcher(("**/a",)).next_names is None
 
 
@@ -239,8 +239,8 @@ VARIABLES = {**FOLDERS, "RUN_DIR": "runs/run_1"}
 
 
 def resolve(cwd):
-    found = working_folder(cwd, "skills/tea", VARIABLES)
-    return found and str(found)
+    folder = working_folder(cwd, "skills/tea", VARIABLES)
+    return folder and str(folder)
 
 
 @pytest.mark.parametrize(
@@ -283,8 +283,8 @@ _PARTS = st.sampled_from(
 @given(st.lists(_PARTS, max_size=8).map("/".join) | st.text(max_size=20))
 @example("/..//work")
 def test_a_folder_never_lies_outside(cwd):
-    found = resolve(cwd)
-    if found is not None:
-        assert not found.startswith("/")
-        assert posixpath.normpath(found) == found
-        assert ".." not in found.split("/")
+    folder = resolve(cwd)
+    if folder is not None:
+        assert not folder.startswith("/")
+        assert posixpath.normpath(folder) == folder
+        assert ".." not in folder.split("/")

@@ -85,8 +85,8 @@ def test_a_folder_of_this_machine_is_copied_with_all_that_is_in_it(stager, works
     staged, _ = stage(stager, workspace, f"host://{host}", "work/all")
     assert staged == StagedInput("work/all", f"host://{host}", 16, "inode/directory")
     copy = workspace.work / "all"
-    found = {path.relative_to(copy).as_posix() for path in copy.rglob("*")}
-    assert found == {"data.csv", "sub", "sub/b.txt", "sub/run.sh"}
+    paths = {path.relative_to(copy).as_posix() for path in copy.rglob("*")}
+    assert paths == {"data.csv", "sub", "sub/b.txt", "sub/run.sh"}
     assert (copy / "sub" / "run.sh").stat().st_mode & 0o7777 == 0o755
     assert (copy / "sub" / "b.txt").stat().st_mode & 0o7777 == 0o644
 
@@ -130,7 +130,7 @@ def test_a_pinned_artifact_stays_the_version_that_was_first_put_there(stager, wo
     assert put.read_bytes() == b"b"
 
 
-PLACES = {
+TARGETS = {
     "": "work/inputs/data.csv",
     "inputs/x": "work/inputs/x",
     "inputs/": "work/inputs/data.csv",
@@ -145,12 +145,12 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize(("to", "place"), PLACES.items())
-def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, place):
+@pytest.mark.parametrize(("to", "target"), TARGETS.items())
+def test_inputs_go_where_they_are_asked_to_go(stager, workspace, host, to, target):
     specs = [InputSpec(f"host://{host}/data.csv", to)]
     (staged,), _ = stager.stage(workspace, specs, {**FOLDERS, "RUN_DIR": "runs/run_1"})
-    assert staged.name == place
-    assert (workspace.path / place).read_bytes() == b"x,y\n"
+    assert staged.name == target
+    assert (workspace.path / target).read_bytes() == b"x,y\n"
 
 
 FORBIDDEN = ["skills/tea-timer/SKILL.md", "metadata.json", "out", "work/../../x", "/etc/x"]
@@ -175,11 +175,11 @@ SOURCES = dict.fromkeys(UNKNOWN, "write artifact://name, host:///absolute/path")
 SOURCES |= dict.fromkeys(CLIMBING, "cannot be used")
 
 
-@pytest.mark.parametrize(("source", "told"), SOURCES.items())
+@pytest.mark.parametrize(("source", "reason"), SOURCES.items())
 def test_sources_that_are_unknown_or_leave_their_folder_are_refused(
-    stager, workspace, source, told
+    stager, workspace, source, reason
 ):
-    with pytest.raises(WorkspaceError, match=told):
+    with pytest.raises(WorkspaceError, match=reason):
         stage(stager, workspace, source)
 
 
@@ -432,12 +432,12 @@ SWAPS = 5_000
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("asked", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
+@pytest.mark.parametrize("source", ["workspace://out/deep/id.txt", "workspace://out", "host://{}"])
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
-    stager, workspace, host, secret, repeating, swap_for_link, asked, is_folder
+    stager, workspace, host, secret, repeating, swap_for_link, source, is_folder
 ):
-    inside = (host if "host" in asked else workspace.out) / "deep"
+    inside = (host if "host" in source else workspace.out) / "deep"
     inside.mkdir()
     (inside / "id.txt").write_bytes(b"mine")
     victim, target = (inside, secret.parent) if is_folder else (inside / "id.txt", secret)
@@ -448,7 +448,7 @@ def test_a_source_that_is_swapped_for_a_link_brings_nothing_from_outside(
             shutil.rmtree(copy, ignore_errors=True)
             copy.unlink(missing_ok=True)
             try:
-                stage(stager, workspace, asked.format(host), "work/copy")
+                stage(stager, workspace, source.format(host), "work/copy")
             except WorkspaceError:
                 continue
             files = [copy] if copy.is_file() else copy.rglob("id.txt")

@@ -40,8 +40,8 @@ def test_a_process_has_no_more_memory_than_allowed(run):
 
 
 def test_a_file_grows_no_larger_than_allowed(run, tmp_path):
-    found = run("sh", "-c", "head -c 50000 /dev/zero > big", file_bytes=10_000)
-    assert found.exit_code == 128 + signal.SIGXFSZ
+    finished = run("sh", "-c", "head -c 50000 /dev/zero > big", file_bytes=10_000)
+    assert finished.exit_code == 128 + signal.SIGXFSZ
     assert (tmp_path / "big").stat().st_size == 10_000
     sparse = "import os; os.truncate(os.open('big', os.O_CREAT | os.O_RDWR), 20_000)"
     assert b"File too large" in run(*python(sparse), file_bytes=10_000).stderr

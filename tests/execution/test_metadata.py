@@ -94,8 +94,8 @@ def test_of_too_many_records_the_last_are_kept(workspace):
     workspace.record("inputs", *({**INPUT, "to": f"{number}"} for number in numbers))
     record = written(workspace)
     assert list(record["skills"]) == [f"s{number}" for number in numbers[2:]]
-    assert [found["to"] for found in record["inputs"]] == [str(number) for number in numbers[2:]]
-    assert [found["globs"] for found in record["outputs"]] == [[str(n)] for n in numbers[2:]]
+    assert [entry["to"] for entry in record["inputs"]] == [str(number) for number in numbers[2:]]
+    assert [entry["globs"] for entry in record["outputs"]] == [[str(n)] for n in numbers[2:]]
 
 
 def make_folder(path):

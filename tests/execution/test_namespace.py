@@ -33,10 +33,10 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="namespaces are 
 
 @pytest.fixture(scope="module", params=BACKENDS)
 def executor(request):
-    found = NamespaceExecutor(backend=request.param)
-    if found.reason():
-        pytest.skip(found.reason())
-    return found
+    namespace = NamespaceExecutor(backend=request.param)
+    if namespace.reason():
+        pytest.skip(namespace.reason())
+    return namespace
 
 
 @pytest.fixture
@@ -418,12 +418,12 @@ def mounts(seen):
 
 
 def test_no_mount_lets_a_program_become_another_user_and_what_is_temporary_is_bounded(seen):
-    options_of = {place: options for _, place, _, options, *_ in mounts(seen)}
+    options_of = {target: options for _, target, _, options, *_ in mounts(seen)}
     assert f"size={TMP_BYTES >> 10}k" in options_of["/tmp"].split(",")
-    found = [(place, options.split(",")) for _, place, _, options, *_ in mounts(seen)]
-    assert all("nosuid" in options for _, options in found)
-    without = [place for place, options in found if "nodev" not in options]
-    assert all(place.startswith("/dev") for place in without)
+    mounted = [(target, options.split(",")) for _, target, _, options, *_ in mounts(seen)]
+    assert all("nosuid" in options for _, options in mounted)
+    without = [target for target, options in mounted if "nodev" not in options]
+    assert all(target.startswith("/dev") for target in without)
 
 
 def test_no_mount_is_left_on_the_machine(run):

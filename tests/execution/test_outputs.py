@@ -66,8 +66,8 @@ def test_the_links_of_a_staged_skill_and_the_metadata_of_the_workspace_are_no_ou
     (workspace.path / ".skillsearch-1234").write_bytes(b"{}")
     (workspace.path / "result.txt").write_bytes(b"x")
     (workspace.out / "metadata.json").write_bytes(b"{}")
-    found = names(collect(workspace, OutputSpec(("**",))))
-    assert found == ["out/a", "out/metadata.json", "result.txt", "skills/tea/SKILL.md"]
+    outputs = names(collect(workspace, OutputSpec(("**",))))
+    assert outputs == ["out/a", "out/metadata.json", "result.txt", "skills/tea/SKILL.md"]
 
 
 @pytest.mark.parametrize("pattern", ["out/**", "out/link", "out/link/*"])
@@ -368,7 +368,7 @@ def collected(name, data, *, size=None, media_type="text/plain"):
     return CollectedFile(name, data, size, media_type, size > len(data))
 
 
-def told(name, content, size=None):
+def output_of(name, content, size=None):
     return OutputFile(name, "text/plain", len(content or "") if size is None else size, content)
 
 
@@ -402,11 +402,11 @@ def test_a_text_has_whole_characters_and_hides_nothing(data, size, content):
 
 def test_the_primary_output_is_the_first_short_text_by_name():
     files = [
-        told("out/z.txt", "z"),
-        told("out/a.txt", ""),
-        told("out/b.png", None, size=9),
-        told("out/c.txt", "long", size=(32 << 10) + 1),
-        told("out/d.txt", "short", size=32 << 10),
+        output_of("out/z.txt", "z"),
+        output_of("out/a.txt", ""),
+        output_of("out/b.png", None, size=9),
+        output_of("out/c.txt", "long", size=(32 << 10) + 1),
+        output_of("out/d.txt", "short", size=32 << 10),
     ]
     assert primary_output(files).name == "out/d.txt"
     assert primary_output(files[1:4]) is None

@@ -4,7 +4,7 @@ import errno
 import json
 import re
 import shutil
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -68,12 +68,12 @@ def run(make_runner, skill):
     "name", ["local", "namespace", pytest.param("container", marks=pytest.mark.requires_docker)]
 )
 def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name):
-    if reason := next(found.reason for found in executor_statuses() if found.name == name):
+    if reason := next(status.reason for status in executor_statuses() if status.name == name):
         pytest.skip(reason)
     command = "python3 scripts/fib.py 10 > out/fib.txt"
     request = RunRequest("python-math", PYTHON_MATH, command, output_files=("out/*.txt",))
-    found = make_runner(select_executor(name)).run(request).to_dict()
-    assert found.pop("duration_ms") >= 0
+    result = make_runner(select_executor(name)).run(request).to_dict()
+    assert result.pop("duration_ms") >= 0
     file = {
         "name": "out/fib.txt",
         "content": FIBONACCI,
@@ -82,7 +82,7 @@ def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name
         "truncated": False,
         "ref": "workspace://out/fib.txt",
     }
-    assert found == {
+    assert result == {
         "stdout": "",
         "stderr": "",
         "exit_code": 0,
@@ -94,17 +94,17 @@ def test_the_example_of_the_documents_runs_with_every_executor(make_runner, name
 
 
 def test_a_command_reads_what_it_is_given(run):
-    found = run('cat; echo "$LEAVES"', stdin="hot \ud800 water ", env={"LEAVES": "green"})
-    assert found.stdout == "hot ? water green\n"
+    result = run('cat; echo "$LEAVES"', stdin="hot \ud800 water ", env={"LEAVES": "green"})
+    assert result.stdout == "hot ? water green\n"
 
 
 def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch):
     monkeypatch.setenv("SECRET_TOKEN", "hunter2")
-    found = run(
+    result = run(
         'echo "$SKILL_NAME $SECRET_TOKEN"; cd "$WORKSPACE_DIR" && for folder in "$SKILLS_DIR"'
         ' "$WORK_DIR" "$OUTPUT_DIR" "$RUN_DIR"; do echo "${folder#"$PWD"/}"; done'
     )
-    first, *folders, run_dir = found.stdout.splitlines()
+    first, *folders, run_dir = result.stdout.splitlines()
     assert (first, folders) == ("tea-timer ", ["skills", "work", "out"])
     assert re.fullmatch(r"runs/run_\d{8}T\d{6}\.\d{3}", run_dir)
 
@@ -113,53 +113,53 @@ def test_a_command_sees_the_variables_of_its_run_and_no_others(run, monkeypatch)
     ("cwd", "folder"), [("scripts", "skills/tea-timer/scripts"), ("${RUN_DIR}", "runs/run_")]
 )
 def test_a_command_runs_where_it_is_asked_to(run, cwd, folder):
-    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
-    assert found.stdout.startswith(folder)
-    assert "/" not in found.stdout.strip().removeprefix(folder)
-    assert found.warnings == ()
+    result = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
+    assert result.stdout.startswith(folder)
+    assert "/" not in result.stdout.strip().removeprefix(folder)
+    assert result.warnings == ()
 
 
 @pytest.mark.parametrize("cwd", ["../..", "x" * 300, "$WORK_DIR/elsewhere"])
 def test_a_command_runs_in_the_skill_where_there_is_no_such_folder(run, tmp_path, cwd):
     run(f"ln -s {tmp_path} work/elsewhere")
-    found = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
-    assert found.stdout == "skills/tea-timer\n"
-    told = "is not a folder of the workspace; the command ran in skills/tea-timer."
-    assert found.warnings == (f"cwd {cwd[:200]!r} {told}",)
+    result = run('echo "${PWD#"$WORKSPACE_DIR"/}"', cwd=cwd)
+    assert result.stdout == "skills/tea-timer\n"
+    reason = "is not a folder of the workspace; the command ran in skills/tea-timer."
+    assert result.warnings == (f"cwd {cwd[:200]!r} {reason}",)
 
 
 def test_a_command_ends_when_its_time_is_over(run):
-    found = run(
+    result = run(
         "echo begun; : > out/empty; echo x > out/full; sleep 3600",
         timeout=3,
         output_files=("out/*",),
     )
-    assert (found.timed_out, found.stdout) == (True, "begun\n")
-    assert found.exit_code != 0
-    assert [file.name for file in found.output_files] == ["out/full"]
+    assert (result.timed_out, result.stdout) == (True, "begun\n")
+    assert result.exit_code != 0
+    assert [file.name for file in result.output_files] == ["out/full"]
     empty = "The command failed, so empty files are left out: 'out/empty'."
-    assert found.warnings[-1] == empty
+    assert result.warnings[-1] == empty
 
 
 def test_long_streams_are_cut_in_the_middle_with_a_warning(make_runner, skill):
     runner = make_runner(limits=RunLimits(output_bytes=100))
     command = "printf 'a%.0s' {1..1000}; printf 'b%.0s' {1..60} >&2"
-    found = runner.run(RunRequest("tea-timer", skill, command))
-    assert found.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
-    assert (found.stderr, found.warnings) == ("b" * 60, ("stdout truncated",))
+    result = runner.run(RunRequest("tea-timer", skill, command))
+    assert result.stdout == f"{'a' * 50}\n[... 900 bytes left out ...]\n{'a' * 50}"
+    assert (result.stderr, result.warnings) == ("b" * 60, ("stdout truncated",))
 
 
 def test_a_timeout_is_that_of_the_limits_or_more_than_nothing_up_to_an_hour(make_runner, skill):
-    told = []
+    timeouts = []
 
     class Noting(LocalExecutor):
         def run(self, program):
-            told.append(program.limits.timeout)
+            timeouts.append(program.limits.timeout)
             return super().run(program)
 
-    found = make_runner(Noting()).run(RunRequest("tea-timer", skill, "true", timeout=1e9))
-    assert found.warnings == ("The timeout is capped at 3,600 seconds.",)
-    assert told == [3600]
+    result = make_runner(Noting()).run(RunRequest("tea-timer", skill, "true", timeout=1e9))
+    assert result.warnings == ("The timeout is capped at 3,600 seconds.",)
+    assert timeouts == [3600]
     for timeout in (0, float("nan")):
         with pytest.raises(ExecutionError, match=f"timeout is {timeout}; give more than 0 seconds"):
             make_runner().run(RunRequest("tea-timer", skill, "true", timeout=timeout))
@@ -168,11 +168,11 @@ def test_a_timeout_is_that_of_the_limits_or_more_than_nothing_up_to_an_hour(make
 
 
 def test_where_nothing_is_asked_for_the_files_of_out_are_told(run):
-    found = run("for n in {10..34}; do echo $n > out/$n.txt; done; echo w > work/w.txt")
-    assert [file.name for file in found.output_files] == [f"out/{n}.txt" for n in range(10, 30)]
-    assert {file.content for file in found.output_files} == {None}
-    assert (found.primary_output.name, found.primary_output.content) == ("out/10.txt", "10\n")
-    (warning,) = found.warnings
+    result = run("for n in {10..34}; do echo $n > out/$n.txt; done; echo w > work/w.txt")
+    assert [file.name for file in result.output_files] == [f"out/{n}.txt" for n in range(10, 30)]
+    assert {file.content for file in result.output_files} == {None}
+    assert (result.primary_output.name, result.primary_output.content) == ("out/10.txt", "10\n")
+    (warning,) = result.warnings
     assert "max_files is 20" in warning
 
 
@@ -181,10 +181,10 @@ def test_what_an_earlier_run_left_is_not_the_output_of_this_one(run):
     assert first.primary_output.name == "out/a"
     idle = run("cat out/a")
     assert (idle.stdout, idle.output_files, idle.primary_output) == ("1\n", (), None)
-    asked = run("echo 2 > out/z", output_files=("out/*",))
-    assert [file.name for file in asked.output_files] == ["out/a", "out/b", "out/c", "out/z"]
-    assert [file.content for file in asked.output_files] == ["1\n"] * 3 + ["2\n"]
-    assert asked.primary_output.name == "out/z"
+    named = run("echo 2 > out/z", output_files=("out/*",))
+    assert [file.name for file in named.output_files] == ["out/a", "out/b", "out/c", "out/z"]
+    assert [file.content for file in named.output_files] == ["1\n"] * 3 + ["2\n"]
+    assert named.primary_output.name == "out/z"
     changed = run("echo 1 > out/b; mv work/d out/d; cp -p out/c out/e; touch -d 2001-01-01 out/e")
     assert [file.name for file in changed.output_files] == ["out/b", "out/d", "out/e"]
 
@@ -199,27 +199,27 @@ def test_declared_outputs_come_with_contents_only_where_these_are_wanted(run):
 
 
 def test_both_ways_to_name_outputs_go_together(run):
-    found = run(
+    result = run(
         "echo x > out/x; echo y > out/y",
         output_files=("out/x",),
         outputs=OutputSpec(("out/**",), save=True),
     )
-    assert [(file.name, file.content) for file in found.output_files] == [
+    assert [(file.name, file.content) for file in result.output_files] == [
         ("out/x", "x\n"),
         ("out/y", None),
     ]
-    assert found.artifact_files == (ArtifactRef("out/x", 0), ArtifactRef("out/y", 0))
+    assert result.artifact_files == (ArtifactRef("out/x", 0), ArtifactRef("out/y", 0))
 
 
 def test_a_file_beyond_a_limit_is_cut_and_not_saved(run):
     spec = OutputSpec(("out/**",), inline=True, save=True, max_file_bytes=3)
-    found = run("printf 12345 > out/long; printf 123 > out/short", outputs=spec)
-    told = [(file.content, file.size_bytes, file.truncated) for file in found.output_files]
-    assert told == [("123", 5, True), ("123", 3, False)]
-    assert found.artifact_files == (ArtifactRef("out/short", 0),)
-    cut, not_kept = found.warnings
+    result = run("printf 12345 > out/long; printf 123 > out/short", outputs=spec)
+    files = [(file.content, file.size_bytes, file.truncated) for file in result.output_files]
+    assert files == [("123", 5, True), ("123", 3, False)]
+    assert result.artifact_files == (ArtifactRef("out/short", 0),)
+    cut, not_saved = result.warnings
     assert cut.startswith("'out/long' is cut to 3 of 5 bytes")
-    assert not_kept == "'out/long' is cut, and is not kept; raise its limits."
+    assert not_saved == "'out/long' is cut, and is not kept; raise its limits."
 
 
 def test_saved_files_are_artifacts_with_a_prefix_and_versions(run):
@@ -241,21 +241,21 @@ def test_what_cannot_be_saved_is_returned_with_a_warning(make_runner, skill):
         save_as_artifacts=True,
         omit_inline_content=True,
     )
-    found = make_runner(artifacts=None).run(request)
-    assert (found.output_files[0].content, found.artifact_files) == ("1\n", ())
-    assert found.warnings == ("There is no artifact store; the outputs are not kept.",)
+    result = make_runner(artifacts=None).run(request)
+    assert (result.output_files[0].content, result.artifact_files) == ("1\n", ())
+    assert result.warnings == ("There is no artifact store; the outputs are not kept.",)
 
 
 def test_a_name_that_no_artifact_can_have_is_a_warning(run):
-    found = run(
+    result = run(
         "echo 1 > out/x",
         output_files=("out/*",),
         save_as_artifacts=True,
         artifact_prefix="/etc/",
         outputs=OutputSpec(("out/*",), save=True, name_template="../"),
     )
-    assert (found.exit_code, found.artifact_files) == (0, ())
-    assert ["'out/x' is not kept: " in text for text in found.warnings] == [True, True]
+    assert (result.exit_code, result.artifact_files) == (0, ())
+    assert ["'out/x' is not kept: " in text for text in result.warnings] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -311,9 +311,9 @@ def test_inputs_come_from_every_scheme(make_runner, skill, tmp_path):
     request = RunRequest(
         "tea-timer", skill, "cat inputs/a.txt inputs/h.txt work/copied.txt", inputs=sources
     )
-    found = runner.run(request)
-    assert found.stdout == "artifacthostworkspace"
-    assert [(one.name, one.source) for one in found.staged_inputs] == [
+    result = runner.run(request)
+    assert result.stdout == "artifacthostworkspace"
+    assert [(staged.name, staged.source) for staged in result.staged_inputs] == [
         ("work/inputs/a.txt", sources[0].source),
         ("work/inputs/h.txt", sources[1].source),
         ("work/copied.txt", sources[2].source),
@@ -324,8 +324,8 @@ def test_inputs_come_from_every_scheme(make_runner, skill, tmp_path):
 def test_an_input_comes_from_another_skill_where_the_runner_knows_it(make_runner, skill):
     runner = make_runner(skill_folder={"python-math": PYTHON_MATH}.__getitem__)
     source = InputSpec("skill://python-math/scripts/fib.py")
-    found = runner.run(RunRequest("tea-timer", skill, "python3 inputs/fib.py 3", inputs=(source,)))
-    assert found.stdout == "0\n1\n1\n"
+    result = runner.run(RunRequest("tea-timer", skill, "python3 inputs/fib.py 3", inputs=(source,)))
+    assert result.stdout == "0\n1\n1\n"
 
 
 def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill, tmp_path):
@@ -339,32 +339,23 @@ def test_runs_of_one_session_wait_and_those_of_others_do_not(make_runner, skill,
             f" until [ -e {tmp_path}/{other}/here ]; do sleep 0.01; done; rm work/busy"
         )
 
-    found = []
-
     def run(mine, other):
         request = RunRequest("tea-timer", skill, command(mine, other), timeout=30)
-        found.append(runner.run(request, mine))
+        return runner.run(request, mine)
 
-    threads = [threading.Thread(target=run, args=pair) for pair in ("ab", "ba", "ab", "ba")]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert [(one.stdout, one.exit_code, one.timed_out) for one in found] == [("", 0, False)] * 4
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(run, "abab", "baba"))
+    assert [(run.stdout, run.exit_code, run.timed_out) for run in results] == [("", 0, False)] * 4
     assert runner._workspaces._turns == {}
 
 
 def test_an_editor_writes_the_text_that_was_given(run):
     text = "tea's ready\n$HOME 한\n"
-    assert (
-        run("$EDITOR +3 out/note", editor_text=text, output_files=("out/*",))
-        .output_files[0]
-        .content
-        == text
-    )
+    result = run("$EDITOR +3 out/note", editor_text=text, output_files=("out/*",))
+    assert result.output_files[0].content == text
     run("rm -rf work/.skillsearch; ln -s /etc work/.skillsearch")
-    found = run('sh -c "$VISUAL \\"\\$@\\"" editor "out/a note"; cat "out/a note"', editor_text="b")
-    assert found.stdout == "b"
+    command = 'sh -c "$VISUAL \\"\\$@\\"" editor "out/a note"; cat "out/a note"'
+    assert run(command, editor_text="b").stdout == "b"
 
 
 @pytest.mark.parametrize("name", ["a base", "a'base", "a:base"])
@@ -421,9 +412,9 @@ def test_a_workspace_that_vanishes_while_it_is_prepared_is_made_anew(
 
 
 def test_a_command_that_removes_its_workspace_has_a_result(run):
-    found = run('echo ran; cd /; chmod -R u+w "$WORKSPACE_DIR"; rm -rf "$WORKSPACE_DIR"')
-    assert (found.stdout, found.output_files) == ("ran\n", ())
-    assert any(warning.startswith("Outputs were not collected: ") for warning in found.warnings)
+    result = run('echo ran; cd /; chmod -R u+w "$WORKSPACE_DIR"; rm -rf "$WORKSPACE_DIR"')
+    assert (result.stdout, result.output_files) == ("ran\n", ())
+    assert any(warning.startswith("Outputs were not collected: ") for warning in result.warnings)
     assert run("pwd > out/x; echo again").stdout == "again\n"
 
 
@@ -434,14 +425,15 @@ def test_a_skill_that_is_gone_cannot_be_run(run, skill):
 
 
 def test_the_records_of_runs_name_the_versions_that_were_made_and_taken(run):
-    asked = InputSpec("artifact://out/x")
+    latest = InputSpec("artifact://out/x")
     run("echo 1 > out/x", outputs=OutputSpec(("out/x",), save=True))
     run("echo 2 > out/x", outputs=OutputSpec(("out/x",), save=True))
-    found = run("cat $WORKSPACE_DIR/metadata.json inputs/x", inputs=(asked,)).stdout
-    metadata = json.loads(found.removesuffix("2\n"))
+    stdout = run("cat $WORKSPACE_DIR/metadata.json inputs/x", inputs=(latest,)).stdout
+    metadata = json.loads(stdout.removesuffix("2\n"))
     assert list(metadata["skills"]) == ["tea-timer"]
-    told = [(one["globs"], one["saved_as"], one["versions"]) for one in metadata["outputs"]]
-    assert told == [(["out/x"], ["out/x"], [version]) for version in (0, 1)]
+    keys = ("globs", "saved_as", "versions")
+    outputs = [tuple(output[key] for key in keys) for output in metadata["outputs"]]
+    assert outputs == [(["out/x"], ["out/x"], [version]) for version in (0, 1)]
     (record,) = metadata["inputs"]
     resolved = {"resolved": "artifact://out/x@1", "version": 1}
     assert {**record, "ts": ""} == {

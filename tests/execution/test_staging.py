@@ -5,6 +5,7 @@ import itertools
 import os
 import socket
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from unittest.mock import patch
 
@@ -120,7 +121,7 @@ def test_a_staged_skill_is_a_copy_that_is_read_only_with_scripts_to_run(workspac
     assert staged.digest == hashed(FILES) == folder_digest(path)
     assert (path, staged.rel_path) == (workspace.skills / "tea", "skills/tea")
     assert (staged.is_new, staged.notes) == (True, ())
-    assert [one.name for one in workspace.skills.iterdir()] == ["tea"]
+    assert [folder.name for folder in workspace.skills.iterdir()] == ["tea"]
     modes = {
         str(inner.relative_to(path)): inner.lstat().st_mode & 0o7777
         for inner in path.rglob("*")
@@ -387,17 +388,13 @@ def test_another_skill_of_the_same_name_takes_the_place(workspace, skill, tmp_pa
 
 def test_threads_may_stage_the_same_skill_at_once(workspace, skill):
     start = threading.Barrier(6)
-    staged = []
 
-    def stage():
+    def stage(_):
         start.wait(timeout=120)
-        staged.append(stage_skill(workspace, "tea", skill))
+        return stage_skill(workspace, "tea", skill)
 
-    threads = [threading.Thread(target=stage) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(6) as pool:
+        staged = list(pool.map(stage, range(6)))
     assert sorted(copy.is_new for copy in staged) == [False] * 5 + [True]
     assert contents(staged[0].path) == FILES
 
@@ -444,9 +441,9 @@ def test_a_name_that_no_folder_should_have_becomes_another(workspace, skill, nam
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_different_names_become_different_names_of_folders(one, other):
-    folder = folder_name(one)
+def test_different_names_become_different_names_of_folders(name, other):
+    folder = folder_name(name)
     assert 0 < len(folder.encode()) <= 100
     assert not set("/\\\0\n") & set(folder)
     assert not folder.startswith(".")
-    assert (folder_name(one) == folder_name(other)) == (one == other)
+    assert (folder_name(name) == folder_name(other)) == (name == other)

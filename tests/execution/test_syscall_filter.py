@@ -91,8 +91,9 @@ def rules(machine):
 
 def applies(conditions, arguments):
     """Return whether arguments are as a line of the table says."""
-    for place, operator, numbers in conditions:
-        value, values = arguments[int(place)] & 0xFFFFFFFF, [int(n, 0) for n in numbers.split(",")]
+    for position, operator, numbers in conditions:
+        value = arguments[int(position)] & 0xFFFFFFFF
+        values = [int(number, 0) for number in numbers.split(",")]
         is_met = {
             "is": value in values,
             "not": value not in values,
@@ -159,11 +160,11 @@ def test_each_line_has_the_numbers_of_its_call(machine):
 @with_machines
 def test_what_programs_need_is_allowed(machine):
     number, code = numbers(machine), syscall_filter(machine)
-    known = {name: number(name) for name in ALWAYS}
+    calls = {name: number(name) for name in ALWAYS}
     of_socket = {"socket": [1], "socketpair": [1]}
     verdicts = {
         name: judge(code, n, of_socket.get(name, ()), machine)
-        for name, n in known.items()
+        for name, n in calls.items()
         if n >= 0
     }
     assert len(verdicts) > len(ALWAYS) / 2  # one machine lacks what another has
@@ -294,9 +295,9 @@ CALL = """if True:
 def example(conditions):
     """Return arguments for which a line of the table holds."""
     words = [0] * 6
-    for place, operator, values in conditions:
+    for position, operator, values in conditions:
         first = int(values.split(",")[0], 0)
-        words[int(place)] = (
+        words[int(position)] = (
             0x7FFF if operator == "not" else first & -first if operator == "any" else first
         )
     assert applies(conditions, words)
@@ -361,15 +362,15 @@ def test_what_tells_of_the_whole_machine_is_hidden(run):
 
 def test_where_there_is_no_filter_it_is_told_and_all_else_enclosed(monkeypatch, tmp_path):
 
-    def told():
+    def is_admitted():
         return any(
             "not filtered" in text for text in NamespaceExecutor().capabilities().not_isolated
         )
 
-    assert told() == (not syscall_filter(os.uname().machine))
+    assert is_admitted() == (not syscall_filter(os.uname().machine))
     *rest, _ = os.uname()
     monkeypatch.setattr(os, "uname", lambda: os.uname_result((*rest, "vax")))
-    assert told()
+    assert is_admitted()
     if reason := NamespaceExecutor().reason():
         pytest.skip(reason)
     program = Program(

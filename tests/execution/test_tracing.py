@@ -21,18 +21,18 @@ from skillsearch.execution.workspaces.workspace import Workspaces
 @pytest.fixture
 def exporter(monkeypatch):
     """Collect all spans in memory, as a host would that has set up tracing."""
-    found = InMemorySpanExporter()
+    spans = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
-    provider.add_span_processor(SimpleSpanProcessor(found))
+    provider.add_span_processor(SimpleSpanProcessor(spans))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
-    yield found
+    yield spans
     provider.shutdown()
 
 
 @pytest.fixture
 def finished(exporter):
     """Give the spans that ended so far, each as its name and attributes."""
-    return lambda: [(one.name, dict(one.attributes)) for one in exporter.get_finished_spans()]
+    return lambda: [(ended.name, dict(ended.attributes)) for ended in exporter.get_finished_spans()]
 
 
 def test_a_step_is_a_span_with_its_attributes(finished):
@@ -126,10 +126,10 @@ def test_spans_need_no_opentelemetry(tmp_path, opentelemetry, imported):
         "assert tries == ['opentelemetry'], tries\n"
         "print(sorted(name for name in sys.modules if name.startswith('opentelemetry')))\n"
     )
-    found = subprocess.run(
+    ran = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=120
     )
-    assert (found.stderr, found.stdout.strip()) == ("", repr(imported))
+    assert (ran.stderr, ran.stdout.strip()) == ("", repr(imported))
 
 
 def test_a_run_leaves_the_spans_of_the_document(finished, tmp_path, make_skill):

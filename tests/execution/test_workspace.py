@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -131,15 +132,8 @@ workspace.close()
 
 
 def test_each_run_has_a_folder_of_its_own(workspace):
-    paths = []
-    threads = [
-        threading.Thread(target=lambda: paths.extend(workspace.new_run_dir() for _ in range(25)))
-        for _ in range(4)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(4) as pool:
+        paths = list(pool.map(lambda _: workspace.new_run_dir(), range(100)))
     assert len(set(paths)) == 100
     assert names(workspace.runs) == sorted(path.name for path in paths)
 
@@ -209,9 +203,9 @@ def test_a_plain_session_keeps_its_name(session):
 
 
 @given(ANY_TEXT, ANY_TEXT)
-def test_different_sessions_have_different_safe_ids(one, other):
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,49}", safe_id(one))
-    assert (safe_id(one) == safe_id(other)) == (one == other)
+def test_different_sessions_have_different_safe_ids(session, other):
+    assert re.fullmatch(r"[A-Za-z0-9_-]{1,49}", safe_id(session))
+    assert (safe_id(session) == safe_id(other)) == (session == other)
 
 
 @pytest.mark.parametrize("session", HOSTILE)
@@ -301,24 +295,20 @@ def test_a_workspace_in_use_is_not_pushed_out(base):
 def test_threads_that_ask_at_once_get_the_same_workspace(base):
     with Workspaces(base) as workspaces:
         start = threading.Barrier(8)
-        got = []
 
         def ask(session):
             start.wait(timeout=120)
-            got.append((session, workspaces.of(session)))
+            return session, workspaces.of(session)
 
-        threads = [threading.Thread(target=ask, args=(f"s{n % 2}",)) for n in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(got) == 8
-        assert len(set(got)) == 2
+        with ThreadPoolExecutor(8) as pool:
+            answers = list(pool.map(ask, ["s0", "s1"] * 4))
+        assert len(answers) == 8
+        assert len(set(answers)) == 2
 
 
 def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
     with holding(base, "live") as live:
-        kept = path_from(live)
+        live_folder = path_from(live)
         with holding(base, *HOSTILE[:3], "killed") as killed:
             left = [path_from(killed) for _ in range(4)]
         assert all(path.is_dir() for path in left)
@@ -326,9 +316,9 @@ def test_what_a_killed_process_left_is_swept_and_a_live_one_is_not(base):
             mine = workspaces.of("mine").path
             remove_abandoned(base)
             assert names(base) == sorted(
-                name for path in (kept, mine) for name in (path.name, f"{path.name}.lock")
+                name for path in (live_folder, mine) for name in (path.name, f"{path.name}.lock")
             )
-            assert (kept / "out").is_dir()
+            assert (live_folder / "out").is_dir()
     remove_abandoned(base)
     assert names(base) == []
 
@@ -431,14 +421,14 @@ def test_where_nothing_can_be_locked_no_file_stays_open(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", ["artifacts", "workspaces", "skills"])
 def test_what_a_model_is_told_of_an_error_has_no_folders(tmp_path, name):
-    place = tmp_path / "Jo Doe" / name
-    place.parent.mkdir()
-    place.touch()
+    path = tmp_path / "Jo Doe" / name
+    path.parent.mkdir()
+    path.touch()
     with Workspaces(tmp_path / "base") as workspaces:
         failing = {
-            "artifacts": lambda: FolderArtifacts(place).save("a", b"", "text/plain"),
-            "workspaces": lambda: Workspace.create(place, "s"),
-            "skills": lambda: stage_skill(workspaces.of("s"), "tea", place),
+            "artifacts": lambda: FolderArtifacts(path).save("a", b"", "text/plain"),
+            "workspaces": lambda: Workspace.create(path, "s"),
+            "skills": lambda: stage_skill(workspaces.of("s"), "tea", path),
         }
         with pytest.raises(WorkspaceError) as caught:
             failing[name]()

@@ -73,6 +73,34 @@ def program(launch, variables, tmp_path):
     return partial(launch, tmp_path, variables)
 
 
+@pytest.fixture(scope="session")
+def serve_over_http():
+    """Serve at a listener, in a thread, for as long as a block lasts; yield the address."""
+    import anyio
+
+    from skillsearch.mcp_server.http import serve_http
+
+    @contextmanager
+    def start(server, listener, **options):
+        stop, begun, portals = anyio.Event(), threading.Event(), []
+
+        async def main():
+            portals.append(anyio.lowlevel.current_token())
+            begun.set()
+            await serve_http(server, listener, stop, **options)
+
+        thread = threading.Thread(target=anyio.run, args=(main,))
+        thread.start()
+        begun.wait(WAIT_SECONDS)
+        try:
+            yield listener.socket.getsockname()
+        finally:
+            anyio.from_thread.run_sync(stop.set, token=portals[0])
+            thread.join(WAIT_SECONDS)
+
+    return start
+
+
 @pytest.fixture
 def converse():
     import anyio

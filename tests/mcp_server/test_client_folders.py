@@ -20,11 +20,11 @@ class Session:
 
     def __init__(self, *answers):
         """Begin with the first answer; `release` lets the last one come."""
-        self.answers, self.asked = list(answers), 0
+        self.answers, self.requests = list(answers), 0
         self.release = anyio.Event()
 
     async def send_request(self, request, kind, metadata):
-        self.asked += 1
+        self.requests += 1
         uris = self.answers.pop(0) if self.answers else None
         if uris is None:
             await anyio.sleep_forever()
@@ -52,7 +52,7 @@ def test_a_client_that_is_late_once_is_asked_again():
 
     async def run():
         session, folders = Session(None, ["file:///w/blog"], ["file:///never"]), ClientFolders()
-        return [await seen(folders, session) for _ in range(3)], session.asked
+        return [await seen(folders, session) for _ in range(3)], session.requests
 
     assert anyio.run(run) == ([None, ("/w/blog",), ("/w/blog",)], 2)
 
@@ -60,7 +60,7 @@ def test_a_client_that_is_late_once_is_asked_again():
 def test_a_client_that_never_answers_is_asked_no_more():
     async def run():
         session, folders = Session(), ClientFolders()
-        return [await seen(folders, session) for _ in range(5)], session.asked
+        return [await seen(folders, session) for _ in range(5)], session.requests
 
     assert anyio.run(run) == ([None] * 5, client_folders.MAX_UNANSWERED)
 

@@ -5,13 +5,11 @@ import json
 import logging
 import socket
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 
-import anyio
 import pytest
 
 from skillsearch.mcp_server.connections import HttpLimits, machine_of
-from skillsearch.mcp_server.http import serve_http
 from skillsearch.mcp_server.listening import listen
 
 TOKEN = "correct-horse-battery-staple"
@@ -61,31 +59,13 @@ class Client:
 
 
 @pytest.fixture
-def serve(make_server, drinks):
-    """Serve over HTTP, within limits, for as long as a block lasts; yield the address."""
+def serve(make_server, drinks, serve_over_http):
+    """Serve over HTTP within limits."""
 
-    @contextmanager
     def start(server=None, host="127.0.0.1", **limits):
-        remote = host != "127.0.0.1"
-        listener = listen(host, token=TOKEN, allow_remote=remote)
-        stop = anyio.Event()
-        begun = threading.Event()
-        portals = []
-
-        async def main():
-            portals.append(anyio.lowlevel.current_token())
-            begun.set()
-            chosen = server or make_server(drinks)
-            await serve_http(chosen, listener, stop, HttpLimits(**limits))
-
-        thread = threading.Thread(target=anyio.run, args=(main,))
-        thread.start()
-        begun.wait(WAIT)
-        try:
-            yield listener.socket.getsockname()
-        finally:
-            anyio.from_thread.run_sync(stop.set, token=portals[0])
-            thread.join(WAIT)
+        listener = listen(host, token=TOKEN, allow_remote=host != "127.0.0.1")
+        bounds = HttpLimits(**limits)
+        return serve_over_http(server or make_server(drinks), listener, limits=bounds)
 
     return start
 

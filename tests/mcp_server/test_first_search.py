@@ -7,11 +7,10 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from mcp import Client, StdioServerParameters
+from mcp import StdioServerParameters
 from mcp.client.stdio import stdio_client
 
 SKILLS = 100
-SECONDS = 120
 MOST_CALLS = 2000
 SLOW = """
 import os, time
@@ -88,14 +87,6 @@ def by_http(launch, command, variables, tmp_path, many):
     return start
 
 
-def converse(target, mode, say):
-    async def run():
-        async with Client(target, mode=mode) as client:
-            return await say(client)
-
-    return asyncio.run(asyncio.wait_for(run(), SECONDS))
-
-
 @pytest.mark.parametrize(
     ("way", "mode"),
     [
@@ -105,25 +96,25 @@ def converse(target, mode, say):
     ],
 )
 def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is(
-    request, gate, way, mode
+    request, talk, gate, way, mode
 ):
-    told = []
+    reports = []
 
     async def tell(progress, total, message):
-        told.append((progress, total, message))
+        reports.append((progress, total, message))
 
     async def say(client):
         await client.list_tools()  # from now on the client checks what is structured
         answers = [await client.call_tool(*SEARCH)]
         gate.touch()
         while "words_only" in answers[-1].structured_content:
-            told.clear()
+            reports.clear()
             answers.append(await client.call_tool(*SEARCH, progress_callback=tell))
             await asyncio.sleep(0.1)
         return answers
 
     with request.getfixturevalue(way)() as target:
-        answers = converse(target, mode, say)
+        answers = talk(target, say, mode)
     *by_words, last = [answer.structured_content for answer in answers]
     for record in (*by_words, last):
         assert [*record["skills"], *record["perhaps"]][0]["name"] == "steep-tea"
@@ -132,11 +123,11 @@ def test_words_answer_first_and_a_search_that_waits_is_told_how_far_the_index_is
     assert shares == sorted(shares)
     assert answers[0].content[0].text.splitlines()[-1] == by_words[0]["note"]
     assert "note" not in last
-    numbers = [progress for progress, _, _ in told]
+    numbers = [progress for progress, _, _ in reports]
     assert len(numbers) > 1
     assert numbers == sorted(set(numbers))
-    assert {total for _, total, _ in told} == {2 * (SKILLS + 3)}
-    assert all(re.fullmatch(r"Embedding texts: \d+ of about 103", text) for _, _, text in told)
+    assert {total for _, total, _ in reports} == {2 * (SKILLS + 3)}
+    assert all(re.fullmatch(r"Embedding texts: \d+ of about 103", text) for _, _, text in reports)
 
 
 @pytest.mark.slow
@@ -166,11 +157,15 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
                 waited_for.discard(messages[-1].get("id"))
         host.process.stdin.close()
         assert host.rest() == []
-    told = [one for one in messages if "id" not in one]
-    assert {one["method"] for one in told} == {"notifications/progress"}
-    assert {one["params"]["progressToken"] for one in told} <= set(range(2, number + 1, 2))
-    answered = {one["id"]: place for place, one in enumerate(messages) if "id" in one}
-    assert all(messages.index(one) < answered[one["params"]["progressToken"]] for one in told)
+    reports = [message for message in messages if "id" not in message]
+    assert {report["method"] for report in reports} == {"notifications/progress"}
+    tokens = [report["params"]["progressToken"] for report in reports]
+    assert set(tokens) <= set(range(2, number + 1, 2))
+    ids = [message.get("id") for message in messages]
+    assert all(
+        messages.index(report) < ids.index(token)
+        for report, token in zip(reports, tokens, strict=True)
+    )
 
 
 @pytest.mark.parametrize("stop", [90])
@@ -181,18 +176,18 @@ def test_progress_is_told_before_the_answer_alone_and_only_if_asked_for(
         pytest.param("legacy", marks=pytest.mark.night),
     ],
 )
-def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode):
-    told = []
+def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, talk, gate, mode):
+    reports = []
 
     async def tell(progress, total, message):
-        told.append(progress)
+        reports.append(progress)
 
     async def cancelled(client):
         """Cancel a search that waits; one that words answered before it was told is asked again."""
         while True:
-            told.clear()
+            reports.clear()
             waiting = asyncio.create_task(client.call_tool(*SEARCH, progress_callback=tell))
-            while not told and not waiting.done():
+            while not reports and not waiting.done():
                 await asyncio.sleep(0.02)
             waiting.cancel()
             outcome = (await asyncio.gather(waiting, return_exceptions=True))[0]
@@ -202,14 +197,14 @@ def test_a_search_that_waits_is_ended_when_it_is_cancelled(by_stdio, gate, mode)
 
     async def say(client):
         outcome = await cancelled(client)
-        before = len(told)
+        before = len(reports)
         gate.touch()
         answer = await client.call_tool("load_skill", {"name": "steep-tea"})
         await asyncio.sleep(1)
         return outcome, before, answer
 
     with by_stdio() as target:
-        outcome, before, answer = converse(target, mode, say)
+        outcome, before, answer = talk(target, say, mode)
     assert isinstance(outcome, asyncio.CancelledError)
     assert answer.structured_content["name"] == "steep-tea"
-    assert len(told) == before
+    assert len(reports) == before

@@ -124,8 +124,8 @@ def test_random_damage_never_ends_the_server(wire, drinks, lines):
         for _ in range(lines):
             line = bytearray(chance.choice(seeds))
             for _ in range(chance.randint(1, 6)):
-                place = chance.randrange(len(line))
-                line[place : place + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+                start = chance.randrange(len(line))
+                line[start : start + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
             host.write(bytes(line).replace(b"\n", b" ") + b"\n")
         assert is_alive(host)
         host.process.stdin.close()

@@ -77,14 +77,14 @@ def test_a_client_over_http_is_not_told_how_to_keep_examples(url, talk):
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 def test_the_official_client_finds_and_loads(url, talk, mode, version):
     async def say(client):
-        found = await client.call_tool("search_skills", {"query": "steep green tea"})
+        answer = await client.call_tool("search_skills", {"query": "steep green tea"})
         loaded = await client.call_tool("load_skill", {"name": "steep-tea"})
         missing = await client.call_tool("load_skill", {"name": "nothing"})
-        return client.protocol_version, found, loaded, missing
+        return client.protocol_version, answer, loaded, missing
 
-    spoken, found, loaded, missing = talk(url, say, mode)
+    spoken, answer, loaded, missing = talk(url, say, mode)
     assert spoken == version
-    assert [hit["name"] for hit in found.structured_content["skills"]] == ["steep-tea"]
+    assert [hit["name"] for hit in answer.structured_content["skills"]] == ["steep-tea"]
     assert loaded.structured_content["body"] == "Use 80 C."
     assert missing.is_error
 
@@ -245,8 +245,8 @@ def test_with_both_other_machines_may_come():
 def test_a_named_machine_is_known_by_its_name_alone():
     with socket.socket() as made:
         names = Listener(made, "box.example", TOKEN, is_local=False).authority
-    asked = ("box.example", "box.example:80", "localhost", "boxyexample", "evil.box.example")
-    assert [bool(re.fullmatch(names, host)) for host in asked] == [True, True, False, False, False]
+    hosts = ("box.example", "box.example:80", "localhost", "boxyexample", "evil.box.example")
+    assert [bool(re.fullmatch(names, host)) for host in hosts] == [True, True, False, False, False]
 
 
 @pytest.fixture(scope="module")
@@ -261,10 +261,10 @@ _PARTS = ("localhost", "LOCALHOST", "127.0.0.1", "::1", "[", "]", ":", "@", ".",
 @given(st.lists(st.sampled_from(_PARTS), max_size=6).map("".join))
 def test_no_other_machine_passes_for_this_one(local_names, host):
     if re.fullmatch(local_names, host, re.IGNORECASE):
-        asked = urlsplit(f"http://{host}")
-        assert asked.hostname in {"localhost", "127.0.0.1", "::1"}
-        assert (asked.username, asked.path) == (None, "")
-        assert asked.port in {None, 80, 8080}
+        url = urlsplit(f"http://{host}")
+        assert url.hostname in {"localhost", "127.0.0.1", "::1"}
+        assert (url.username, url.path) == (None, "")
+        assert url.port in {None, 80, 8080}
 
 
 @pytest.mark.slow

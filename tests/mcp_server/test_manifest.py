@@ -47,7 +47,7 @@ def folder(skill_md):
 
 
 @pytest.fixture
-def place(skill_md):
+def published(skill_md):
     """The skill as a library knows it."""
     (document,) = SkillLibrary.from_roots(skill_md.parents[1]).list()
     return Published(f"{URI}/SKILL.md", ("root", "steep-tea"), document, False)
@@ -62,9 +62,9 @@ def opened():
 def make_reader(opened):
     """Make a publisher that notes what it reads, and by default takes all files as old."""
 
-    def read(place, path):
+    def read(published, path):
         opened.append(path)
-        return read_published(place, path)
+        return read_published(published, path)
 
     return lambda *library, racy_ns=-1: publisher(*library, read=read, racy_ns=racy_ns)
 
@@ -74,16 +74,16 @@ def publisher(library=None, **options):
     return Publisher(library or SkillLibrary.from_roots(()), **options)
 
 
-def code_of(place):
+def code_of(published):
     """Return why a skill cannot be published; the reason names no path of this machine."""
-    found = publisher().manifest_of(place)
-    assert isinstance(found, Finding)
-    assert str(place.folder.parent) not in found.message
-    return found.code
+    finding = publisher().manifest_of(published)
+    assert isinstance(finding, Finding)
+    assert str(published.folder.parent) not in finding.message
+    return finding.code
 
 
-def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
-    manifest = publisher().manifest_of(place)
+def test_all_files_are_listed_with_the_hash_of_their_bytes(published, skill_md):
+    manifest = publisher().manifest_of(published)
     expected = [("SKILL.md", skill_md.read_bytes())]
     expected += [(name, FILES[name]) for name in sorted(FILES)]
     encoded = {
@@ -104,8 +104,8 @@ def test_all_files_are_listed_with_the_hash_of_their_bytes(place, skill_md):
     }
 
 
-def test_machinery_and_links_are_left_out(place, folder, tmp_path):
-    before = publisher().manifest_of(place)
+def test_machinery_and_links_are_left_out(published, folder, tmp_path):
+    before = publisher().manifest_of(published)
     for name in (".git/config", "node_modules/a/b.js", "scripts/__pycache__/c.pyc"):
         (folder / name).parent.mkdir(parents=True)
         (folder / name).write_text("machinery")
@@ -113,17 +113,17 @@ def test_machinery_and_links_are_left_out(place, folder, tmp_path):
     (folder / "out").symlink_to(tmp_path / "secret")
     (folder / "in").symlink_to(folder / "notes.txt")
     (folder / "up").symlink_to(tmp_path)
-    assert publisher().manifest_of(place) == before
+    assert publisher().manifest_of(published) == before
 
 
-def test_a_skill_md_may_be_a_link_into_its_own_folder(place, folder):
+def test_a_skill_md_may_be_a_link_into_its_own_folder(published, folder):
     path = folder / "SKILL.md"
     data = path.read_bytes()
     path.rename(folder / "real.md")
     path.symlink_to("real.md")
-    first = publisher().manifest_of(place).resources[0]
+    first = publisher().manifest_of(published).resources[0]
     assert (first.digest, first.size) == (f"sha256:{hashlib.sha256(data).hexdigest()}", len(data))
-    assert read_published(place, "SKILL.md")[0] == data
+    assert read_published(published, "SKILL.md")[0] == data
 
 
 def test_a_skill_md_may_be_a_link_into_another_root(tmp_path):
@@ -137,27 +137,27 @@ def test_a_skill_md_may_be_a_link_into_another_root(tmp_path):
     assert published.read(manifest.uri) == (store / "tea.md").read_bytes()
 
 
-def test_the_largest_number_of_files_is_published(place, folder):
+def test_the_largest_number_of_files_is_published(published, folder):
     (folder / "many").mkdir()
     for number in range(MAX_FILES - 1 - len(FILES)):
         (folder / "many" / str(number)).touch()
-    manifest = publisher().manifest_of(place)
+    manifest = publisher().manifest_of(published)
     assert isinstance(manifest, Manifest)
     assert len(manifest.resources) == MAX_FILES
     (folder / "one-more").touch()
-    assert code_of(place) == "too-many-files"
+    assert code_of(published) == "too-many-files"
 
 
-def test_the_largest_size_is_published(place, folder, skill_md):
+def test_the_largest_size_is_published(published, folder, skill_md):
     small = sum(map(len, FILES.values())) + skill_md.stat().st_size
     large = folder / "large.bin"
     large.touch()
     os.truncate(large, MAX_BYTES - small)
-    assert isinstance(publisher().manifest_of(place), Manifest)
+    assert isinstance(publisher().manifest_of(published), Manifest)
     os.truncate(large, MAX_BYTES - small + 1)
-    assert code_of(place) == "files-too-large"
+    assert code_of(published) == "files-too-large"
     os.truncate(large, 17 << 20)
-    assert code_of(place) == "files-too-large"
+    assert code_of(published) == "files-too-large"
 
 
 def lead_out(folder):
@@ -182,13 +182,13 @@ SPOILED = [
 
 
 @pytest.mark.parametrize(("spoil", "code"), SPOILED)
-def test_a_skill_that_cannot_be_served_whole_is_refused(place, folder, spoil, code):
-    assert isinstance(publisher().manifest_of(place), Manifest)
+def test_a_skill_that_cannot_be_served_whole_is_refused(published, folder, spoil, code):
+    assert isinstance(publisher().manifest_of(published), Manifest)
     spoil(folder)
-    assert code_of(place) == code
+    assert code_of(published) == code
 
 
-def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
+def test_a_file_that_vanishes_meanwhile_is_no_crash(published, monkeypatch):
     lstat = Path.lstat
 
     def vanish(path):
@@ -197,52 +197,52 @@ def test_a_file_that_vanishes_meanwhile_is_no_crash(place, monkeypatch):
         return lstat(path)
 
     monkeypatch.setattr(Path, "lstat", vanish)
-    assert code_of(place) == "file-unreadable"
+    assert code_of(published) == "file-unreadable"
 
 
-def test_a_folder_in_the_way_of_the_uri_is_refused(place, folder):
+def test_a_folder_in_the_way_of_the_uri_is_refused(published, folder):
     """Otherwise the URI of a folder of the skill would be the URI of the whole skill."""
-    renamed = place._replace(path=("root", "folder", "steep-tea"), is_renamed=True)
+    renamed = published._replace(path=("root", "folder", "steep-tea"), is_renamed=True)
     assert isinstance(publisher().manifest_of(renamed), Manifest)
     (folder / "steep-tea").mkdir()
     (folder / "steep-tea" / "file").touch()
     assert code_of(renamed) == "uri-taken"
-    assert isinstance(publisher().manifest_of(place), Manifest)
+    assert isinstance(publisher().manifest_of(published), Manifest)
 
 
-def test_a_file_is_read_once_while_it_stays_the_same(place, opened, make_reader):
+def test_a_file_is_read_once_while_it_stays_the_same(published, opened, make_reader):
     reader = make_reader()
-    reader.look(place)
+    reader.look(published)
     assert opened == ["SKILL.md"]
-    first = reader.manifest_of(place)
+    first = reader.manifest_of(published)
     assert sorted(opened) == sorted(["SKILL.md", *FILES])
-    assert reader.manifest_of(place) == first
+    assert reader.manifest_of(published) == first
     assert len(opened) == 1 + len(FILES)
 
 
-def test_only_the_file_that_changed_is_read_again(place, folder, opened, make_reader):
+def test_only_the_file_that_changed_is_read_again(published, folder, opened, make_reader):
     reader = make_reader()
-    before = reader.manifest_of(place)
+    before = reader.manifest_of(published)
     status = (folder / "notes.txt").stat()
     opened.clear()
     time.sleep(0.02)  # a clock of the file system ticks in between
     (folder / "notes.txt").write_bytes(b"A\r\nB\r\n")
     os.utime(folder / "notes.txt", ns=(status.st_atime_ns, status.st_mtime_ns))
-    after = reader.manifest_of(place)
+    after = reader.manifest_of(published)
     assert opened == ["notes.txt"]
     changed = [file.uri for file in after.resources if file not in before.resources]
     assert changed == [f"{URI}/notes.txt"]
 
 
-def test_what_has_just_changed_is_read_each_time(place, opened, make_reader):
+def test_what_has_just_changed_is_read_each_time(published, opened, make_reader):
     """Another change in the same tick of the clock would not show."""
     reader = make_reader(racy_ns=RACY_NS)
-    reader.manifest_of(place)
-    reader.manifest_of(place)
+    reader.manifest_of(published)
+    reader.manifest_of(published)
     assert sorted(opened) == sorted(["SKILL.md", *FILES] * 2)
 
 
-def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
+def test_forgotten_skills_are_read_again(published, folder, opened, make_reader):
     library = SkillLibrary.from_roots(folder.parent)
     reader = make_reader(library)
 
@@ -250,14 +250,14 @@ def test_forgotten_skills_are_read_again(place, folder, opened, make_reader):
         library.refresh()
         return reader.refresh()
 
-    reader.manifest_of(place)
+    reader.manifest_of(published)
     (folder.parent / "other").mkdir()
     assert not refresh()
-    reader.manifest_of(place)
+    reader.manifest_of(published)
     assert len(opened) == 1 + len(FILES)
     folder.rename(folder.parents[1] / "away")
     assert refresh()
     (folder.parents[1] / "away").rename(folder)
     assert refresh()
-    reader.manifest_of(place)
+    reader.manifest_of(published)
     assert len(opened) == 2 * (1 + len(FILES))

@@ -37,8 +37,8 @@ def complete(make_server, talk, drinks):
 
     def complete(ref, name, value, root=drinks):
         async def say(client):
-            found = (await client.complete(ref, {"name": name, "value": value})).completion
-            return found.values, found.has_more
+            completion = (await client.complete(ref, {"name": name, "value": value})).completion
+            return completion.values, completion.has_more
 
         return talk(make_server(root), say)
 
@@ -53,7 +53,7 @@ def test_there_are_two_prompts(make_server, talk, drinks, mode):
 
     prompts = talk(make_server(drinks), say, mode)
     assert {
-        prompt.title: (prompt.name, {one.name: bool(one.required) for one in prompt.arguments})
+        prompt.title: (prompt.name, {word.name: bool(word.required) for word in prompt.arguments})
         for prompt in prompts
     } == {
         "Find a skill for a task": ("find_skill", {"task": True}),
@@ -67,7 +67,7 @@ def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
     with program(drinks, "--index-dir", index_dir) as process:
         wire = open_wire(process)
         offered = wire.ask("prompts/list")["result"]["prompts"]
-        assert "enrich_skills" in [one["name"] for one in offered]
+        assert "enrich_skills" in [prompt["name"] for prompt in offered]
         result = wire.ask("prompts/get", {"name": "enrich_skills"})["result"]
         (message,) = result["messages"]
         # The prompt is there before the index, which the command below needs, is on the disk.
@@ -76,7 +76,7 @@ def test_over_stdio_a_person_can_have_an_agent_write_example_requests(
     argv = shlex.split(pending)
     assert argv[argv.index("--index-dir") + 1] == str(index_dir)
     done = cli(*argv[argv.index("enrich") :], "--json")
-    assert {one["name"] for one in json.loads(done.stdout)["skills"]} == {
+    assert {skill["name"] for skill in json.loads(done.stdout)["skills"]} == {
         "brew-coffee",
         "squeeze-lemons",
         "steep-tea",
@@ -87,9 +87,9 @@ def test_the_agent_reads_the_same_as_from_the_plugin():
     folder = Path(skillsearch.__file__).parent / "plugin" / "skills" / "enrich-skills"
     body = (folder / "SKILL.md").read_text("utf-8").partition("\n---\n")[2].strip()
     assert instructions(["skillsearch"]) == body
-    told = instructions(["/opt/my tools/skillsearch"], ["--index-dir", "/my index"])
-    assert "`skillsearch " not in told
-    assert "`'/opt/my tools/skillsearch' enrich --index-dir '/my index' --pending`" in told
+    text = instructions(["/opt/my tools/skillsearch"], ["--index-dir", "/my index"])
+    assert "`skillsearch " not in text
+    assert "`'/opt/my tools/skillsearch' enrich --index-dir '/my index' --pending`" in text
 
 
 def test_a_task_comes_with_the_skills_that_fit(ask, make_server, talk, drinks):

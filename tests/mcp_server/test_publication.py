@@ -48,13 +48,13 @@ PUBLISHED = [
 
 
 def uris(publisher, count=100):
-    found, after = [], None
+    listed, after = [], None
     while True:
         manifests, after = publisher.page(after, count)
         assert len(manifests) <= count
-        found += [manifest.uri for manifest in manifests]
+        listed += [manifest.uri for manifest in manifests]
         if after is None:
-            return found
+            return listed
 
 
 def answer_to(publisher, uri):
@@ -162,10 +162,10 @@ def test_no_uri_leads_out(publisher, root, data):
     start = data.draw(st.sampled_from([*(f"{uri}/" for uri in PUBLISHED), "skill://my-root/", ""]))
     parts = st.sampled_from(["..", ".", "%2e%2e", "%2F", "SKILL.md", "notes", "black.md", "%00"])
     tail = data.draw(st.lists(parts, max_size=6).map("/".join) | st.text(LETTERS, max_size=20))
-    found = answer_to(publisher, start + tail)
-    if found is not None:
+    served = answer_to(publisher, start + tail)
+    if served is not None:
         digests = {file.digest for file in files_of(publisher).values()}
-        assert f"sha256:{hashlib.sha256(found).hexdigest()}" in digests
+        assert f"sha256:{hashlib.sha256(served).hexdigest()}" in digests
 
 
 def test_the_folders_of_a_skill_are_listed(publisher, root):
@@ -224,9 +224,9 @@ def test_a_page_looks_at_its_own_skills_only(tmp_path, make_skill):
         make_skill(tmp_path / "root", f"skill-{number:02}", f"Skill {number}.")
     looked = []
 
-    def read(place, path):
-        looked.append(place.folder.name)
-        return read_published(place, path)
+    def read(published, path):
+        looked.append(published.folder.name)
+        return read_published(published, path)
 
     library = SkillLibrary.from_roots(tmp_path / "root")
     publisher = Publisher(library, read=read)
@@ -259,8 +259,8 @@ def test_a_refresh_that_finds_the_same_skills_tells_of_no_change(root):
 
 
 def test_the_summary_counts_by_reason(root):
-    told, unfit = describe(SkillLibrary.from_roots(root))
-    assert told == (
+    summary, unfit = describe(SkillLibrary.from_roots(root))
+    assert summary == (
         "published: 4 of 9 skills; not published: name-characters 1, frontmatter-unreadable 1,"
         " hidden 1, file-name-case 1, name-not-ascii 1"
     )

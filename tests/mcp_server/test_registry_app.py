@@ -7,10 +7,8 @@ import threading
 from contextlib import contextmanager
 from urllib.parse import quote, urlsplit
 
-import anyio
 import pytest
 
-from skillsearch.mcp_server.http import serve_http
 from skillsearch.mcp_server.listening import listen
 from skillsearch.mcp_server.registry_app import registry_app
 
@@ -80,16 +78,16 @@ def ask(url, conforms):
 
 def test_a_search_tells_what_fits_with_score_and_state(ask, url):
     answer = ask("search", "POST", "/search", {"query": {"text": "steep green tea"}})
-    (found,) = answer["results"]
-    assert found["identifier"] == "urn:air:agent.localhost:drinks:steep-tea"
-    assert (found["displayName"], found["type"]) == ("steep-tea", MARKDOWN)
-    assert found["description"] == "Steep green tea."
-    assert found["source"] == f"{url}/"
-    assert found["score"] >= 65
-    assert found["metadata"]["state"] == "fits"
-    assert found["metadata"]["trust"] == "vetted"
-    assert found["metadata"]["skillUri"] == "skill://drinks/steep-tea/SKILL.md"
-    status, headers, data = request(url, "GET", urlsplit(found["url"]).path)
+    (result,) = answer["results"]
+    assert result["identifier"] == "urn:air:agent.localhost:drinks:steep-tea"
+    assert (result["displayName"], result["type"]) == ("steep-tea", MARKDOWN)
+    assert result["description"] == "Steep green tea."
+    assert result["source"] == f"{url}/"
+    assert result["score"] >= 65
+    assert result["metadata"]["state"] == "fits"
+    assert result["metadata"]["trust"] == "vetted"
+    assert result["metadata"]["skillUri"] == "skill://drinks/steep-tea/SKILL.md"
+    status, headers, data = request(url, "GET", urlsplit(result["url"]).path)
     assert (status, headers["content-type"]) == (200, "text/markdown; charset=utf-8")
     assert b"Use 80 C." in data
 
@@ -115,8 +113,8 @@ def test_only_published_skills_that_the_server_selects_are_told(ask, url):
     assert [item["displayName"] for item in listed["items"]] == ["brew-coffee", "steep-tea"]
     for text in ("brew filter coffee in secret", "steep tea, hidden", "steep tea, oddly named"):
         answer = ask("search", "POST", "/search", {"query": {"text": text}})
-        found = {result["displayName"] for result in answer["results"]}
-        assert found <= {"brew-coffee", "steep-tea"}
+        names = {result["displayName"] for result in answer["results"]}
+        assert names <= {"brew-coffee", "steep-tea"}
     for name in ("brew-secretly", "hidden-tea", "Odd_5f_Tea"):
         path = quote(f"urn:air:agent.localhost:drinks:{name}", safe="")
         assert ask("error", "GET", f"/agents/{path}")[:2] == (404, "NOT_FOUND")
@@ -259,32 +257,24 @@ def test_a_file_is_read_by_any_name(url):
     assert request(url, "GET", path)[2] == "é".encode()
 
 
-@contextmanager
-def serving(server, host="127.0.0.1", **options):
+@pytest.fixture
+def serving(serve_over_http):
     """Serve the registry beside a server in this process; yield its origin."""
-    listener = listen(host, **options)
-    stop, begun, portals = anyio.Event(), threading.Event(), []
 
-    async def main():
-        portals.append(anyio.lowlevel.current_token())
-        begun.set()
+    @contextmanager
+    def serve(server, host="127.0.0.1", **options):
+        listener = listen(host, **options)
         app = registry_app(server.thread, server.served, listener)
-        await serve_http(server, listener, stop, beside=app)
+        with serve_over_http(server, listener, beside=app) as (_, port):
+            yield f"http://127.0.0.1:{port}"
 
-    thread = threading.Thread(target=anyio.run, args=(main,))
-    thread.start()
-    begun.wait(120)
-    try:
-        yield f"http://127.0.0.1:{listener.socket.getsockname()[1]}"
-    finally:
-        anyio.from_thread.run_sync(stop.set, token=portals[0])
-        thread.join(120)
+    return serve
 
 
 SEARCH = {"query": {"text": "steep green tea"}}
 
 
-def test_only_who_shows_the_token_is_answered(make_server, drinks, conforms):
+def test_only_who_shows_the_token_is_answered(serving, make_server, drinks, conforms):
     """Of a server for other machines, whose clients are told the address that they use."""
     with serving(make_server(drinks), "0.0.0.0", token=TOKEN, allow_remote=True) as url:
         for headers in ({}, {"Authorization": f"Bearer {TOKEN}x"}):
@@ -299,12 +289,12 @@ def test_only_who_shows_the_token_is_answered(make_server, drinks, conforms):
             ('a"b', None),
         ):
             status, _, data = request(url, "POST", "/search", SEARCH, Host=host, **shown)
-            (found,) = conforms("search", json.loads(data))["results"]
-            assert source in (found["source"], None)
-            assert '"' not in found["source"]
+            (result,) = conforms("search", json.loads(data))["results"]
+            assert source in (result["source"], None)
+            assert '"' not in result["source"]
 
 
-def test_a_server_without_skills_says_what_to_do(make_server, tmp_path, conforms):
+def test_a_server_without_skills_says_what_to_do(serving, make_server, tmp_path, conforms):
     with serving(make_server(tmp_path / "missing")) as url:
         status, _, data = request(url, "POST", "/search", SEARCH)
         record = conforms("error", json.loads(data))
@@ -312,7 +302,7 @@ def test_a_server_without_skills_says_what_to_do(make_server, tmp_path, conforms
         assert str(tmp_path) not in record["message"]
 
 
-def test_too_many_requests_and_too_slow_ones_are_told_so(make_server, drinks, conforms):
+def test_too_many_requests_and_too_slow_ones_are_told_so(serving, make_server, drinks, conforms):
     for options, expected in (
         ({"max_waiting": 0}, (429, "RATE_LIMIT_EXCEEDED")),
         ({"call_seconds": 0}, (500, "INTERNAL_ERROR")),
@@ -322,7 +312,7 @@ def test_too_many_requests_and_too_slow_ones_are_told_so(make_server, drinks, co
             assert (status, conforms("error", json.loads(data))["errorCode"]) == expected
 
 
-def test_a_bug_is_told_without_a_traceback(make_server, drinks, conforms, monkeypatch):
+def test_a_bug_is_told_without_a_traceback(serving, make_server, drinks, conforms, monkeypatch):
     server = make_server(drinks)
     monkeypatch.setattr(server.served, "publisher", lambda: 1 / 0)
     with serving(server) as url:
@@ -331,7 +321,7 @@ def test_a_bug_is_told_without_a_traceback(make_server, drinks, conforms, monkey
         assert "ZeroDivisionError" not in conforms("error", json.loads(data))["message"]
 
 
-def test_what_changes_on_disk_is_told(make_server, drinks, make_skill, conforms):
+def test_what_changes_on_disk_is_told(serving, make_server, drinks, make_skill, conforms):
     with serving(make_server(drinks)) as url:
         assert request(url, "GET", "/agents")[0] == 200
         make_skill(drinks, "stir-cocoa", "Stir cocoa.")

@@ -49,10 +49,8 @@ def runner(tmp_path):
 
 
 def run(**arguments):
-    async def say(client):
-        return await client.call_tool("run_skill_script", {"name": "python-math", **arguments})
-
-    return say
+    call = {"name": "python-math", **arguments}
+    return lambda client: client.call_tool("run_skill_script", call)
 
 
 def test_a_command_is_run_and_its_files_come_back(make_server, talk, maths, runner):
@@ -87,10 +85,7 @@ def test_without_leave_there_is_no_tool_that_runs(make_server, talk, maths):
 
 
 def test_a_tool_that_runs_says_that_it_changes_things(make_server, talk, maths, runner):
-    async def say(client):
-        return (await client.list_tools()).tools
-
-    tools = talk(make_server(maths, runner=runner), say)
+    tools = talk(make_server(maths, runner=runner), lambda client: client.list_tools()).tools
     assert [tool.name for tool in tools if not tool.annotations.read_only_hint] == [
         "run_skill_script"
     ]
@@ -163,7 +158,7 @@ def test_a_command_whose_call_is_cancelled_ends_with_all_that_it_started(
             call = asyncio.create_task(run(command=script, timeout=600)(client))
             while not numbers.exists() or not numbers.read_text("ascii").strip():
                 await asyncio.sleep(0.05)
-            alive = [is_alive(one) for one in numbers.read_text("ascii").split()]
+            alive = [is_alive(number) for number in numbers.read_text("ascii").split()]
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
             return alive, await run(command="echo next")(client)

@@ -83,15 +83,15 @@ def test_a_watch_refreshes_the_library_and_tells(serve_library, settle, drinks, 
     assert settle(served)
 
     async def run():
-        told = anyio.Event()
+        changed = anyio.Event()
 
         async def tell():
-            told.set()
+            changed.set()
 
         with watch_library(thread, served, tell), anyio.fail_after(120):
             await anyio.sleep(1)
             make_skill(drinks, "boil-eggs", "Boil eggs to the right degree.")
-            await told.wait()
+            await changed.wait()
 
     anyio.run(run)
     thread.close()

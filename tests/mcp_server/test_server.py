@@ -38,14 +38,11 @@ QUERY = "steep green tea at the right temperature"
 
 
 def call(tool, /, **arguments):
-    async def say(client):
-        return await client.call_tool(tool, arguments)
-
-    return say
+    return lambda client: client.call_tool(tool, arguments)
 
 
-async def definitions(client):
-    return (await client.list_tools()).tools
+def definitions(client):
+    return client.list_tools()
 
 
 def text_of(result):
@@ -109,18 +106,18 @@ def test_what_the_settings_say_of_skills_holds_for_a_server(make_server, talk, d
     monkeypatch.setenv("SKILLSEARCH_TRUST", "project")
     monkeypatch.setenv("SKILLSEARCH_EXCLUDE", "STEEP_*")
     server = make_server(drinks)
-    found = talk(server, call("search_skills", query="brew filter coffee", threshold=0.0))
-    skills = found.structured_content["skills"]
+    answer = talk(server, call("search_skills", query="brew filter coffee", threshold=0.0))
+    skills = answer.structured_content["skills"]
     assert (skills[0]["name"], skills[0]["trust"]) == ("brew-coffee", "project")
     assert "steep-tea" not in [skill["name"] for skill in skills]
     assert "origin" not in skills[0]
-    assert text_of(found).startswith(f"brew-coffee ({skills[0]['score']:.2f}) [project]: ")
+    assert text_of(answer).startswith(f"brew-coffee ({skills[0]['score']:.2f}) [project]: ")
     listed = talk(server, call("list_skills")).structured_content
     assert [skill["name"] for skill in listed["skills"]] == ["brew-coffee", "squeeze-lemons"]
     assert listed["total"] == 2
     for name in ("steep-tea", "Steep Tea", "drinks:steep-tea"):
-        told = text_of(talk(server, call("load_skill", name=name)))
-        assert "is left out by the settings of skillsearch: change include, exclude, tags" in told
+        text = text_of(talk(server, call("load_skill", name=name)))
+        assert "is left out by the settings of skillsearch: change include, exclude, tags" in text
     assert "left out" not in text_of(talk(server, call("load_skill", name="no-such-skill")))
 
 
@@ -137,7 +134,7 @@ def test_a_root_that_is_missing_is_an_error_until_it_is_there(
 
 
 def test_definitions_are_strict(make_server, talk, drinks):
-    tools = talk(make_server(drinks), definitions)
+    tools = talk(make_server(drinks), definitions).tools
     for tool in tools:
         jsonschema.Draft202012Validator.check_schema(tool.input_schema)
         assert tool.input_schema["type"] == "object"
@@ -157,7 +154,7 @@ def test_a_bad_cursor_of_the_tools_is_refused(make_server, talk, drinks):
 
 @pytest.mark.parametrize("name", TOOLSETS)
 def test_a_toolset_has_the_tools_of_its_document(make_server, talk, drinks, name):
-    tools = talk(make_server(drinks, toolset=name), definitions)
+    tools = talk(make_server(drinks, toolset=name), definitions).tools
     assert {tool.name for tool in tools} == SEED_TOOLS[name]
 
 
@@ -245,17 +242,17 @@ def test_words_answer_while_the_first_index_is_made(busy_indexing, talk, mode):
     server, _ = busy_indexing
 
     async def say(client):
-        found = await client.call_tool("search_skills", {"query": QUERY, "n": 1})
-        return found, await client.call_tool("search_skills", {"query": "fly to the moon"})
+        answer = await client.call_tool("search_skills", {"query": QUERY, "n": 1})
+        return answer, await client.call_tool("search_skills", {"query": "fly to the moon"})
 
-    found, missed = talk(server, say, mode)
+    answer, missed = talk(server, say, mode)
     by_words = "meaning is still being indexed (0%)."
     note = f"Found by words alone: {by_words} If none fits, search again in a minute."
-    record = found.structured_content
+    record = answer.structured_content
     assert [hit["name"] for hit in (*record["skills"], *record["perhaps"])] == ["steep-tea"]
     assert record["note"] == note
     assert record["words_only"] == {"indexed": 0.0, "seconds_left": None}
-    *_, hit, last = text_of(found).splitlines()
+    *_, hit, last = text_of(answer).splitlines()
     assert hit.startswith("steep-tea (")
     assert last == note
     note = f"Nothing was found by words alone, which is not final: {by_words} Search again in a"
@@ -278,10 +275,10 @@ def test_other_toolsets_say_so_too(busy_indexing, talk, patience, toolset):
 
 @given(st.lists(st.tuples(*[st.integers(0, 9)] * 4)))
 def test_a_client_is_never_told_less_than_before(steps):
-    told = []
+    reports = []
 
     async def report(done, total, message):
-        told.append((done, total))
+        reports.append((done, total))
 
     async def tell():
         teller = Teller(report, seconds=0)
@@ -289,9 +286,9 @@ def test_a_client_is_never_told_less_than_before(steps):
             await teller.tell(IndexProgress(read, files, embedded, texts))
 
     asyncio.run(tell())
-    numbers = [done for done, _ in told]
+    numbers = [done for done, _ in reports]
     assert numbers == sorted(set(numbers))
-    assert set(told) <= {(read + done, files + texts) for read, files, done, texts in steps}
+    assert set(reports) <= {(read + done, files + texts) for read, files, done, texts in steps}
     assert max(numbers, default=0) == max((read + done for read, _, done, _ in steps), default=0)
 
 
@@ -341,14 +338,14 @@ def test_too_many_calls_at_once_are_refused(make_server, talk, drinks):
 
         codes = []
 
-        async def one():
+        async def list_skills():
             result = await client.call_tool("list_skills")
             codes.append(result.meta[ERROR_KEY]["code"] if result.is_error else "ok")
             release.set()
 
         async with anyio.create_task_group() as tasks:
             for _ in range(3):
-                tasks.start_soon(one)
+                tasks.start_soon(list_skills)
         return codes
 
     try:
@@ -364,16 +361,16 @@ def test_clients_that_listen_are_told_of_changes(make_server, talk, drinks, tool
     async def say(client):
         import anyio
 
-        told = []
+        changes = []
         async with client.listen(tools_list_changed=True, resources_list_changed=True) as events:
             await server.tell_changed()
             with anyio.move_on_after(0.5) as rest:
                 rest.deadline += 120  # until all that is expected is here
                 async for event in events:
-                    told.append(type(event).__name__)
-                    if len(told) == len(expected):
+                    changes.append(type(event).__name__)
+                    if len(changes) == len(expected):
                         rest.deadline = anyio.current_time() + 0.5
-        return told
+        return changes
 
     expected = ["ToolsListChanged"] * tools + ["ResourcesListChanged"]
     assert talk(server, say) == expected

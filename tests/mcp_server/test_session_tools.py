@@ -44,6 +44,5 @@ def test_all_tools_of_a_toolset_have_the_same_word_for_the_name_of_a_skill(
     with SkillRunner(LocalExecutor(), workspaces=Workspaces(tmp_path / "runs")) as made:
         runner = made if TOOLSETS[toolset].runs else None
         offer = SessionTools(toolset, serve_library(drinks), runner).of("1")
-        taken = [set(tool.arguments.model_fields) for tool in offer.toolset.tools()]
-    words = {one for names in taken for one in names & {"name", "skill", "skill_name", "skill_id"}}
-    assert words == {word.get(toolset, "skill_name")}
+        fields = {name for tool in offer.toolset.tools() for name in tool.arguments.model_fields}
+    assert fields & {*word.values(), "skill_name", "skill_id"} == {word.get(toolset, "skill_name")}

@@ -94,12 +94,12 @@ async def error_of(client, method, **params):
 
 
 async def pages(client, method, key, **params):
-    found = []
+    pages = []
     while True:
         result = await send(client, method, **params)
-        found.append(result[key])
+        pages.append(result[key])
         if "nextCursor" not in result:
-            return found
+            return pages
         params["cursor"] = result["nextCursor"]
 
 
@@ -129,27 +129,27 @@ def server(make_server, root):
 
 @pytest.fixture
 def ask(server, talk):
-    def asked(method, mode="auto", **params):
+    def send_request(method, mode="auto", **params):
         return talk(server, lambda client: send(client, method, **params), mode)
 
-    return asked
+    return send_request
 
 
 @pytest.fixture
 def refusal(server, talk):
-    def asked(method, **params):
+    def send_refused(method, **params):
         return talk(server, lambda client: error_of(client, method, **params))
 
-    return asked
+    return send_refused
 
 
 @pytest.fixture
 def read(server, talk):
-    def asked(uri, mode="auto"):
+    def read_contents(uri, mode="auto"):
         (contents,) = talk(server, lambda client: client.read_resource(uri), mode).contents
         return contents
 
-    return asked
+    return read_contents
 
 
 HIDDEN = (
@@ -253,31 +253,26 @@ def test_a_file_is_text_only_where_that_keeps_its_bytes(server, talk):
         results = [await client.read_resource(f"{TEA}/{path}") for path in MEDIA_TYPES]
         return [result.contents[0] for result in results]
 
-    found = [
+    served = [
         (contents.mime_type, isinstance(contents, types.TextResourceContents))
         for contents in talk(server, say)
     ]
-    assert dict(zip(MEDIA_TYPES, found, strict=True)) == MEDIA_TYPES
+    assert dict(zip(MEDIA_TYPES, served, strict=True)) == MEDIA_TYPES
 
 
 def test_each_skill_md_is_a_listed_resource(server, talk):
-    async def say(client):
-        return await client.list_resources()
-
-    index, cup, tea = talk(server, say).resources
+    index, cup, tea = talk(server, lambda client: client.list_resources()).resources
     assert index.uri == INDEX_URI
-    told = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
-    assert told == [
+    listed = [(r.uri, r.name, r.description, r.mime_type) for r in (cup, tea)]
+    assert listed == [
         (f"{CUP}/SKILL.md", "warm-cup", "Warm the cup.", "text/markdown"),
         (f"{TEA}/SKILL.md", "steep-tea", "Steep tea.", "text/markdown"),
     ]
 
 
 def test_files_have_a_template(server, talk):
-    async def say(client):
-        return await client.list_resource_templates()
-
-    (template,) = talk(server, say).resource_templates
+    templates = talk(server, lambda client: client.list_resource_templates())
+    (template,) = templates.resource_templates
     assert template.uri_template == "skill://{+path}"
 
 
@@ -364,12 +359,10 @@ def test_a_large_directory_comes_in_pages(server, talk, root):
     for name in names:
         (folder / name).touch()
 
-    async def say(client):
-        return await pages(client, "resources/directory/read", "resources", uri=f"{CUP}/many")
-
-    found = talk(server, say)
-    assert [len(page) for page in found] == [100, 100, 10]
-    assert sorted(child["name"] for page in found for child in page) == sorted(names)
+    arguments = {"method": "resources/directory/read", "key": "resources", "uri": f"{CUP}/many"}
+    listed = talk(server, lambda client: pages(client, **arguments))
+    assert [len(page) for page in listed] == [100, 100, 10]
+    assert sorted(child["name"] for page in listed for child in page) == sorted(names)
 
 
 CURSORS = ["x", "c2tpbGw6Ly8é", "c2tpbGw6Ly9h" * 2_000]
@@ -411,8 +404,4 @@ def test_any_text_is_a_cursor_or_refused(text):
 
 def test_clients_of_a_watched_library_may_keep_answers(make_server, talk, root):
     server = make_server(root, tells_changes=True)
-
-    async def say(client):
-        return (await send(client, "skills/list"))["ttlMs"]
-
-    assert talk(server, say) > 0
+    assert talk(server, lambda client: send(client, "skills/list"))["ttlMs"] > 0

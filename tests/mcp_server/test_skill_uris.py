@@ -83,10 +83,10 @@ def test_aliases_that_look_the_same_stay_apart():
 
 @given(st.sets(st.text(max_size=10), max_size=8))
 def test_authorities_are_unique_names(aliases):
-    found = authorities(aliases)
-    assert found.keys() == aliases
-    assert len(set(found.values())) == len(aliases)
-    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name) for name in found.values())
+    names = authorities(aliases)
+    assert names.keys() == aliases
+    assert len(set(names.values())) == len(aliases)
+    assert all(re.fullmatch(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?", name) for name in names.values())
 
 
 @pytest.mark.parametrize(

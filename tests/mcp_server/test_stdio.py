@@ -23,6 +23,11 @@ MODERN = {
 }
 
 
+def write(process, **message):
+    process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+    process.stdin.flush()
+
+
 @pytest.fixture
 def started(command, variables):
     def by(*args):
@@ -45,8 +50,8 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
     async def say(client):
         assert client.protocol_version == version
         names = [tool.name for tool in (await client.list_tools()).tools]
-        found = await client.call_tool("search_skills", {"query": "steep green tea"})
-        best = found.structured_content["skills"][0]["name"]
+        search = await client.call_tool("search_skills", {"query": "steep green tea"})
+        best = search.structured_content["skills"][0]["name"]
         body = await client.call_tool("load_skill", {"name": best})
         page = await client.call_tool("read_skill_file", {"name": best, "path": "notes.md"})
         listed = await client.call_tool("list_skills", {})
@@ -65,23 +70,21 @@ def test_the_official_client_uses_every_tool(started, talk, drinks, mode, versio
 @pytest.mark.slow
 def test_a_program_without_an_index_starts_and_says_so(program, index_dir):
     with program("--index-dir", index_dir) as process:
-        hello = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-        hello["params"] = {"name": "list_skills", "arguments": {}, **MODERN}
-        process.stdin.write(json.dumps(hello).encode() + b"\n")
-        process.stdin.flush()
+        params = {"name": "list_skills", "arguments": {}, **MODERN}
+        write(process, id=1, method="tools/call", params=params)
         answer = json.loads(process.stdout.readline())
         process.stdin.close()
         assert process.wait(120) == 0
-        told = process.stderr.read().decode()
+        warning = process.stderr.read().decode()
     assert "skillsearch index FOLDER" in answer["result"]["content"][0]["text"]
-    assert told.startswith("warning: There is no index in ")
+    assert warning.startswith("warning: There is no index in ")
 
 
 @pytest.mark.slow
 def test_a_program_takes_the_options_of_what_to_offer(wire, drinks):
     with wire(drinks, "--include", "*tea*") as host:
         answer = host.ask("tools/call", {"name": "list_skills", "arguments": {}}, 7)
-    names = [one["name"] for one in answer["result"]["structuredContent"]["skills"]]
+    names = [skill["name"] for skill in answer["result"]["structuredContent"]["skills"]]
     assert names == ["steep-tea"]
 
 
@@ -110,19 +113,18 @@ def test_what_a_pipe_asks_is_answered_before_it_ends(program, drinks):
     ]
     with program(drinks) as process:
         for message in messages:
-            process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+            write(process, **message)
         process.stdin.close()
-        answers = {one["id"]: one for one in map(json.loads, process.stdout)}
+        answers = {answer["id"]: answer for answer in map(json.loads, process.stdout)}
         assert process.wait(120) == 0
     assert all("result" in answers[request] for request in (0, 1, "two"))
 
 
 @pytest.mark.slow
 def test_a_client_that_listens_for_changes_is_not_waited_for(program, drinks):
-    listen = {"id": 1, "method": "subscriptions/listen", "params": {"notifications": {}} | MODERN}
+    params = {"notifications": {}} | MODERN
     with program(drinks, "--watch") as process:
-        process.stdin.write(json.dumps({"jsonrpc": "2.0", **listen}).encode() + b"\n")
-        process.stdin.flush()
+        write(process, id=1, method="subscriptions/listen", params=params)
         assert b"subscriptions/acknowledged" in process.stdout.readline()
         process.stdin.close()
         started = time.monotonic()
@@ -134,8 +136,7 @@ def test_a_client_that_listens_for_changes_is_not_waited_for(program, drinks):
 @pytest.mark.slow
 def test_a_signal_ends_it_at_once(program, drinks, number, code):
     with program(drinks) as process:
-        process.stdin.write(b'{"jsonrpc": "2.0", "id": 1, "method": 5}\n')
-        process.stdin.flush()
+        write(process, id=1, method=5)
         process.stdout.readline()
         process.send_signal(number)
         assert process.wait(120) == code
@@ -175,9 +176,7 @@ def test_what_else_is_printed_goes_to_stderr(variables, program, drinks, tmp_pat
     variables["PYTHONPATH"] = os.pathsep.join([str(tmp_path), variables["PYTHONPATH"]])
     with program(drinks) as process:
         for number in range(40):
-            request = {"jsonrpc": "2.0", "id": number, "method": "nothing"}
-            process.stdin.write(json.dumps(request).encode() + b"\n")
-            process.stdin.flush()
+            write(process, id=number, method="nothing")
             assert json.loads(process.stdout.readline())["id"] == number
             time.sleep(0.05)
         process.stdin.close()
@@ -197,9 +196,7 @@ def test_the_definitions_are_small_as_they_are_sent(program, wire, drinks, args,
         host.send("tools/list", request_id=1)
         sent = [host.lines.get(timeout=60)]
     with program(drinks, *args) as process:
-        request = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": MODERN}
-        process.stdin.write(json.dumps(request).encode() + b"\n")
-        process.stdin.flush()
+        write(process, id=1, method="tools/list", params=MODERN)
         sent.append(process.stdout.readline())
     for answer in sent:
         names = {tool["name"] for tool in json.loads(answer)["result"]["tools"]}

@@ -19,8 +19,8 @@ def test_a_plain_frontmatter_is_read(data):
 
 
 def test_a_placeholder_is_read_alike_everywhere():
-    found = strict_frontmatter(GOOD.replace(b"Steep", b"Steep {{green}}"))
-    assert found == {**GOOD_FIELDS, "description": "Steep {{green}} tea."}
+    fields = strict_frontmatter(GOOD.replace(b"Steep", b"Steep {{green}}"))
+    assert fields == {**GOOD_FIELDS, "description": "Steep {{green}} tea."}
 
 
 def test_every_field_is_kept_as_it_was_written():
@@ -68,11 +68,11 @@ def swap(old, new):
     ],
 )
 def test_what_hosts_would_not_agree_on_is_refused(data, code):
-    found = strict_frontmatter(data)
-    assert isinstance(found, Finding)
-    assert (found.code, found.severity) == (code, "warning")
-    assert found.message
-    assert "\n" not in found.message
+    finding = strict_frontmatter(data)
+    assert isinstance(finding, Finding)
+    assert (finding.code, finding.severity) == (code, "warning")
+    assert finding.message
+    assert "\n" not in finding.message
 
 
 def test_the_longest_name_and_description_are_taken():
@@ -81,5 +81,5 @@ def test_the_longest_name_and_description_are_taken():
 
 
 def test_a_name_in_another_script_is_no_fault_but_not_taken_everywhere():
-    found = strict_frontmatter(swap(b"steep-tea", "周报".encode()))
-    assert (found.code, found.severity) == ("name-not-ascii", "note")
+    finding = strict_frontmatter(swap(b"steep-tea", "周报".encode()))
+    assert (finding.code, finding.severity) == ("name-not-ascii", "note")

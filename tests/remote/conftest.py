@@ -15,14 +15,19 @@ from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import CollectionMissingError
+from skillsearch.index.lexical.postings import average_idf
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.remote.client import batches
+from skillsearch.remote.client import MilvusServer, batches
+from skillsearch.remote.generations import find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
+from skillsearch.remote.rows import FREQUENCIES, counts_of, frequencies_at
+from skillsearch.remote.view import RemoteView
 
 NEEDED = ("pymilvus", "milvus_lite")
 NUMBERS = count(1)
@@ -63,6 +68,13 @@ def wait_for(port, server):
         else:
             return
     pytest.fail("the server does not listen")
+
+
+@pytest.fixture
+def server(milvus):
+    connection = MilvusServer(milvus)
+    yield connection
+    connection.close()
 
 
 @pytest.fixture(scope="module")
@@ -120,6 +132,42 @@ def build(milvus, collection, root):
         index.close()
 
 
+def expected_totals(rows):
+    """Count terms anew: by hash in how many documents, by field; and what BM25 has to know."""
+    counted = [counts_of(row) for row in rows]
+    frequencies = {}
+    for counts in counted:
+        for field, column in enumerate(counts.frequencies):
+            for term in counts.hashes[column > 0].tolist():
+                frequencies.setdefault(term, [0, 0])[field] += 1
+    means = []
+    for field in (0, 1):
+        column = [numbers[field] for numbers in frequencies.values() if numbers[field]]
+        means.append(average_idf(np.array(column), len(counted)) if column else 0.0)
+    lengths = [sum(counts.lengths[field] for counts in counted) for field in (0, 1)]
+    return frequencies, means, lengths
+
+
+@pytest.fixture(scope="session")
+def check_statistics():
+    """Hold all that an index keeps of its terms against its documents."""
+
+    def check(server, collection):
+        current = find_current(server, collection)
+        view = RemoteView(server, current.generation, current.head, {})
+        frequencies, means, lengths = expected_totals(list(view.rows(["counts"])))
+        stored = {}
+        for page in server.iterate(current.generation.terms, "kind == 0", FREQUENCIES, 1_000):
+            for row in page:
+                stored[int(row["id"], 16)] = list(frequencies_at(row, current.head.version))
+        assert {term: numbers for term, numbers in stored.items() if any(numbers)} == frequencies
+        totals = [current.head.totals[field] for field in ("metadata", "full")]
+        assert [field.length for field in totals] == lengths
+        assert [field.average_idf for field in totals] == pytest.approx(means, abs=1e-12)
+
+    return check
+
+
 class Columns(set):
     """The names of a schema's fields; memory needs neither their types, functions nor indexes."""
 
@@ -155,10 +203,10 @@ class MemoryServer:
 
     def __init__(self):
         self.library = PYMILVUS
-        self.tables, self.columns, self.aliases, self.asked = {}, {}, {}, []
+        self.tables, self.columns, self.aliases, self.requested = {}, {}, {}, []
 
     def rows_of(self, name):
-        self.asked.append(name)
+        self.requested.append(name)
         name = self.aliases.get(name, name)
         if name not in self.tables:
             raise CollectionMissingError(f"there is no {name}")
@@ -198,12 +246,12 @@ class MemoryServer:
 
     def delete(self, name, ids):
         table = self.rows_of(name)
-        for one in ids:
-            table.pop(one, None)
+        for row_id in ids:
+            table.pop(row_id, None)
 
     def get(self, name, ids, fields):
         table = self.rows_of(name)
-        return {one: self.shape(table[one], fields) for one in ids if one in table}
+        return {row_id: self.shape(table[row_id], fields) for row_id in ids if row_id in table}
 
     def query(self, name, condition, fields, limit):
         return self.matching(name, condition, fields)[:limit]

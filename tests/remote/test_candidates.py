@@ -36,12 +36,12 @@ QUERY = "a pod of kubernetes restarts, fill in the form"
 @pytest.fixture(scope="module")
 def examples():
     roots, _ = make_roots([EXAMPLES])
-    found = []
+    skills = []
     for file in discover(roots).files:
         data = file.path.read_bytes()
         skill, _ = parse_skill(data, doc_id=file.doc_id, path=file.path, root=file.root.path)
-        found.append((field_texts(skill), data))
-    return found
+        skills.append((field_texts(skill), data))
+    return skills
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def head(examples):
     for texts, _ in examples:
         counted = CountedTerms.of(texts.metadata_terms, texts.full_terms)
         tallies.add(counted, 1)
-        lengths = [one + more for one, more in zip(lengths, counted.lengths, strict=True)]
+        lengths = [length + more for length, more in zip(lengths, counted.lengths, strict=True)]
     _, total = tallies.total()
     histograms.change(np.zeros_like(total), total)
     totals = {
@@ -90,15 +90,15 @@ def make_corpus(head, frequencies):
     return lambda rows: view.index_of(rows).corpus
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_some_documents_score_as_among_all(examples, rows, make_corpus, place):
-    texts = [(one.metadata_terms, one.full_terms)[place] for one, _ in examples]
+@pytest.mark.parametrize("field", [0, 1])
+def test_some_documents_score_as_among_all(examples, rows, make_corpus, field):
+    texts = [(texts.metadata_terms, texts.full_terms)[field] for texts, _ in examples]
     query = terms(QUERY, "en")
     wanted = BM25Okapi(texts).get_scores(query)
     chosen = [2, 5, 11, 17]
     corpus = make_corpus([rows[number] for number in reversed(chosen)])
-    field = corpus.lexical[place]
-    matches = field.best(field.weigh(Counter(query)), 1, NOTHING)
+    lexical = corpus.lexical[field]
+    matches = lexical.best(lexical.weigh(Counter(query)), 1, NOTHING)
     scores = matches.scores_of(np.arange(len(chosen)))
     assert scores.tolist() == pytest.approx(wanted[chosen], abs=1e-5)
 

@@ -12,8 +12,8 @@ from skillsearch.settings import config
 @pytest.fixture
 def run(cli, milvus, collection):
     def run(command, *args, **options):
-        place = ("--backend", "milvus", "--uri", milvus, "--collection", collection)
-        return cli(command, *args, *place, **options)
+        backend = ("--backend", "milvus", "--uri", milvus, "--collection", collection)
+        return cli(command, *args, *backend, **options)
 
     return run
 
@@ -72,10 +72,10 @@ def test_an_archive_in_milvus_is_looked_at_again(run, root, tmp_path):
 def test_many_queries_are_answered_with_one_connection(run, root):
     run("index", root, "--model", "hashing")
     lines = '{"_id": 1, "text": "steep green tea"}\n{"_id": 2, "text": "mend a roof"}\n'
-    found = [
+    answers = [
         json.loads(line) for line in run("query", "--batch", "-", stdin=lines).stdout.splitlines()
     ]
-    assert [(one["_id"], [hit["name"] for hit in one["hits"]]) for one in found] == [
+    assert [(answer["_id"], [hit["name"] for hit in answer["hits"]]) for answer in answers] == [
         (1, ["steep-tea"]),
         (2, []),
     ]

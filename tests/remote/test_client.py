@@ -56,10 +56,10 @@ def test_a_server_that_is_down_is_an_error_without_secrets(monkeypatch, caplog, 
     caplog.set_level(logging.DEBUG)
     with pytest.raises(RemoteError) as caught:
         RemoteIndex.open("http://somebody:s3cret@127.0.0.1:1/db")
-    told = f"{caught.value}{caplog.text}{capsys.readouterr()}"
+    output = f"{caught.value}{caplog.text}{capsys.readouterr()}"
     assert "http://127.0.0.1:1/db could not connect" in str(caught.value)
     assert "Check that the server is running" in str(caught.value)
-    assert not [word for word in ("hush", "s3cret", "somebody") if word in told]
+    assert not [word for word in ("hush", "s3cret", "somebody") if word in output]
 
 
 @pytest.mark.milvus
@@ -79,11 +79,12 @@ def test_what_is_passed_to_milvus_has_the_names_that_it_reads():
     by_name = {"limit", "sync", "consistency_level", "partial_update", "timeout"}
     for name, ours in inspect.getmembers(_Client, inspect.isfunction):
         if not name.startswith("_"):
-            given, own = map(inspect.signature, (getattr(theirs, name), ours))
-            passed = {key for key, each in own.parameters.items() if each.kind == each.KEYWORD_ONLY}
+            milvus, own = map(inspect.signature, (getattr(theirs, name), ours))
+            keywords = [p.name for p in own.parameters.values() if p.kind == p.KEYWORD_ONLY]
+            passed = set(keywords)
             for how in re.findall(r"Unpack\[(\w+)\]", str(own)):
                 passed |= getattr(client, how).__annotations__.keys()
-            assert passed - given.parameters.keys() <= by_name, name
+            assert passed - milvus.parameters.keys() <= by_name, name
 
 
 @pytest.mark.milvus

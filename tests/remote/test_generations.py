@@ -32,11 +32,11 @@ COUNTED = Head(3, 1, SETTINGS, 7, 2, 1, TOTALS)
     ],
 )
 def test_collections_of_an_index_are_known_by_their_names(name, number):
-    found = RemoteGeneration.of(name, "skills")
-    assert (found.number if found else None) == number
-    if found:
-        assert found.terms == name
-        assert found.documents == name.removesuffix("_terms")
+    generation = RemoteGeneration.of(name, "skills")
+    assert (generation.number if generation else None) == number
+    if generation:
+        assert generation.terms == name
+        assert generation.documents == name.removesuffix("_terms")
 
 
 @given(
@@ -52,8 +52,8 @@ def test_a_head_comes_back_as_it_was(version, count, idf):
 
 def test_statistics_are_of_what_searches_find():
     """Shadowed documents have no share in the mean length."""
-    found = COUNTED.statistics("metadata")
-    assert (found.documents, found.mean_length, found.average_idf) == (5, 12 / 5, 0.5)
+    field = COUNTED.statistics("metadata")
+    assert (field.documents, field.mean_length, field.average_idf) == (5, 12 / 5, 0.5)
     assert COUNTED.condition == "since <= 3 and until > 3"
     empty = replace(COUNTED, documents=0, shadowed=0, totals={"full": FieldTotals(0, 0.0)})
     assert empty.statistics("full").mean_length == 0

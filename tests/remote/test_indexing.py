@@ -37,8 +37,8 @@ def read(memory_server):
         server = memory_server()
         server.create(GENERATION.documents, None, None)
         server.insert(GENERATION.documents, rows)
-        given = {digest_of_skill(name, ""): texts for name, texts in examples.items()}
-        book = ExampleBook(None, packaged=False, extra=given)
+        book_examples = {digest_of_skill(name, ""): texts for name, texts in examples.items()}
+        book = ExampleBook(None, packaged=False, extra=book_examples)
         return RowStates(server, GENERATION, VERSION, book), server
 
     return make
@@ -51,14 +51,14 @@ def take(states, doc_id, state, *, shadowed=False):
 
 
 def test_a_row_with_other_examples_than_the_book_has_is_replaced(read):
-    asked = (Example("ask", "user"),)
+    by_user = (Example("ask", "user"),)
     for has, had, is_same in (
-        (("ask",), asked, True),
-        (("ask",), (*asked, Example("own", "skill")), True),
+        (("ask",), by_user, True),
+        (("ask",), (*by_user, Example("own", "skill")), True),
         ((), (Example("own", "skill"),), True),
         (("ask",), (), False),
-        (("another",), asked, False),
-        ((), asked, False),
+        (("another",), by_user, False),
+        ((), by_user, False),
     ):
         states, _ = read(make_row("a", "first", examples=had), a=has)
         assert take(states, "a", "first") == (None if is_same else "a-1")
@@ -91,9 +91,9 @@ def test_rows_that_no_reader_can_see_any_more_are_removed(read):
 
 def test_a_name_is_known_while_the_document_is_unchanged(read):
     states, _ = read(make_row("abc", "first"), make_row("abc", "second", since=6))
-    keys = [bytes.fromhex(state_of(one, "path", "root")) for one in (*STATES, "third")]
-    found = [states.name_key(bytes.fromhex(key_of("abc")), key) for key in keys]
-    assert found == [3, 3, None]
+    keys = [bytes.fromhex(state_of(state, "path", "root")) for state in (*STATES, "third")]
+    name_keys = [states.name_key(bytes.fromhex(key_of("abc")), key) for key in keys]
+    assert name_keys == [3, 3, None]
     assert states.name_key(bytes.fromhex(key_of("other")), keys[0]) is None
 
 

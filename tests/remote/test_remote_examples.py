@@ -37,32 +37,32 @@ def bring(root, *texts):
     path.write_text(json.dumps([{"query": text} for text in texts]))
 
 
-def told(index):
+def hits_of(index):
     return [
-        [(hit.doc_id, pytest.approx(hit.score, abs=1e-5)) for hit in (*found, *found.perhaps)]
+        [(hit.doc_id, pytest.approx(hit.score, abs=1e-5)) for hit in (*result, *result.perhaps)]
         for system in SYSTEMS
         for query in QUERIES
-        for found in [index.search(query, n=5, threshold=0.0, system=system)]
+        for result in [index.search(query, n=5, threshold=0.0, system=system)]
     ]
 
 
 def local(root, tmp_path):
-    place = tmp_path / "local"
-    return SkillIndex.from_roots(root, index_dir=place, model="hashing")
+    index_dir = tmp_path / "local"
+    return SkillIndex.from_roots(root, index_dir=index_dir, model="hashing")
 
 
 def test_answers_are_those_of_a_local_index(index_in, root, keep, tmp_path):
-    for kept, brought in (
+    for user_examples, brought in (
         ({}, ()),
         ({TEA: [ASKED, "영수증 정리"], BREAD: ["영수증 정리"]}, ("wake me up",)),
         ({BREAD: ["is the crust done"]}, ("wake me up", "two cups")),
     ):
-        keep(kept)
+        keep(user_examples)
         bring(root, *brought)
         remote, here = index_in(root)[0], local(root, tmp_path)
-        assert told(remote) == told(here)
-        for one in here.documents():
-            assert remote.find(one.doc_id).examples == one.examples
+        assert hits_of(remote) == hits_of(here)
+        for document in here.documents():
+            assert remote.find(document.doc_id).examples == document.examples
 
 
 def test_only_skills_with_other_examples_get_another_row(index_in, root, keep):
@@ -85,8 +85,8 @@ def test_milvus_finds_by_examples_what_a_local_index_does(build, root, keep, tmp
     keep({TEA: [ASKED], BREAD: ["is the crust done"]})
     bring(root, "wake me up")
     remote, _ = build(root)
-    assert told(remote) == told(local(root, tmp_path))
+    assert hits_of(remote) == hits_of(local(root, tmp_path))
     keep({BREAD: [ASKED]})
     remote, _ = build(root)
-    assert told(remote) == told(local(root, tmp_path))
+    assert hits_of(remote) == hits_of(local(root, tmp_path))
     assert remote.search(ASKED, n=1, threshold=0.0)[0].name == "bake-bread"

@@ -7,7 +7,6 @@ import pytest
 
 from skillsearch.errors import ConfigError, EmbedderError, IndexNotFoundError, VersionNotFoundError
 from skillsearch.index.roots.request import IndexRequest
-from skillsearch.remote.client import MilvusServer
 from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.rows import HEAD
@@ -81,7 +80,7 @@ def test_an_opened_index_sees_what_others_write(build, milvus, collection, root,
         assert names(reader.search("carve a spoon from wood")) == ["carve-spoons"]
 
 
-def test_other_settings_make_another_generation(build, milvus, collection):
+def test_other_settings_make_another_generation(build, server, collection):
     """The alias stands for the new one; the one before is kept for who still reads it."""
     _, first = build()
     index, second = build(with_body=False)
@@ -90,9 +89,7 @@ def test_other_settings_make_another_generation(build, milvus, collection):
     assert second.embedded == 5
     assert names(index.search("brew filter coffee")) == ["brew-coffee"]
     build()
-    server = MilvusServer(milvus)
     left = [name for name in server.collections() if name.startswith(f"{collection}_")]
-    server.close()
     assert sorted(left) == [
         f"{collection}_g00000{number}{part}" for number in (2, 3) for part in ("", "_terms")
     ]
@@ -121,8 +118,8 @@ def test_a_chunk_is_named_that_fits_best(build, root, make_skill):
     )
     make_skill(root, "cook-pasta", "Cook pasta.", body)
     index, _ = build()
-    found = index.search("cook pasta, add salt", threshold=0.0)
-    assert (found[0].name, found[0].chunk) == ("cook-pasta", "salt")
+    hits = index.search("cook pasta, add salt", threshold=0.0)
+    assert (hits[0].name, hits[0].chunk) == ("cook-pasta", "salt")
 
 
 def test_a_skill_is_read_as_it_was_indexed(build, root):
@@ -185,62 +182,45 @@ def test_an_index_that_is_not_there_is_named_with_the_command_that_makes_it(milv
         RemoteIndex.open(milvus, collection="nowhere")
 
 
-def test_a_foreign_collection_is_left_alone(build, milvus, collection):
+def test_a_foreign_collection_is_left_alone(build, milvus, server, collection):
     build()
-    server = MilvusServer(milvus)
-    try:
+    server.point(f"{collection}_other", f"{collection}_g000001", is_new=True)
+    for name in (f"{collection}_g000001", f"{collection}_other"):
         with pytest.raises(ConfigError, match="does not belong to skillsearch"):
-            RemoteIndex.from_roots(
-                ".", uri=milvus, collection=f"{collection}_g000001", model="hashing"
-            )
-        server.point(f"{collection}_other", f"{collection}_g000001", is_new=True)
-        with pytest.raises(ConfigError, match="does not belong to skillsearch"):
-            RemoteIndex.from_roots(
-                ".", uri=milvus, collection=f"{collection}_other", model="hashing"
-            )
-    finally:
-        server.close()
+            RemoteIndex.from_roots(".", uri=milvus, collection=name, model="hashing")
 
 
-def test_a_head_of_another_format_is_named_and_made_anew(build, milvus, collection):
+def test_a_head_of_another_format_is_named_and_made_anew(build, server, collection):
     """A reader says what to do; a writer does it."""
     index, _ = build()
-    server = MilvusServer(milvus)
     server.upsert(f"{collection}_g000001_terms", [{"id": HEAD, "note": []}], partial=True)
-    server.close()
     with pytest.raises(IndexNotFoundError, match=r"cannot be used.*To fix: run"):
         index.search("tea")
     _, report = build()
     assert report.generation == f"{collection}_g000002@1"
 
 
-def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, milvus, collection):
+def test_an_index_of_another_version_of_the_analysis_cannot_be_searched(build, server, collection):
     index, _ = build()
-    server = MilvusServer(milvus)
     opened = find_current(server, collection)
     head = replace(opened.head, settings=replace(opened.head.settings, analysis=(0, 0)))
     server.upsert(opened.generation.terms, [head.to_row()])
-    server.close()
     with pytest.raises(IndexNotFoundError, match="another version of skillsearch"):
         index.search("tea")
 
 
-def test_a_collection_that_was_released_is_loaded_again(build, milvus, collection):
+def test_a_collection_that_was_released_is_loaded_again(build, server, collection):
     index, _ = build()
-    server = MilvusServer(milvus)
     for part in ("", "_terms"):
         server._client.release_collection(f"{collection}_g000001{part}")
-    server.close()
     assert names(index.search("brew filter coffee")) == ["brew-coffee"]
 
 
-def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, milvus, collection):
+def test_an_embedder_that_changed_is_an_error_with_the_next_step(build, server, collection):
     index, _ = build()
-    server = MilvusServer(milvus)
     opened = find_current(server, collection)
     model = replace(opened.head.settings.model, fingerprint="0123456789abcdef")
     other = replace(opened.head.settings, model=model)
     server.upsert(opened.generation.terms, [replace(opened.head, settings=other).to_row()])
-    server.close()
     with pytest.raises(EmbedderError, match="index FOLDER --backend milvus --model hashing"):
         index.search("tea")

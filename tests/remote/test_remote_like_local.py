@@ -38,8 +38,8 @@ def index_twice(module_home, memory_server, index_on, tmp_path_factory):
     def make(*roots, with_body=True):
         remote, _ = index_on(memory_server(), *roots, with_body=with_body)
         options = {"model": "hashing", "with_body": with_body}
-        place = tmp_path_factory.mktemp("local")
-        return remote, SkillIndex.from_roots(roots, index_dir=place, **options)
+        index_dir = tmp_path_factory.mktemp("local")
+        return remote, SkillIndex.from_roots(roots, index_dir=index_dir, **options)
 
     return make
 
@@ -81,8 +81,8 @@ def outcome(call, *args, **options):
 def facts(result):
     """Return what a search tells, but for the time that it took."""
     hits = [
-        (one.doc_id, pytest.approx(one.score, abs=1e-6), one.chunk, one.duplicates, one.path)
-        for one in (*result, *result.perhaps)
+        (hit.doc_id, pytest.approx(hit.score, abs=1e-6), hit.chunk, hit.duplicates, hit.path)
+        for hit in (*result, *result.perhaps)
     ]
     return result.query, result.threshold, result.state, hits
 
@@ -138,11 +138,11 @@ def test_what_is_left_out_is_left_out_alike(cooks, options):
 )
 def test_what_cannot_be_searched_is_refused_in_the_same_words(cooks, query, options):
     remote, local = cooks[True]
-    remote._server.asked.clear()
-    found = outcome(remote.search, query, **options)
-    assert found == outcome(local.search, query, **options)
-    assert isinstance(found, tuple)
-    assert remote._server.asked == []
+    remote._server.requested.clear()
+    refusal = outcome(remote.search, query, **options)
+    assert refusal == outcome(local.search, query, **options)
+    assert isinstance(refusal, tuple)
+    assert remote._server.requested == []
 
 
 @pytest.mark.parametrize(

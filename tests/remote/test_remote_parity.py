@@ -28,15 +28,15 @@ def skills(tmp_path_factory):
         skill, _ = parse_skill(data, doc_id="x", path=path, root=EXAMPLES)
         for number, words in enumerate(VARIANTS):
             name = f"{skill.name}-{number}" if number else skill.name
-            place = root / name / "SKILL.md"
-            place.parent.mkdir()
+            skill_md = root / name / "SKILL.md"
+            skill_md.parent.mkdir()
             # Words between those of the description, so that no variants are near-copies.
             about = " ".join(skill.description.split())
             if words:
                 about = f" {words} ".join(re.findall(r"[^\0-\u2e7f]{1,2}|[!-\u2e7f]{1,12}", about))
             about = about.replace("'", "\N{RIGHT SINGLE QUOTATION MARK}")
             head = f"---\nname: {name}\ndescription: '{about}'"
-            place.write_text(f"{head}\n---\n{skill.body}\n\n{words}\n" * 1, encoding="utf-8")
+            skill_md.write_text(f"{head}\n---\n{skill.body}\n\n{words}\n" * 1, encoding="utf-8")
         descriptions.append(skill.description)
     return root, descriptions
 
@@ -49,20 +49,20 @@ def test_both_answer_alike(milvus, skills, tmp_path, collection, with_body):
     # No word is cut: a part of one finds words in a local index alone.
     begun = (text[:80].rpartition(" ")[0] or text[:80] for text in descriptions)
     queries = [*MORE, *begun]
-    common = asked = 0
+    common = expected = 0
     with RemoteIndex.from_roots(root, uri=milvus, collection=collection, **options) as remote:
         assert len(remote) == len(local) == len(descriptions) * len(VARIANTS)
         for query in queries:
             ours, theirs = remote.search(query, explain=True), local.search(query, explain=True)
             assert ours.state == theirs.state
-            for one, other in zip(ours[:1], theirs[:1], strict=True):
-                assert (one.doc_id, one.duplicates) == (other.doc_id, other.duplicates)
-                assert one.explain.matched_terms == other.explain.matched_terms
-                assert one.explain.section == other.explain.section
+            for hit, other in zip(ours[:1], theirs[:1], strict=True):
+                assert (hit.doc_id, hit.duplicates) == (other.doc_id, other.duplicates)
+                assert hit.explain.matched_terms == other.explain.matched_terms
+                assert hit.explain.section == other.explain.section
             scores = {hit.doc_id: hit.score for hit in theirs}
-            asked += len(theirs)
+            expected += len(theirs)
             for hit in ours:
                 if hit.doc_id in scores:
                     common += 1
                     assert hit.score == pytest.approx(scores[hit.doc_id], abs=1e-5)
-    assert common >= 0.98 * asked > 0
+    assert common >= 0.98 * expected > 0

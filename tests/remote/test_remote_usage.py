@@ -53,9 +53,9 @@ def test_a_load_speaks_for_its_skill(ask, remote, tmp_path):
 
 def test_it_costs_no_further_request_to_the_server(ask, remote, memory, tmp_path):
     def count(log):
-        del memory.asked[:]
+        del memory.requested[:]
         ask(log)
-        return len(memory.asked)
+        return len(memory.requested)
 
     len(remote)  # as opening it does
     log = UsageLog(tmp_path / "usage", "query")

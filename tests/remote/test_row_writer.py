@@ -3,20 +3,17 @@
 import threading
 from itertools import count
 
-import numpy as np
 import pytest
 
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.errors import IndexNotFoundError
-from skillsearch.index.lexical.postings import average_idf
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.skill_index import SkillIndex
 from skillsearch.remote.client import MilvusServer
-from skillsearch.remote.generations import find_current
 from skillsearch.remote.indexing import Indexing
 from skillsearch.remote.remote_index import RemoteIndex
 from skillsearch.remote.row_writer import BATCH_SKILLS
-from skillsearch.remote.rows import CLAIM, FREQUENCIES, HEAD, counts_of, frequencies_at
+from skillsearch.remote.rows import CLAIM, HEAD
 from skillsearch.remote.view import RemoteView
 from skillsearch.text.tokenizer import term_hash
 
@@ -26,13 +23,6 @@ QUERIES = ("brew coffee", "bake sourdough bread", "carve spoons", "steep tea", "
 
 class CutOffError(Exception):
     """Stands for a kill."""
-
-
-@pytest.fixture
-def server(milvus):
-    connection = MilvusServer(milvus)
-    yield connection
-    connection.close()
 
 
 class FlakyServer(MilvusServer):
@@ -106,9 +96,12 @@ def is_head(name, rows):
     return name == "upsert" and any(row["id"] == HEAD for row in rows)
 
 
+def rounded(result):
+    return [(hit.doc_id, round(hit.score, 9)) for hit in result]
+
+
 def answers(index):
-    found = [index.search(query, threshold=0.0) for query in QUERIES]
-    return [[(hit.doc_id, round(hit.score, 9)) for hit in result] for result in found]
+    return [rounded(index.search(query, threshold=0.0)) for query in QUERIES]
 
 
 def change(root, make_skill):
@@ -117,38 +110,9 @@ def change(root, make_skill):
     make_skill(root, "carve-spoons", "Carve spoons from green wood.", "# Knife\n\nBe careful.\n")
 
 
-def expected_totals(rows):
-    """Count terms anew: by hash in how many documents, by field; and what BM25 has to know."""
-    counted = [counts_of(row) for row in rows]
-    frequencies = {}
-    for one in counted:
-        for place, column in enumerate(one.frequencies):
-            for term in one.hashes[column > 0].tolist():
-                frequencies.setdefault(term, [0, 0])[place] += 1
-    means = [
-        average_idf(np.array([n[place] for n in frequencies.values() if n[place]]), len(counted))
-        for place in (0, 1)
-    ]
-    lengths = [sum(one.lengths[place] for one in counted) for place in (0, 1)]
-    return frequencies, means, lengths
-
-
-def check_statistics(server, collection):
-    """Hold all that the index keeps of its terms against its documents."""
-    current = find_current(server, collection)
-    view = RemoteView(server, current.generation, current.head, {})
-    frequencies, means, lengths = expected_totals(list(view.rows(["counts"])))
-    kept = {}
-    for page in server.iterate(current.generation.terms, "kind == 0", FREQUENCIES, 1_000):
-        for row in page:
-            kept[int(row["id"], 16)] = list(frequencies_at(row, current.head.version))
-    assert {term: numbers for term, numbers in kept.items() if any(numbers)} == frequencies
-    totals = [current.head.totals[field] for field in ("metadata", "full")]
-    assert [one.length for one in totals] == lengths
-    assert [one.average_idf for one in totals] == pytest.approx(means, abs=1e-12)
-
-
-def test_statistics_stay_exact_through_updates(build, server, collection, root, make_skill):
+def test_statistics_stay_exact_through_updates(
+    check_statistics, build, server, collection, root, make_skill
+):
     build()
     check_statistics(server, collection)
     change(root, make_skill)
@@ -193,7 +157,7 @@ def test_an_interrupted_first_indexing_shows_nothing_and_is_resumed(
 
 @pytest.mark.slow
 def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes_it(
-    build, server, collection, root, make_skill, interrupted
+    check_statistics, build, server, collection, root, make_skill, interrupted
 ):
     index, _ = build()
     old = answers(index)
@@ -209,9 +173,9 @@ def test_a_run_cut_off_anywhere_leaves_the_old_or_the_new_and_the_next_completes
         assert answers(index) == old
         restore(root, changed)
         done = interrupted(from_call(number))
-        found = answers(index)
-        assert found in (old, new)
-        seen.append(found == new)
+        after = answers(index)
+        assert after in (old, new)
+        seen.append(after == new)
         check_statistics(server, collection)
         if number % 2:
             build()
@@ -234,15 +198,15 @@ def restore(root, sources):
 def test_searches_during_updates_see_one_version(build, milvus, collection, root, make_skill):
     index, _ = build()
     texts = {number: f"# Water\n\nUse water of {number} degrees.\n" for number in range(5)}
-    valid, wrong, asked = [answers(index)], [], [0]
+    valid, wrong, rounds = [answers(index)], [], [0]
     stop = threading.Event()
 
     def ask():
         with RemoteIndex.open(milvus, collection=collection) as reader:
             while not stop.is_set():
-                found = [reader.search(query, threshold=0.0) for query in QUERIES[:2]]
-                wrong.append([[(h.doc_id, round(h.score, 9)) for h in one] for one in found])
-                asked[0] += 1
+                results = [reader.search(query, threshold=0.0) for query in QUERIES[:2]]
+                wrong.append([rounded(result) for result in results])
+                rounds[0] += 1
 
     readers = [threading.Thread(target=ask) for _ in range(2)]
     for reader in readers:
@@ -256,11 +220,11 @@ def test_searches_during_updates_see_one_version(build, milvus, collection, root
     stop.set()
     for reader in readers:
         reader.join()
-    allowed = [[one[place] for one in valid] for place in (0, 1)]
-    assert asked[0] > 5
-    for found in wrong:
-        assert found[0] in allowed[0]
-        assert found[1] in allowed[1]
+    allowed = [[rankings[query] for rankings in valid] for query in (0, 1)]
+    assert rounds[0] > 5
+    for results in wrong:
+        assert results[0] in allowed[0]
+        assert results[1] in allowed[1]
 
 
 def test_a_reader_knows_when_its_version_may_have_been_removed(
@@ -298,20 +262,20 @@ def test_what_is_shadowed_follows_the_roots_and_their_skills(build, root, tmp_pa
     def compare(*roots):
         remote, _ = build(*roots)
         local = SkillIndex.from_roots(roots, index_dir=tmp_path / "local", model="hashing")
-        found = []
+        rankings = []
         for query in ("steep green tea", "brew filter coffee", "bread"):
-            hits = [(one.doc_id, one.score) for one in remote.search(query, 9, 0.0)]
+            hits = [(hit.doc_id, hit.score) for hit in remote.search(query, 9, 0.0)]
             assert hits == [
-                (one.doc_id, pytest.approx(one.score, abs=1e-5))
-                for one in local.search(query, 9, 0.0)
+                (hit.doc_id, pytest.approx(hit.score, abs=1e-5))
+                for hit in local.search(query, 9, 0.0)
             ]
-            found.append(hits)
+            rankings.append(hits)
         assert len(remote) == len(local)
-        return found
+        return rankings
 
     alone = compare(root)
     assert compare(root, copies) == [
-        [(one, pytest.approx(score, abs=1e-6)) for one, score in hits] for hits in alone
+        [(hit, pytest.approx(score, abs=1e-6)) for hit, score in hits] for hits in alone
     ]
     assert compare(copies, root)[0][0][0] == "a-copies:Steep Tea"
     (root / "steep-tea" / "SKILL.md").unlink()

@@ -60,16 +60,16 @@ def test_counted_terms_come_back(metadata, body):
     again = counts_of({"counts": pack(counted.to_bytes())})
     assert again.lengths == (len(metadata), len(metadata) + len(body))
     for term in "abcdefghijkl":
-        place = np.flatnonzero(again.hashes == term_hash(term))
-        found = tuple(again.frequencies[:, place].sum(axis=1))
-        assert found == (metadata.count(term), (metadata + body).count(term))
+        columns = np.flatnonzero(again.hashes == term_hash(term))
+        frequencies = tuple(again.frequencies[:, columns].sum(axis=1))
+        assert frequencies == (metadata.count(term), (metadata + body).count(term))
 
 
 def test_a_text_for_milvus_has_a_token_for_each_occurrence():
     counted = CountedTerms.of(["c++", "c++", "작업"], [])
     tokens = counted.text("metadata").split()
     assert sorted(tokens) == sorted([token(term_hash(term)) for term in ("c++", "c++", "작업")])
-    assert all(one.isalnum() and one.isascii() and len(one) == 8 for one in tokens)
+    assert all(word.isalnum() and word.isascii() and len(word) == 8 for word in tokens)
     assert counted.text("full") == ""
 
 
@@ -100,8 +100,8 @@ def test_tallies_add_up_what_comes_and_goes():
     for metadata, full, sign in ((["a"], ["a", "b"], 1), (["a"], ["a", "c"], 1), ([], ["b"], -1)):
         tallies.add(CountedTerms.of(metadata, full), sign)
     hashes, changes = tallies.total()
-    found = dict(zip(hashes.tolist(), changes.tolist(), strict=True))
-    assert found == {term_hash("a"): [2, 2], term_hash("b"): [0, 0], term_hash("c"): [0, 1]}
+    tallied = dict(zip(hashes.tolist(), changes.tolist(), strict=True))
+    assert tallied == {term_hash("a"): [2, 2], term_hash("b"): [0, 0], term_hash("c"): [0, 1]}
 
 
 def test_histograms_follow_changes_and_come_back():

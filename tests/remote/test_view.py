@@ -8,10 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import CacheError, CollectionMissingError, IndexNotFoundError, RemoteError
-from skillsearch.index.lexical.postings import average_idf
-from skillsearch.remote.generations import find_current
 from skillsearch.remote.remote_index import TRIES
-from skillsearch.remote.rows import HEAD, counts_of, term_id, token
+from skillsearch.remote.rows import HEAD, token
 from skillsearch.remote.view import QUERY_TERMS, RemoteView
 from skillsearch.text.tokenizer import term_hash
 
@@ -32,9 +30,9 @@ def ahead(memory, by):
 
 
 def test_frequencies_are_read_with_the_version(index, memory):
-    memory.asked.clear()
+    memory.requested.clear()
     view = RemoteView.open(memory, "skills", ["tea", "tea", "zeppelin"])
-    assert memory.asked == ["skills"]
+    assert memory.requested == ["skills"]
     assert view.frequencies.keys() == {term_hash("tea"), term_hash("zeppelin")}
     assert view.frequencies[term_hash("tea")] == (1, 1)
     assert view.frequencies[term_hash("zeppelin")] == (0, 0)
@@ -60,17 +58,17 @@ def test_in_a_larger_one_words_and_vectors_are_asked(index_in, tmp_path, make_sk
     for number in range(60):
         make_skill(tmp_path / "many", f"skill-{number}", f"Sort parcel {number}.", "Sort by size.")
     index, _ = index_in(tmp_path / "many")
-    asked, found = [], memory.nearest
+    requests, nearest_rows = [], memory.nearest
 
     def nearest(name, queries, condition, limit, fields):
-        asked.append((queries, condition, limit))
-        return found(name, queries, condition, limit, fields)
+        requests.append((queries, condition, limit))
+        return nearest_rows(name, queries, condition, limit, fields)
 
     memory.nearest = nearest
     query = "sort parcel 7 gearbox"
     result = index.search(query, n=14, include_hidden=False, threshold=0.0)
     assert result[0].name == "skill-7"
-    ((queries, condition, limit),) = asked
+    ((queries, condition, limit),) = requests
     assert limit == 56
     assert condition == "since <= 1 and until > 1 and shadowed == false and hidden == false"
     dense = {"dense_metadata", "dense_examples"}
@@ -79,7 +77,7 @@ def test_in_a_larger_one_words_and_vectors_are_asked(index_in, tmp_path, make_sk
     assert metric == "BM25"
     tokens = text.split()
     assert tokens[0] == token(term_hash("7"))
-    assert set(tokens) == {token(term_hash(one)) for one in ("7", "sort", "parcel")}
+    assert set(tokens) == {token(term_hash(term)) for term in ("7", "sort", "parcel")}
     metric, vector = queries["dense_metadata"]
     assert (metric, vector.dtype, vector.shape) == ("IP", np.float32, (512,))
 
@@ -90,10 +88,10 @@ def test_a_query_asks_for_so_many_terms_at_most(index_in, tmp_path, make_skill, 
         body = " ".join([f"rare{number}", *words])
         make_skill(tmp_path / "many", f"skill-{number}", "Sort parcels.", body)
     index, _ = index_in(tmp_path / "many")
-    asked = []
-    memory.nearest = lambda name, queries, *_: asked.append(queries) or []
+    requests = []
+    memory.nearest = lambda name, queries, *_: requests.append(queries) or []
     index.search(" ".join([*words, "rare1"]))
-    ((_, text),) = [queries["sparse_full"] for queries in asked]
+    ((_, text),) = [queries["sparse_full"] for queries in requests]
     assert len(text.split()) == QUERY_TERMS
     assert text.split()[0] == token(term_hash("rare1"))
 
@@ -148,23 +146,6 @@ def test_a_head_that_is_gone_is_told(index, memory):
         len(index)
 
 
-def check_statistics(memory):
-    current = find_current(memory, "skills")
-    view = RemoteView(memory, *current, {})
-    counted = [counts_of(row) for row in view.rows(["counts"])]
-    for place, field in enumerate(("metadata", "full")):
-        expected = Counter(
-            term for one in counted for term in one.hashes[one.frequencies[place] > 0].tolist()
-        )
-        rows = memory.tables[current.generation.terms]
-        kept = {row["id"]: row[field] for row in rows.values() if row["kind"] == 0 and row[field]}
-        assert kept == {term_id(term): number for term, number in expected.items()}
-        totals = current.head.totals[field]
-        assert totals.length == sum(one.lengths[place] for one in counted)
-        mean = average_idf(np.array(list(expected.values()) or [0]), len(counted))
-        assert totals.average_idf == pytest.approx(mean if expected else 0.0, abs=1e-9)
-
-
 edits = st.dictionaries(
     st.sampled_from("abcd"),
     st.one_of(st.none(), st.tuples(st.sampled_from(WORDS), st.sampled_from(WORDS))),
@@ -175,7 +156,7 @@ edits = st.dictionaries(
 @given(st.lists(edits, min_size=2, max_size=4), st.integers(1, 30))
 @pytest.mark.slow
 def test_any_updates_lead_to_the_index_that_is_made_at_once(
-    memory_server, tmp_path_factory, index_on, changes, cut
+    check_statistics, memory_server, tmp_path_factory, index_on, changes, cut
 ):
     folder, server = tmp_path_factory.mktemp("updates"), memory_server()
     for number, change in enumerate(changes):
@@ -192,10 +173,10 @@ def test_any_updates_lead_to_the_index_that_is_made_at_once(
             index_on(server, folder, cut=cut)
         index, report = index_on(server, folder)
         assert report.indexed == len(index) == len(list(folder.rglob("SKILL.md")))
-        check_statistics(server)
+        check_statistics(server, "skills")
     anew, _ = index_on(memory_server(), folder)
     for query in WORDS:
-        ours, theirs = (one.search(query, threshold=0.0) for one in (index, anew))
+        ours, theirs = (either.search(query, threshold=0.0) for either in (index, anew))
         assert [(hit.doc_id, pytest.approx(hit.score, abs=1e-9)) for hit in theirs] == [
             (hit.doc_id, hit.score) for hit in ours
         ]

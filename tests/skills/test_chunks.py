@@ -28,13 +28,13 @@ def test_chunks_are_taken_out_of_a_body():
         '# Data\n\nIntro.\n\n<chunk id="load" description="How to load">\n## Load\n\nRead it.\n'
         '</chunk>\n\n<chunk id="plot" description="How to plot">Plot it.</chunk>\n\nEnd.\n'
     )
-    found = parse_chunks(body)
-    assert found.core == "# Data\n\nIntro.\n\nEnd."
-    assert found.chunks == (
+    parsed = parse_chunks(body)
+    assert parsed.core == "# Data\n\nIntro.\n\nEnd."
+    assert parsed.chunks == (
         Chunk("load", "How to load", "## Load\n\nRead it."),
         Chunk("plot", "How to plot", "Plot it."),
     )
-    assert found.findings == ()
+    assert parsed.findings == ()
 
 
 @pytest.mark.parametrize(
@@ -78,10 +78,10 @@ def test_what_is_no_tag_is_text(tag):
 
 
 def test_long_ids_and_descriptions_are_cut():
-    (found,) = parse_chunks(f"<chunk id={'a' * 500} description={'b ' * 5_00}>x</chunk>").chunks
-    assert found.id == "a" * 199 + "…"
-    (found,) = parse_chunks(f"<chunk id=a description='{'b' * 2_000}'>x</chunk>").chunks
-    assert found.description == "b" * 1_023 + "…"
+    (chunk,) = parse_chunks(f"<chunk id={'a' * 500} description={'b ' * 5_00}>x</chunk>").chunks
+    assert chunk.id == "a" * 199 + "…"
+    (chunk,) = parse_chunks(f"<chunk id=a description='{'b' * 2_000}'>x</chunk>").chunks
+    assert chunk.description == "b" * 1_023 + "…"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_the_tags_are_those_of_another_parser(text):
     for tag in tags:
         strays += tag == "</chunk>" and not depth
         depth = max(depth + (-1 if tag == "</chunk>" else 1), 0)
-    found = parse_chunks(text)
-    assert len(found.chunks) == sum(tag != "</chunk>" for tag in tags)
-    counts = Counter(finding.code for finding in found.findings)
+    parsed = parse_chunks(text)
+    assert len(parsed.chunks) == sum(tag != "</chunk>" for tag in tags)
+    counts = Counter(finding.code for finding in parsed.findings)
     assert (counts["chunk-stray-end"], counts["chunk-unclosed"]) == (strays, depth)
 
 
@@ -142,10 +142,10 @@ def test_a_chunk_in_another_is_one_of_its_own_but_not_in_a_fence():
         "top\n<chunk id=a description=1>\none\n\n<chunk id=b description=2>two</chunk>\n\n"
         "three\n<chunk id=c description=3>four</chunk></chunk>\nend"
     )
-    found = parse_chunks(body)
-    contents = [(chunk.id, chunk.content) for chunk in found.chunks]
+    parsed = parse_chunks(body)
+    contents = [(chunk.id, chunk.content) for chunk in parsed.chunks]
     assert contents == [("a", "one\n\nthree"), ("b", "two"), ("c", "four")]
-    assert (found.core, found.findings) == ("top\n\nend", ())
+    assert (parsed.core, parsed.findings) == ("top\n\nend", ())
     body = "<chunk id=a description=d>\n```\n</chunk>\n<chunk>\n```\n</chunk>\nrest"
     assert parse_chunks(body).chunks == (Chunk("a", "d", "```\n</chunk>\n<chunk>\n```"),)
     assert parse_chunks(body).core == "rest"
@@ -178,7 +178,7 @@ def test_an_end_that_ends_nothing_stays_text():
     ],
 )
 def test_ids_are_made_unique(written, expected):
-    body = "".join(f"<chunk id='{each}' description=d>x</chunk>" for each in written)
+    body = "".join(f"<chunk id='{chunk_id}' description=d>x</chunk>" for chunk_id in written)
     assert ids(body) == expected
 
 
@@ -188,7 +188,7 @@ def test_each_fault_is_reported_with_its_line():
         "<chunk description=d>x</chunk>\n<chunk id=' ' description=''>x</chunk>\n"
         "<chunk id=e description=d/>\n<chunk id=f description=d>\n\n</chunk>\n"
     )
-    found = parse_chunks(body)
+    parsed = parse_chunks(body)
     expected = [
         ("duplicate-id", 2, "a-2"),
         ("missing-id", 3, "chunk-3"),
@@ -197,17 +197,17 @@ def test_each_fault_is_reported_with_its_line():
         ("empty", 5, "e"),
         ("empty", 6, "f"),
     ]
-    for finding, (code, line, name) in zip(found.findings, expected, strict=True):
+    for finding, (code, line, name) in zip(parsed.findings, expected, strict=True):
         assert (finding.code, finding.line) == (f"chunk-{code}", line)
         assert f"'{name}'" in finding.message
         assert finding.severity == "warning"
-    assert found.chunks[4:] == (Chunk("e", "d", ""), Chunk("f", "d", ""))
+    assert parsed.chunks[4:] == (Chunk("e", "d", ""), Chunk("f", "d", ""))
 
 
 def test_of_very_many_findings_the_first_are_listed():
-    found = parse_chunks("</chunk>\n" * 60).findings
-    assert [finding.line for finding in found] == list(range(1, 51))
-    assert found[-1].message.endswith("Not listed: 10 more problems with chunks.")
+    findings = parse_chunks("</chunk>\n" * 60).findings
+    assert [finding.line for finding in findings] == list(range(1, 51))
+    assert findings[-1].message.endswith("Not listed: 10 more problems with chunks.")
 
 
 @pytest.mark.parametrize(
@@ -259,9 +259,9 @@ def nested(draw):
 @given(nested())
 def test_every_word_is_in_the_innermost_chunk_around_it(example):
     body, words = example
-    found = parse_chunks(body)
-    assert [text.split() for text in (found.core, *(c.content for c in found.chunks))] == words
-    assert {finding.code for finding in found.findings} <= {"chunk-empty"}
+    parsed = parse_chunks(body)
+    assert [text.split() for text in (parsed.core, *(c.content for c in parsed.chunks))] == words
+    assert {finding.code for finding in parsed.findings} <= {"chunk-empty"}
 
 
 SOUP = st.lists(
@@ -276,10 +276,10 @@ SOUP = st.lists(
 
 @given(SOUP.map(" ".join))
 def test_no_text_is_lost_whatever_the_markup(body):
-    found = parse_chunks(body)
-    parts = (found.core, *(chunk.content for chunk in found.chunks))
+    parsed = parse_chunks(body)
+    parts = (parsed.core, *(chunk.content for chunk in parsed.chunks))
     assert sum(part.count("word") for part in parts) == body.count("word")
-    names = [chunk.id for chunk in found.chunks]
+    names = [chunk.id for chunk in parsed.chunks]
     assert len(set(names)) == len(names)
     for name in names:
         assert name == " ".join(name.split()) != ""
@@ -303,9 +303,9 @@ def test_a_hostile_body_takes_linear_time(unit):
 @pytest.mark.slow
 def test_chunks_nest_as_deep_as_they_like():
     depth = 100_000
-    found = parse_chunks("<chunk>x" * depth + "</chunk>" * depth)
-    assert len(found.chunks) == depth
-    assert {chunk.content for chunk in found.chunks} == {"x"}
+    parsed = parse_chunks("<chunk>x" * depth + "</chunk>" * depth)
+    assert len(parsed.chunks) == depth
+    assert {chunk.content for chunk in parsed.chunks} == {"x"}
 
 
 def make(body):

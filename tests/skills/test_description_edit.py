@@ -63,8 +63,8 @@ def test_whatever_the_style_only_the_description_changes(value, bom, ending):
     edited = with_description(data, NEW)
     assert described(edited) == (NEW, others, body)
     end = ending.encode()
-    lines, kept = edited.split(end), data.split(end)
-    assert lines[:2] == kept[:2]
+    lines, original = edited.split(end), data.split(end)
+    assert lines[:2] == original[:2]
     below = file_of("", ending=ending).split(b"license")[1]
     assert edited.endswith(b"license" + below)
     assert (b"\n# a comment" in data) == (b"\n# a comment" in edited)

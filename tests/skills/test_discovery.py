@@ -20,16 +20,16 @@ def add_skill(folder, name="SKILL.md"):
 def find(*paths, **options):
     """Discover the skills below some paths, all of them good roots."""
     roots, diagnostics = make_roots(paths)
-    assert [found for found in diagnostics if found.severity == "error"] == []
+    assert [problem for problem in diagnostics if problem.severity == "error"] == []
     return discover(roots, **options)
 
 
-def ids(found):
-    return [file.doc_id for file in found.files]
+def ids(discovery):
+    return [file.doc_id for file in discovery.files]
 
 
-def codes(found):
-    return [(diagnostic.code, diagnostic.severity) for diagnostic in found.diagnostics]
+def codes(discovery):
+    return [(diagnostic.code, diagnostic.severity) for diagnostic in discovery.diagnostics]
 
 
 def test_skills_are_found_with_their_status(tmp_path):
@@ -44,30 +44,30 @@ def test_nested_skills_categories_and_the_root_itself_are_found(tmp_path):
     root = tmp_path / "root"
     for folder in ("", "tea", "tea/parts/cup", "drinks/hot/milk", ".agents/skills/pot"):
         add_skill(root / folder)
-    found = find(root)
-    assert ids(found) == [
+    discovery = find(root)
+    assert ids(discovery) == [
         "root:.",
         "root:.agents/skills/pot",
         "root:drinks/hot/milk",
         "root:tea",
         "root:tea/parts/cup",
     ]
-    assert found.diagnostics == ()
+    assert discovery.diagnostics == ()
 
 
 def test_machinery_is_skipped_and_what_was_thrown_away_left_out_with_a_note(tmp_path):
     for folder in (".git", "node_modules", "__pycache__", ".venv", "venv"):
         add_skill(tmp_path / folder / "tea")
-    found = find(tmp_path)
-    assert (found.files, [path for path, _ in found.folders]) == ((), [str(tmp_path)])
-    for place in ("pdf", ".trash/2024/pdf", "trash/pdf", "trash", "b/pdf.bak", "archive"):
-        add_skill(tmp_path / place)
-    found = find(tmp_path)
-    names = [file.doc_id.partition(":")[2] for file in found.files]
+    discovery = find(tmp_path)
+    assert (discovery.files, [path for path, _ in discovery.folders]) == ((), [str(tmp_path)])
+    for folder_name in ("pdf", ".trash/2024/pdf", "trash/pdf", "trash", "b/pdf.bak", "archive"):
+        add_skill(tmp_path / folder_name)
+    discovery = find(tmp_path)
+    names = [file.doc_id.partition(":")[2] for file in discovery.files]
     assert names == ["archive", "pdf", "trash"]
-    noted = [(one.code, one.severity, Path(one.path).name) for one in found.diagnostics]
+    notes = [(note.code, note.severity, Path(note.path).name) for note in discovery.diagnostics]
     aside = (".trash", "pdf", "pdf.bak")
-    assert sorted(noted) == [("folder-kept-aside", "note", name) for name in aside]
+    assert sorted(notes) == [("folder-kept-aside", "note", name) for name in aside]
     assert len(find(tmp_path / ".trash").files) == 1
 
 
@@ -87,21 +87,21 @@ def test_result_does_not_depend_on_the_order_of_creation(tmp_path):
             add_skill(tmp_path / root / "root" / name, "skill.md")
     first, second = find(tmp_path / "a" / "root"), find(tmp_path / "b" / "root")
     assert ids(first) == ids(second) == ["root:x", "root:y", "root:z"]
-    assert [Path(found.path).parent.name for found in first.diagnostics] == ["x", "y", "z"]
+    assert [Path(note.path).parent.name for note in first.diagnostics] == ["x", "y", "z"]
 
 
 @pytest.mark.parametrize("name", ["skill.md", "SKILL.MD"])
 def test_other_cases_of_the_name_are_accepted_with_a_note(tmp_path, name):
     path = add_skill(tmp_path / "root" / "tea", name)
-    found = find(tmp_path / "root")
-    assert [file.path for file in found.files] == [path]
-    assert codes(found) == [("file-name-case", "note")]
+    discovery = find(tmp_path / "root")
+    assert [file.path for file in discovery.files] == [path]
+    assert codes(discovery) == [("file-name-case", "note")]
     path = add_skill(tmp_path / "root" / "tea")
     if len(list(path.parent.iterdir())) == 1:
         pytest.skip("the file system does not tell cases apart")
-    found = find(tmp_path / "root")
-    assert [file.path for file in found.files] == [path]
-    assert codes(found) == [("file-name-twice", "warning")]
+    discovery = find(tmp_path / "root")
+    assert [file.path for file in discovery.files] == [path]
+    assert codes(discovery) == [("file-name-twice", "warning")]
 
 
 def test_special_files_named_skill_md_are_reported(tmp_path):
@@ -110,9 +110,9 @@ def test_special_files_named_skill_md_are_reported(tmp_path):
         (root / name).mkdir(parents=True)
     os.mkfifo(root / "fifo" / "SKILL.md")
     (root / "broken" / "SKILL.md").symlink_to("nowhere")
-    found = find(root)
-    assert found.files == ()
-    assert codes(found) == [
+    discovery = find(root)
+    assert discovery.files == ()
+    assert codes(discovery) == [
         ("file-unreadable", "error"),
         ("not-a-regular-file", "error"),
         ("not-a-regular-file", "error"),
@@ -137,9 +137,9 @@ def test_linked_folder_inside_the_roots_counts_once(tmp_path):
     (tmp_path / "host").mkdir()
     (tmp_path / "host" / "tea").symlink_to(root / "m" / "tea")
     for paths in ((root,), (tmp_path / "host", root), (root, tmp_path / "host")):
-        found = find(*paths)
-        assert ids(found) == ["root:m/tea"]
-        assert found.diagnostics == ()
+        discovery = find(*paths)
+        assert ids(discovery) == ["root:m/tea"]
+        assert discovery.diagnostics == ()
 
 
 def test_link_shows_the_way_to_a_folder_that_is_skipped(tmp_path):
@@ -157,10 +157,10 @@ def test_link_out_of_the_roots_is_reported_and_not_followed(tmp_path):
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "tea").symlink_to(tmp_path / "elsewhere" / "tea")
     (tmp_path / "root" / "broken").symlink_to("nowhere")
-    found = find(tmp_path / "root")
-    assert found.files == ()
-    assert codes(found) == [("link-leaves-root", "error")]
-    assert str(tmp_path / "elsewhere" / "tea") in found.diagnostics[0].message
+    discovery = find(tmp_path / "root")
+    assert discovery.files == ()
+    assert codes(discovery) == [("link-leaves-root", "error")]
+    assert str(tmp_path / "elsewhere" / "tea") in discovery.diagnostics[0].message
 
 
 def test_loops_of_links_end(tmp_path):
@@ -177,14 +177,14 @@ def test_deep_and_very_many_folders_are_cut_and_reported(tmp_path):
     deep = (tmp_path / "root").joinpath(*"d" * 12)
     add_skill(deep)
     add_skill(deep / "d")
-    found = find(tmp_path / "root")
-    assert ids(found) == ["root:" + "/".join("d" * 12)]
-    assert codes(found) == [("folder-too-deep", "error")]
+    discovery = find(tmp_path / "root")
+    assert ids(discovery) == ["root:" + "/".join("d" * 12)]
+    assert codes(discovery) == [("folder-too-deep", "error")]
     for n in range(20):
         add_skill(tmp_path / "wide" / f"tea-{n}")
-    found = find(tmp_path / "wide", max_folders=10)
-    assert len(found.folders) == 10
-    assert codes(found) == [("too-many-folders", "error")]
+    discovery = find(tmp_path / "wide", max_folders=10)
+    assert len(discovery.folders) == 10
+    assert codes(discovery) == [("too-many-folders", "error")]
 
 
 def test_what_is_left_out_is_an_error_only_if_a_skill_is_lost(tmp_path):
@@ -237,15 +237,15 @@ def test_a_sample_inside_a_skill_is_no_skill(tmp_path):
         add_skill(root / folder)
     for folder in ("maker/inner", "references/tea", "templates", "maker/docs/references/tea"):
         add_skill(root / folder)
-    found = find(root)
-    assert ids(found) == [
+    discovery = find(root)
+    assert ids(discovery) == [
         "root:maker",
         "root:maker/docs/references/tea",
         "root:maker/inner",
         "root:references/tea",
         "root:templates",
     ]
-    assert codes(found) == [("skill-in-skill", "note")] * 3
+    assert codes(discovery) == [("skill-in-skill", "note")] * 3
 
 
 def test_a_link_to_another_skill_counts_there(tmp_path):
@@ -260,20 +260,20 @@ def test_a_link_to_another_skill_counts_there(tmp_path):
     ):
         (root / folder).mkdir(parents=True, exist_ok=True)
         (root / folder / "SKILL.md").symlink_to(target)
-    found = find(root)
-    assert ids(found) == ["root:cup", "root:lid", "root:mug", "root:pot", "root:tea"]
-    assert ("link-to-skill", "note") in codes(found)
-    (note,) = (one for one in found.diagnostics if one.code == "link-to-skill")
+    discovery = find(root)
+    assert ids(discovery) == ["root:cup", "root:lid", "root:mug", "root:pot", "root:tea"]
+    assert ("link-to-skill", "note") in codes(discovery)
+    (note,) = (problem for problem in discovery.diagnostics if problem.code == "link-to-skill")
     assert str(path) in note.message
 
 
 def test_folder_names_that_are_not_utf8_are_reported(tmp_path):
     add_skill(tmp_path / "root" / "tea")
     add_skill(Path(os.fsdecode(os.fsencode(tmp_path / "root") + b"/caf\xe9")))
-    found = find(tmp_path / "root")
-    assert ids(found) == ["root:tea"]
-    assert codes(found) == [("path-not-utf8", "error")]
-    found.diagnostics[0].path.encode()
+    discovery = find(tmp_path / "root")
+    assert ids(discovery) == ["root:tea"]
+    assert codes(discovery) == [("path-not-utf8", "error")]
+    discovery.diagnostics[0].path.encode()
 
 
 def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
@@ -287,9 +287,9 @@ def test_unreadable_folder_does_not_stop_the_walk(tmp_path, monkeypatch):
         return real_scandir(path)
 
     monkeypatch.setattr(os, "scandir", fail_on_shut)
-    found = find(tmp_path / "root")
-    assert ids(found) == ["root:tea"]
-    assert codes(found) == [("folder-unreadable", "error")]
+    discovery = find(tmp_path / "root")
+    assert ids(discovery) == ["root:tea"]
+    assert codes(discovery) == [("folder-unreadable", "error")]
 
 
 def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path, monkeypatch):
@@ -301,7 +301,7 @@ def test_bad_roots_are_reported_and_the_good_ones_kept(tmp_path, monkeypatch):
     names = ("good", "missing", "file", "file/below", "loop", "a\x00b", odd)
     roots, diagnostics = make_roots([tmp_path / name for name in names])
     assert [root.path for root in roots] == [tmp_path / "good"]
-    assert [(found.code, found.severity) for found in diagnostics] == [
+    assert [(problem.code, problem.severity) for problem in diagnostics] == [
         ("root-missing", "error"),
         ("root-not-a-folder", "error"),
         ("root-missing", "error"),
@@ -324,7 +324,7 @@ def test_root_given_twice_or_inside_another_counts_once(tmp_path):
     paths = [tmp_path / name for name in ("root/inner", "root", "link", "root/../root")]
     roots, diagnostics = make_roots(paths)
     assert [(root.path, root.alias) for root in roots] == [(tmp_path / "root", "root")]
-    assert [(found.code, found.severity) for found in diagnostics] == [("root-nested", "note")]
+    assert [(note.code, note.severity) for note in diagnostics] == [("root-nested", "note")]
     assert ids(discover(roots)) == ["root:inner/tea"]
     add_skill(root / "node_modules" / "pkg" / "tea")
     assert ids(find(root, root / "node_modules" / "pkg")) == ["pkg:tea", "root:inner/tea"]
@@ -346,8 +346,8 @@ def test_a_root_that_comes_leaves_the_others_their_aliases(tmp_path):
     for folder in folders:
         folder.mkdir(parents=True)
     (first,), _ = make_roots(folders[1:2])
-    known = {str(first.path): first.alias}
-    roots, _ = make_roots(folders, known)
+    aliases = {str(first.path): first.alias}
+    roots, _ = make_roots(folders, aliases)
     assert [root.alias for root in roots] == ["a/skills", "skills", "c/skills"]
     again, _ = make_roots(folders[::-1], {str(root.path): root.alias for root in roots})
     assert {*again} == {*roots}
@@ -398,9 +398,9 @@ def test_at_a_path_is_found_what_a_walk_finds_there(tmp_path):
         (root / "drinks", ["root:drinks/hot/milk"]),
         (root / "gone", []),
     ):
-        found, scopes = find_at(root, path)
-        assert sorted(ids(found)) == sorted(expected)
-        assert all(everything[file.doc_id] == file for file in found.files)
+        discovery, scopes = find_at(root, path)
+        assert sorted(ids(discovery)) == sorted(expected)
+        assert all(everything[file.doc_id] == file for file in discovery.files)
         is_inside = inside(scopes)
         covered = [doc_id for doc_id, file in everything.items() if is_inside(str(file.path))]
         assert sorted(covered) == sorted(expected)
@@ -424,8 +424,8 @@ def test_at_a_path_where_no_skill_is_looked_for_nothing_is_found(tmp_path):
     deep = root.joinpath(*map(str, range(13)))
     for folder in (other, root / ".git" / "tea", deep):
         add_skill(folder)
-        found, scopes = find_at(root, folder, folder / "SKILL.md")
-        assert (ids(found), scopes) == ([], ())
+        discovery, scopes = find_at(root, folder, folder / "SKILL.md")
+        assert (ids(discovery), scopes) == ([], ())
     add_skill(root / "tea")
     (root / "link").symlink_to(root / "tea", target_is_directory=True)
     assert ids(find_at(root, root / "link")[0]) == []

@@ -24,15 +24,15 @@ def read(values, file="evals/evals.json", skill="brew-coffee", **options):
     return sorted_out(read_eval_files([(file, data)], skill, skills=KNOWN, **options))
 
 
-def sorted_out(found):
+def sorted_out(queries_and_diagnostics):
     """Return queries for skills, those not for them, and what could not be used, by name."""
-    queries, diagnostics = found
+    queries, diagnostics = queries_and_diagnostics
     wanted = tuple(query for query in queries if query.is_wanted)
     others = tuple(query for query in queries if not query.is_wanted)
     return SimpleNamespace(positives=wanted, not_for=others, diagnostics=tuple(diagnostics))
 
 
-def told(values, **options):
+def judged(values, **options):
     """Read one file in short: (text, skills) of the positives, then of the others."""
     evals = read(values, **options)
     return tuple(
@@ -42,7 +42,7 @@ def told(values, **options):
 
 
 def codes(evals):
-    return [found.code for found in evals.diagnostics]
+    return [diagnostic.code for diagnostic in evals.diagnostics]
 
 
 EVAL_FILES, OTHER_FILES = (
@@ -75,7 +75,7 @@ def test_queries_are_for_the_skill_or_not_for_it():
 
 def test_a_byte_order_mark_is_passed_over_and_half_a_pair_replaced():
     data = b"\xef\xbb\xbf" + b'[{"query": "a\\ud800b"}]'
-    assert told(data) == ([("a?b", "brew-coffee")], [])
+    assert judged(data) == ([("a?b", "brew-coffee")], [])
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_byte_order_mark_is_passed_over_and_half_a_pair_replaced():
 def test_queries_for_which_no_skill_is_right_are_left_out_and_counted(fields, code):
     evals = read([{"prompt": "make tea", **fields}, {"query": "a"}, {"prompt": "x", **fields}])
     assert [query.text for query in evals.positives] == ["a"]
-    (found,) = evals.diagnostics
-    assert (found.code, found.severity, found.path) == (code, "note", "evals/evals.json")
-    assert found.message.startswith("Queries left out: 2; ")
+    (note,) = evals.diagnostics
+    assert (note.code, note.severity, note.path) == (code, "note", "evals/evals.json")
+    assert note.message.startswith("Queries left out: 2; ")
 
 
 def test_broken_json_lines_are_told_and_comments_passed_over():
@@ -97,19 +97,19 @@ def test_broken_json_lines_are_told_and_comments_passed_over():
     evals = read(data, file="evals/routing.jsonl")
     queries = [(query.text, query.skills[0]) for query in evals.positives]
     assert queries == [("a", "steep-tea"), ("b", "brew-coffee")]
-    (found,) = evals.diagnostics
-    assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", 4)
-    assert "2" in found.message
+    (warning,) = evals.diagnostics
+    assert (warning.code, warning.severity, warning.line) == ("eval-unreadable", "warning", 4)
+    assert "2" in warning.message
 
 
 def test_yaml_is_read_unless_the_loader_refuses_it():
     data = b'scenarios:\n  - prompt: "Greet Alice"\n  - prompt: Hi\n    expect_activation: false\n'
     queries = ([("Greet Alice", "brew-coffee")], [("Hi", "brew-coffee")])
-    assert told(data, file="eval.yaml") == queries
-    (found,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
-    assert (found.code, found.line) == ("eval-unreadable", 2)
-    assert "anchor" in found.message
-    assert "frontmatter" not in found.message
+    assert judged(data, file="eval.yaml") == queries
+    (diagnostic,) = read(b"a: 1\nb: &c [x]\nd: *c\n", file="eval.yml").diagnostics
+    assert (diagnostic.code, diagnostic.line) == ("eval-unreadable", 2)
+    assert "anchor" in diagnostic.message
+    assert "frontmatter" not in diagnostic.message
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_yaml_is_read_unless_the_loader_refuses_it():
     ],
 )
 def test_a_file_that_is_no_json_is_told(data, line):
-    (found,) = read(data).diagnostics
-    assert (found.code, found.severity, found.line) == ("eval-unreadable", "warning", line)
+    (warning,) = read(data).diagnostics
+    assert (warning.code, warning.severity, warning.line) == ("eval-unreadable", "warning", line)
 
 
 def test_a_file_without_a_query_or_that_is_too_large_is_told():
@@ -142,7 +142,7 @@ def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
     values = [{"query": "a" * (MAX_QUERY_CHARS + 1)}, *({"query": f"q {i}"} for i in range(2_100))]
     evals = read(values)
     assert len(evals.positives) == MAX_QUERIES
-    messages = {found.code: found.message for found in evals.diagnostics}
+    messages = {diagnostic.code: diagnostic.message for diagnostic in evals.diagnostics}
     assert sorted(messages) == ["eval-query-too-long", "eval-too-many"]
     assert "100" in messages["eval-too-many"]
 
@@ -150,8 +150,8 @@ def test_a_skill_has_a_limited_number_of_queries_of_limited_length():
 def test_files_are_read_in_order():
     files = [("evals/b.json", b'[{"query": "1"}]'), ("evals/a.json", b'[{"query": "2"}]')]
     evals = sorted_out(read_eval_files(iter(files), "Brew-Coffee"))
-    found = [(query.text, query.skills) for query in evals.positives]
-    assert found == [("1", ("brew-coffee",)), ("2", ("brew-coffee",))]
+    queries = [(query.text, query.skills) for query in evals.positives]
+    assert queries == [("1", ("brew-coffee",)), ("2", ("brew-coffee",))]
 
 
 KEYS = st.sampled_from(["query", "should_trigger", "expect", "skills", "type", "negative"])

@@ -13,7 +13,7 @@ def cases(values, skill="brew-coffee"):
     return list(eval_queries(values, skill, KNOWN))
 
 
-def told(values):
+def judged(values):
     """Tell the cases in short: (text, skills) of those for the skills, then of the others."""
     return tuple(
         [(case.text, *case.skills) for case in cases(values) if case.is_wanted is is_wanted]
@@ -31,8 +31,8 @@ def test_a_record_without_a_judgment_is_a_task_of_its_skill(key):
     "flag", ["should_trigger", "shouldTrigger", "should_activate", "expect_activation"]
 )
 def test_a_flag_says_whether_the_skill_is_right(flag):
-    found = cases([{"query": "make espresso", flag: True}, {"prompt": "make tea", flag: False}])
-    assert found == [
+    queries = cases([{"query": "make espresso", flag: True}, {"prompt": "make tea", flag: False}])
+    assert queries == [
         EvalQuery("make espresso", "trigger", True, ("brew-coffee",)),
         EvalQuery("make tea", "trigger", False, ("brew-coffee",)),
     ]
@@ -52,20 +52,20 @@ def test_a_flag_says_whether_the_skill_is_right(flag):
     ],
 )
 def test_a_query_is_for_the_skill_that_it_names(fields):
-    assert told([{"prompt": "make tea", **fields}]) == ([("make tea", "steep-tea")], [])
+    assert judged([{"prompt": "make tea", **fields}]) == ([("make tea", "steep-tea")], [])
 
 
 def test_several_skills_may_be_right_and_have_any_name():
     values = {"query": "a hot drink", "expected_skills": ["steep-tea", "brew-coffee", "steep-tea"]}
-    assert told([values]) == ([("a hot drink", "steep-tea", "brew-coffee")], [])
-    assert told([{"query": "写周报", "expected_skill": "周报"}]) == ([("写周报", "周报")], [])
+    assert judged([values]) == ([("a hot drink", "steep-tea", "brew-coffee")], [])
+    assert judged([{"query": "写周报", "expected_skill": "周报"}]) == ([("写周报", "周报")], [])
     (case,) = cases([{"query": "a"}], skill="$A/b:c ")
     assert case.skills == ("$a/b:c ",)
 
 
 @pytest.mark.parametrize("nobody", [None, "none", [], {"route": None}])
 def test_a_query_for_no_skill_is_not_for_this_one(nobody):
-    assert told([{"prompt": "hello", "expected": nobody}]) == ([], [("hello", "brew-coffee")])
+    assert judged([{"prompt": "hello", "expected": nobody}]) == ([], [("hello", "brew-coffee")])
 
 
 def test_an_expected_output_names_no_skill():
@@ -77,7 +77,7 @@ def test_an_expected_output_names_no_skill():
 def test_a_false_flag_is_about_the_skill_that_the_record_names():
     """Some files hold the cases of several skills, each with the one that is tested."""
     values = [{"prompt": "hi", "expected_skill": "steep-tea", "should_activate": False}]
-    assert told(values) == ([], [("hi", "steep-tea")])
+    assert judged(values) == ([], [("hi", "steep-tea")])
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_false_flag_is_about_the_skill_that_the_record_names():
     ],
 )
 def test_a_word_can_be_the_judgment(kind, expected):
-    assert told([{"prompt": "x y", **kind}]) == expected
+    assert judged([{"prompt": "x y", **kind}]) == expected
 
 
 @pytest.mark.parametrize("kind", ["trigger", "edge_case", "boundary"])
@@ -114,7 +114,7 @@ def test_a_case_about_triggering_that_does_not_say_which_way_is_open(kind):
 )
 def test_lists_of_texts_are_judged_by_what_stands_above_them(yes, no):
     values = {"notes": ["no query"], yes: ["a", {"text": "b", "why": "c"}], no: ["d", " "]}
-    assert told(values) == ([("a", "brew-coffee"), ("b", "brew-coffee")], [("d", "brew-coffee")])
+    assert judged(values) == ([("a", "brew-coffee"), ("b", "brew-coffee")], [("d", "brew-coffee")])
     assert {case.kind for case in cases(values)} == {"trigger"}
 
 
@@ -126,7 +126,7 @@ def test_a_table_by_skill_is_for_the_skills_in_it():
         },
         "squeeze-lemons": {"positive": ["make lemonade"]},
     }
-    assert told(values) == (
+    assert judged(values) == (
         [("make tea", "steep-tea"), ("fly a kite",), ("make lemonade", "squeeze-lemons")],
         [("make beer", "steep-tea")],
     )
@@ -141,18 +141,19 @@ def test_the_skill_of_a_record_wins_over_that_of_the_file():
             {"query": "c", "should_trigger": True, "skill": "gone"},
         ],
     }
-    assert told(values) == ([("a", "brew-coffee"), ("b", "steep-tea"), ("c",)], [])
+    assert judged(values) == ([("a", "brew-coffee"), ("b", "steep-tea"), ("c",)], [])
 
 
 def test_common_words_are_queries_only_where_something_judges_them():
     """Later turns and results are none, nor is what is nested beyond reason."""
-    assert told([{"text": "must mention beans"}]) == ([], [])
-    assert told([{"text": "beans?", "expect_trigger": True}]) == ([("beans?", "brew-coffee")], [])
-    assert told({"turns": [{"prompt": "yes"}], "results": [{"query": "x"}]}) == ([], [])
+    assert judged([{"text": "must mention beans"}]) == ([], [])
+    values = [{"text": "beans?", "expect_trigger": True}]
+    assert judged(values) == ([("beans?", "brew-coffee")], [])
+    assert judged({"turns": [{"prompt": "yes"}], "results": [{"query": "x"}]}) == ([], [])
     values = [{"query": "a"}]
     for _ in range(30):
         values = [values]
-    assert told(values) == ([], [])
+    assert judged(values) == ([], [])
 
 
 KEYS = st.sampled_from(

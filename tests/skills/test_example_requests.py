@@ -36,15 +36,15 @@ def line(*texts, digest=KEY):
 
 
 def examples_of(book, skill=TEA):
-    return [one.text for one in book.of(skill.name, skill.description)]
+    return [example.text for example in book.of(skill.name, skill.description)]
 
 
 @pytest.fixture
 def keep(home):
-    def keep(*lines):
+    def keep(*records):
         user_file().parent.mkdir(parents=True, exist_ok=True)
-        data = (one if isinstance(one, bytes) else one.encode() for one in lines)
-        user_file().write_bytes(b"".join(one + b"\n" for one in data))
+        lines = (text if isinstance(text, bytes) else text.encode() for text in records)
+        user_file().write_bytes(b"".join(line + b"\n" for line in lines))
 
     return keep
 
@@ -64,14 +64,14 @@ def own(tmp_path):
 
 
 def test_what_comes_with_the_package_is_whole():
-    records = [json.loads(one) for one in gzip.decompress(PACKAGED.read_bytes()).splitlines()]
+    records = [json.loads(record) for record in gzip.decompress(PACKAGED.read_bytes()).splitlines()]
     assert list(read_examples(PACKAGED)) == records
-    assert len({one["digest"] for one in records}) == len(records) == 1_359
-    for one in records:
-        assert usable(one["examples"]) == tuple(one["examples"])
-        assert len(one["examples"]) == 4
-        assert len(bytes.fromhex(one["digest"])) == 32
-        assert one["name"]
+    assert len({record["digest"] for record in records}) == len(records) == 1_359
+    for record in records:
+        assert usable(record["examples"]) == tuple(record["examples"])
+        assert len(record["examples"]) == 4
+        assert len(bytes.fromhex(record["digest"])) == 32
+        assert record["name"]
 
 
 def test_the_digest_of_a_skill_is_that_of_its_name_and_description():
@@ -98,13 +98,13 @@ def test_white_space_in_a_description_does_not_count(words, data):
     st.lists(st.one_of(st.text(), st.text(min_size=250, max_size=350), st.none(), st.integers()))
 )
 def test_a_few_short_and_different_texts_are_usable(texts):
-    found = usable(texts)
-    assert len(found) == len(set(found)) <= MAX_EXAMPLES
-    for one in found:
-        assert 0 < len(one) <= MAX_CHARS
-        assert one == visible(one) == " ".join(one.split())
-    assert usable(found) == found
-    assert usable([*found, *texts]) == found
+    requests = usable(texts)
+    assert len(requests) == len(set(requests)) <= MAX_EXAMPLES
+    for request in requests:
+        assert 0 < len(request) <= MAX_CHARS
+        assert request == visible(request) == " ".join(request.split())
+    assert usable(requests) == requests
+    assert usable([*requests, *texts]) == requests
 
 
 def test_control_characters_and_halves_of_a_pair_are_left_out():
@@ -118,17 +118,17 @@ def test_the_user_says_more_than_the_package(keep, tmp_path, monkeypatch):
     monkeypatch.setattr(example_requests, "PACKAGED", packaged)
     skill = replace(TEA, examples=("theirs", "too hot"))
 
-    def told(**options):
-        found = ExampleBook(**options).with_own(skill, EvalFiles())
-        return [(one.text, one.source) for one in found]
+    def sources(**options):
+        examples = ExampleBook(**options).with_own(skill, EvalFiles())
+        return [(example.text, example.source) for example in examples]
 
-    assert told() == [("ours", "package"), ("theirs", "package"), ("too hot", "skill")]
+    assert sources() == [("ours", "package"), ("theirs", "package"), ("too hot", "skill")]
     keep(line("mine"))
-    assert told() == [("mine", "user"), ("theirs", "skill"), ("too hot", "skill")]
-    assert told(extra={KEY: ("given",)}, own=False) == [("given", "user")]
-    assert told(path=None, packaged=False) == [("theirs", "skill"), ("too hot", "skill")]
+    assert sources() == [("mine", "user"), ("theirs", "skill"), ("too hot", "skill")]
+    assert sources(extra={KEY: ("given",)}, own=False) == [("given", "user")]
+    assert sources(path=None, packaged=False) == [("theirs", "skill"), ("too hot", "skill")]
     packaged.write_bytes(b"\x1f\x8b no gzip")
-    assert told(path=None) == [("theirs", "skill"), ("too hot", "skill")]
+    assert sources(path=None) == [("theirs", "skill"), ("too hot", "skill")]
 
 
 def test_the_last_record_of_a_skill_counts(keep):
@@ -186,7 +186,7 @@ def test_what_cannot_be_read_in_place_of_the_file_is_told_once(put, said, home, 
         assert book.digest == nothing
         assert examples_of(book) == []
     expected = f"no examples are taken from {user_file()}: {said}; mend or remove it"
-    assert [one.getMessage() for one in caplog.records] == [expected] * bool(said)
+    assert [record.getMessage() for record in caplog.records] == [expected] * bool(said)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
@@ -205,7 +205,7 @@ def test_a_link_to_a_file_is_followed(keep, tmp_path):
 
 
 def test_an_eval_file_says_what_its_skill_is_for(own):
-    found = own(
+    requests = own(
         {
             "evals/evals.json": [
                 {"prompt": "Steep this for me"},
@@ -217,7 +217,7 @@ def test_an_eval_file_says_what_its_skill_is_for(own):
             "triggers.yaml": "should_not_trigger: [chop wood]\nshould_trigger: [warm the pot]\n",
         }
     )
-    assert found == ("is my tea done", "green leaves", "warm the pot", "Steep this for me")
+    assert requests == ("is my tea done", "green leaves", "warm the pot", "Steep this for me")
 
 
 def test_the_frontmatter_comes_before_eval_files_and_a_few_requests_count(own):
@@ -225,12 +225,12 @@ def test_the_frontmatter_comes_before_eval_files_and_a_few_requests_count(own):
     assert own({"evals/a.json": [{"query": "c"}]}, skill) == ("a", "b", "c")
     many = [{"query": "x" * 100_000, "should_trigger": True}]
     many += [{"query": f"request {n}", "should_trigger": True} for n in range(200)]
-    found = own({"evals/a.json": many, **{f"evals/{n:02}.json": many for n in range(50)}})
-    assert found == tuple(f"request {n}" for n in range(MAX_EXAMPLES))
+    requests = own({"evals/a.json": many, **{f"evals/{n:02}.json": many for n in range(50)}})
+    assert requests == tuple(f"request {n}" for n in range(MAX_EXAMPLES))
 
 
 def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
-    found = own(
+    requests = own(
         {
             "inner/SKILL.md": "---\nname: inner\n---\n",
             "inner/evals.json": [{"query": "ask the inner one"}],
@@ -242,7 +242,7 @@ def test_an_eval_file_of_an_inner_skill_is_not_the_outer_ones(own, tmp_path):
             "a/b/evals.json": [{"query": "too deep"}],
         }
     )
-    assert found == ("ask the outer one",)
+    assert requests == ("ask the outer one",)
     inner = SkillMetadata(name="inner", description="")
     assert own_examples(inner, EvalFiles.of(tmp_path / "inner")) == ("ask the inner one",)
 

@@ -123,8 +123,8 @@ def test_lines_are_those_of_the_file_and_the_last_of_repeated_keys_counts():
     assert caught.value.line == 3
     loaded, (finding,) = load_yaml("a: 1\nb: 2\na: 3", first_line=2)
     assert loaded == {"a": 3, "b": 2}
-    told = (finding.code, finding.line, finding.severity)
-    assert told == ("yaml-duplicate-key", 4, "warning")
+    report = (finding.code, finding.line, finding.severity)
+    assert report == ("yaml-duplicate-key", 4, "warning")
 
 
 def test_pure_python_loader_gives_the_same_values(monkeypatch):

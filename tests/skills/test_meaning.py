@@ -27,14 +27,22 @@ def parse(lines, folder="tea-timer"):
     data = f"---\n{lines}\n---\n{BODY}\n".encode()
     skill, diagnostics = parse_skill(data, doc_id="x", path=path, root=ROOT)
     about_names = ("name-missing", "name-characters", "name-hyphens", "name-differs-from-folder")
-    return skill, [found for found in diagnostics if found.code not in about_names]
+    return skill, [diagnostic for diagnostic in diagnostics if diagnostic.code not in about_names]
+
+
+def codes(diagnostics):
+    return [diagnostic.code for diagnostic in diagnostics]
+
+
+def codes_and_lines(diagnostics):
+    return [(diagnostic.code, diagnostic.line) for diagnostic in diagnostics]
 
 
 def described(written):
     """Return the description of a skill in which it is written so, and codes with lines."""
     skill, diagnostics = parse(f"name: tea-timer\ndescription: {written}\nversion: 1.10")
     assert (skill.name, skill.metadata.version) == ("tea-timer", "1.10")
-    return skill.description, [(found.code, found.line) for found in diagnostics]
+    return skill.description, codes_and_lines(diagnostics)
 
 
 # What is written after "description: ", what its author meant, and the code that tells it.
@@ -168,7 +176,7 @@ def test_names_are_what_was_written(case):
     written, name, expected = case
     skill, diagnostics = parse(f"name: {written}\ndescription: Times tea.")
     assert skill.name == name
-    assert [found.code for found in diagnostics] == expected
+    assert codes(diagnostics) == expected
 
 
 def test_items_of_lists_are_mended_too():
@@ -179,7 +187,7 @@ def test_items_of_lists_are_mended_too():
     assert skill.metadata.triggers == ("post to #tea", "#milk", "pot")
     assert skill.metadata.tags == ("a", "b")
     assert skill.metadata.frontmatter["argument"] == "x"
-    assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)] * 2
+    assert codes_and_lines(diagnostics) == [("yaml-comment", 3)] * 2
 
 
 # Frontmatter around fields at another depth than the top.
@@ -202,9 +210,9 @@ def test_fields_mean_the_same_at_every_depth(around):
     assert skill.metadata.triggers == ("on", "post to #milk now")
     assert skill.metadata.tags == ("a",)
     first = around.count("\n") + 2
-    told = [(found.code, found.line) for found in diagnostics if found.code != "field-nested"]
+    warnings = [line for line in codes_and_lines(diagnostics) if line[0] != "field-nested"]
     expected = [("yaml-comment", first), ("yaml-escape", first + 1), ("yaml-comment", first + 2)]
-    assert told == expected
+    assert warnings == expected
 
 
 def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
@@ -218,7 +226,7 @@ def test_fields_that_no_search_reads_stay_as_yaml_reads_them():
 def test_tags_that_are_lost_in_a_comment_are_told():
     skill, diagnostics = parse("description: Hot tea\ntags: #tea #milk")
     assert skill.metadata.tags == ()
-    assert [(found.code, found.line) for found in diagnostics] == [("yaml-comment", 3)]
+    assert codes_and_lines(diagnostics) == [("yaml-comment", 3)]
 
 
 # Lines that a person reads as name "tea", description "Hot: tea" or "Hot tea", maybe a version.
@@ -256,7 +264,7 @@ def test_lines_that_people_read_as_keys_are_keys(case):
     skill, diagnostics = parse(lines)
     assert (skill.name, skill.description) == ("tea", "Hot tea")
     assert skill.metadata.version == ("2" if "ersion" in lines else "")
-    assert [found.code for found in diagnostics] == expected
+    assert codes(diagnostics) == expected
 
 
 NO_KEYS = {
@@ -273,25 +281,25 @@ def test_lines_inside_other_things_are_no_keys(lines):
     skill, diagnostics = parse(lines)
     assert skill.name == "tea-timer"
     assert skill.description.startswith("Hot tea")
-    assert "yaml-key" not in {found.code for found in diagnostics}
+    assert "yaml-key" not in codes(diagnostics)
 
 
 def test_lines_of_keys_count_from_the_start_of_the_file():
-    _, (found,) = parse("version: 1\nname: tea\ndescription:Hot tea")
-    assert (found.line, "'description: '" in found.message) == (4, True)
+    _, (diagnostic,) = parse("version: 1\nname: tea\ndescription:Hot tea")
+    assert (diagnostic.line, "'description: '" in diagnostic.message) == (4, True)
 
 
 def test_the_first_line_of_a_block_alone_is_no_description():
     for left in ("'|'", '">-"', "'>'"):
         skill, diagnostics = parse(f"name: tea-timer\ndescription: {left}")
         assert skill.description == BODY
-        assert [found.code for found in diagnostics] == ["description-missing"]
+        assert codes(diagnostics) == ["description-missing"]
 
 
 def test_only_the_last_of_a_repeated_key_is_looked_at():
     skill, diagnostics = parse("description: Hot #tea\ndescription: Tea\nname: tea-timer")
     assert skill.description == "Tea"
-    assert [found.code for found in diagnostics] == ["yaml-duplicate-key"]
+    assert codes(diagnostics) == ["yaml-duplicate-key"]
 
 
 VALIDATED = {
@@ -311,22 +319,22 @@ def test_validation_warns_of_the_same(case, tmp_path):
     folder.mkdir()
     content = f"---\nname: tea-timer\ndescription: {written}\n---\n{BODY}\n"
     (folder / "SKILL.md").write_text(content, encoding="utf-8")
-    found = [(one.code, one.severity, one.line) for one in validate(folder)]
+    problems = [(problem.code, problem.severity, problem.line) for problem in validate(folder)]
     if code in REFUSED_BY_THE_REFERENCE:
-        assert "error" in {severity for _, severity, _ in found}
+        assert "error" in {severity for _, severity, _ in problems}
     elif written[0] in "[{":
-        assert found == [("yaml-flow-style", "error", 3), (code, "warning", 3)]
+        assert problems == [("yaml-flow-style", "error", 3), (code, "warning", 3)]
     else:
-        assert found == [(code, "warning", 3)]
+        assert problems == [(code, "warning", 3)]
 
 
 def test_validation_names_lines_that_are_no_keys(tmp_path):
     folder = tmp_path / "tea"
     folder.mkdir()
     (folder / "SKILL.md").write_text("---\nname: tea\n description:Hot tea\n---\n", "utf-8")
-    found = [(one.code, one.severity, one.line) for one in validate(folder)]
-    assert ("yaml-key", "warning", 3) in found
-    assert ("description-missing", "error", None) in found
+    problems = [(problem.code, problem.severity, problem.line) for problem in validate(folder)]
+    assert ("yaml-key", "warning", 3) in problems
+    assert ("description-missing", "error", None) in problems
 
 
 WORDS = st.sampled_from(
@@ -354,8 +362,8 @@ def test_plain_text_is_read_as_written_or_a_diagnostic_says_otherwise(text, key)
         skill, diagnostics = parse_skill(data, doc_id="x", path=path, root=ROOT)
     except ParseError:  # told as an error, such as for an alias
         return
-    told = [found for found in diagnostics if found.code.startswith(ABOUT_MEANING)]
-    assert " ".join(getattr(skill, key).split()) == text or told
+    warnings = [code for code in codes(diagnostics) if code.startswith(ABOUT_MEANING)]
+    assert " ".join(getattr(skill, key).split()) == text or warnings
     assert skill.name == "tea-timer" or key == "name"
     assert skill.description == "Hot tea" or key == "description"
 
@@ -398,7 +406,7 @@ def test_text_in_double_quotes_means_what_it_says(text):
     skill, diagnostics = parse(f"name: tea-timer\ndescription: {json.dumps(text)}")
     assert skill.metadata.frontmatter["description"] == text
     expected = {"placeholder", "yaml-salvaged", "yaml-unquoted-colon"}  # the last two: surrogates
-    assert {found.code for found in diagnostics} <= expected
+    assert set(codes(diagnostics)) <= expected
 
 
 UNITS = [

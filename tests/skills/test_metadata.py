@@ -1,20 +1,8 @@
 """Tests of making the many spellings of fields regular."""
 
 import json
-from pathlib import Path
 
 import pytest
-
-from skillsearch.skills.parser import parse_skill
-
-
-def parse(text, folder="tea-timer"):
-    path = Path("skills") / folder / "SKILL.md"
-    return parse_skill(text.encode(), doc_id=f"skills:{folder}", path=path, root=Path("skills"))
-
-
-def parse_fields(lines, folder="tea-timer"):
-    return parse(f"---\nname: {folder}\n{lines}\n---\nSteep, then pour.\n", folder)
 
 
 def codes(diagnostics):
@@ -34,7 +22,7 @@ NAMES = {
 
 
 @pytest.mark.parametrize("case", NAMES.values(), ids=NAMES.keys())
-def test_odd_names_are_kept_with_a_warning(case):
+def test_odd_names_are_kept_with_a_warning(parse, case):
     line, name, expected = case
     skill, diagnostics = parse(f"---\n{line}\ndescription: Times tea.\n---\n")
     assert skill.name == name
@@ -42,7 +30,7 @@ def test_odd_names_are_kept_with_a_warning(case):
     assert {diagnostic.severity for diagnostic in diagnostics} == {"warning"}
 
 
-def test_composed_and_decomposed_names_are_equal():
+def test_composed_and_decomposed_names_are_equal(parse):
     assert parse("---\nname: cafe\u0301\ndescription: x\n---\n", "caf\u00e9")[1] == ()
 
 
@@ -80,14 +68,14 @@ FIELDS = {
 
 
 @pytest.mark.parametrize("case", FIELDS.values(), ids=FIELDS.keys())
-def test_spellings_of_a_field_reach_the_same_place(case):
+def test_spellings_of_a_field_reach_the_same_place(parse_fields, case):
     lines, field, value = case
     skill, diagnostics = parse_fields(f"description: Tea.\n{lines}")
     assert getattr(skill.metadata, field) == value
     assert diagnostics == ()
 
 
-def test_unknown_keys_are_kept_as_json():
+def test_unknown_keys_are_kept_as_json(parse_fields):
     skill, _ = parse_fields("description: Tea.\nodd: {deep: [1, 2.5, ~, 2026-01-01]}\n7: x")
     assert json.loads(json.dumps(dict(skill.metadata.frontmatter)))["odd"] == {
         "deep": [1, 2.5, None, "2026-01-01"]
@@ -95,10 +83,10 @@ def test_unknown_keys_are_kept_as_json():
     assert skill.metadata.frontmatter["7"] == "x"
 
 
-def test_a_need_in_a_broken_version_is_kept_with_a_warning():
+def test_a_need_in_a_broken_version_is_kept_with_a_warning(parse_fields):
     skill, diagnostics = parse_fields("description: Tea.\nrequires-skills: {pot: new, cup: 1}")
     assert skill.metadata.requires == ("pot", "cup@==1")
-    (found,) = diagnostics
-    assert (found.code, found.severity) == ("requirement-invalid", "warning")
-    assert "'new'" in found.message
-    assert "'pot'" in found.message
+    (warning,) = diagnostics
+    assert (warning.code, warning.severity) == ("requirement-invalid", "warning")
+    assert "'new'" in warning.message
+    assert "'pot'" in warning.message

@@ -111,9 +111,9 @@ def test_what_is_no_such_number_is_refused(skill_dir, value):
 
 
 def test_a_file_that_changed_is_served_and_marked(read):
-    known = read(b"steep").content_hash
-    assert not read(b"steep", content_hash=known, offset=3).stale
-    page = read(b"steep longer", content_hash=known)
+    content_hash = read(b"steep").content_hash
+    assert not read(b"steep", content_hash=content_hash, offset=3).stale
+    page = read(b"steep longer", content_hash=content_hash)
     digest = hashlib.sha256(b"steep longer").hexdigest()
     assert (page.stale, page.content, page.content_hash) == (True, "steep longer", digest)
 

@@ -10,28 +10,25 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skillsearch.errors import ParseError
-from skillsearch.skills.parser import parse_skill, read_skill_text
+from skillsearch.skills.parser import read_skill_text
 from skillsearch.types.skills import Diagnostic, Skill
 
 ROOT = Path("skills")
-
-
-def parse(data, folder="tea-timer"):
-    if isinstance(data, str):
-        data = data.encode()
-    path = ROOT / folder / "SKILL.md"
-    return parse_skill(data, doc_id=f"skills:{folder}", path=path, root=ROOT)
-
-
-def parse_fields(lines, folder="tea-timer"):
-    return parse(f"---\nname: {folder}\n{lines}\n---\nSteep, then pour.\n", folder)
 
 
 def codes(diagnostics):
     return [diagnostic.code for diagnostic in diagnostics]
 
 
-def test_sound_skill_is_read_without_a_word():
+def codes_and_severities(diagnostics):
+    return [(diagnostic.code, diagnostic.severity) for diagnostic in diagnostics]
+
+
+def codes_and_lines(diagnostics):
+    return [(diagnostic.code, diagnostic.line) for diagnostic in diagnostics]
+
+
+def test_sound_skill_is_read_without_a_word(parse):
     data = b"---\nname: tea-timer\ndescription: Times tea.\n---\n\n# Tea\n\nSteep.\n"
     skill, diagnostics = parse(data)
     assert diagnostics == ()
@@ -46,11 +43,11 @@ def test_sound_skill_is_read_without_a_word():
 @pytest.mark.parametrize(
     "line", ["", "description:\n", "description: ' '\n", "description: null\n"]
 )
-def test_without_a_description_the_first_paragraph_stands_for_it(line):
+def test_without_a_description_the_first_paragraph_stands_for_it(parse, line):
     body = "# Tea\n\n- steep\n\n```\nboil\n```\n\nBrews tea\nfor guests.\n\nThen more.\n"
     skill, diagnostics = parse(f"---\nname: tea-timer\n{line}---\n{body}")
     assert skill.description == "Brews tea for guests."
-    assert [(one.code, one.severity) for one in diagnostics] == [("description-missing", "warning")]
+    assert codes_and_severities(diagnostics) == [("description-missing", "warning")]
     skill, _ = parse(f"---\nname: tea-timer\n{line}---\n" + "steep " * 1_000)
     assert len(skill.description) <= 1024
     assert skill.description.startswith("steep steep")
@@ -68,10 +65,10 @@ BODIES = {
 
 
 @pytest.mark.parametrize(("text", "description"), BODIES.values(), ids=BODIES.keys())
-def test_without_frontmatter_folder_and_first_paragraph_stand_for_it(text, description):
+def test_without_frontmatter_folder_and_first_paragraph_stand_for_it(parse, text, description):
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description, skill.body) == ("tea-timer", description, text.strip())
-    assert [(one.code, one.severity) for one in diagnostics] == [("frontmatter-missing", "warning")]
+    assert codes_and_severities(diagnostics) == [("frontmatter-missing", "warning")]
     assert skill.lapses == ("frontmatter-missing",)
 
 
@@ -90,7 +87,7 @@ FENCED = {
 
 
 @pytest.mark.parametrize(("text", "body"), FENCED.values(), ids=FENCED.keys())
-def test_a_code_fence_around_a_skill_is_no_part_of_it(text, body):
+def test_a_code_fence_around_a_skill_is_no_part_of_it(parse, text, body):
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description) == ("tea-timer", "Times tea.")
     assert skill.body == body
@@ -99,7 +96,7 @@ def test_a_code_fence_around_a_skill_is_no_part_of_it(text, body):
     assert text.split("\n")[odd.line - 1] == "description: Times tea."
 
 
-def test_frontmatter_may_be_toml():
+def test_frontmatter_may_be_toml(parse):
     text = '+++\nname = "tea-timer"\ndescription = "Times tea."\ndate = 2026-01-02\n+++\n# Tea\n'
     skill, diagnostics = parse(text)
     assert (skill.name, skill.description, skill.body) == ("tea-timer", "Times tea.", "# Tea")
@@ -110,7 +107,7 @@ def test_frontmatter_may_be_toml():
         assert codes(parse(broken)[1]) == ["frontmatter-missing"]
 
 
-def test_a_closing_line_may_be_indented():
+def test_a_closing_line_may_be_indented(parse):
     skill, _ = parse("  ---\n  name: tea-timer\n  description: Times tea.\n  ---\n  # Tea\n")
     assert (skill.description, skill.body) == ("Times tea.", "# Tea")
     skill, _ = parse("---\ndescription: |\n  Times\n  ---\n  tea.\n---\n# Tea\n")
@@ -128,16 +125,16 @@ ANCHORED = {
 }
 
 
-@pytest.mark.parametrize(("lines", "kept"), ANCHORED.values(), ids=ANCHORED.keys())
-def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(lines, kept):
+@pytest.mark.parametrize(("lines", "sound_fields"), ANCHORED.values(), ids=ANCHORED.keys())
+def test_fields_with_anchors_are_left_out_and_the_rest_is_kept(parse_fields, lines, sound_fields):
     skill, diagnostics = parse_fields(f"description: Times tea.\n{lines}")
-    expected = {"name": "tea-timer", "description": "Times tea.", **kept}
+    expected = {"name": "tea-timer", "description": "Times tea.", **sound_fields}
     assert skill.metadata.frontmatter == expected
     assert "yaml-anchor" in codes(diagnostics)
 
 
 @pytest.mark.timeout(60)
-def test_a_bomb_of_aliases_costs_the_fields_that_hold_it():
+def test_a_bomb_of_aliases_costs_the_fields_that_hold_it(parse_fields):
     bomb = "\n".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}, *a{n - 1}]" for n in range(1, 900))
     skill, _ = parse_fields(f"description: Times tea.\na0: &a0 [x, x]\n{bomb}")
     assert skill.description == "Times tea."
@@ -165,7 +162,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED.values(), ids=REFUSED.keys())
 @pytest.mark.timeout(120)
-def test_what_cannot_be_a_skill_is_refused_with_its_code(case):
+def test_what_cannot_be_a_skill_is_refused_with_its_code(parse, case):
     data, code = case
     with pytest.raises(ParseError) as caught:
         parse(data)
@@ -181,20 +178,20 @@ ENCODINGS = {
 
 
 @pytest.mark.parametrize(("encoding", "expected"), ENCODINGS.values(), ids=ENCODINGS.keys())
-def test_other_encodings_are_read_and_reported(encoding, expected):
+def test_other_encodings_are_read_and_reported(parse, encoding, expected):
     text = "---\nname: café\ndescription: Thé brûlant\n---\nBody\n"
     mark = "\ufeff" if encoding == "utf-16-be" else ""
     skill, diagnostics = parse((mark + text).encode(encoding), "café")
     assert (skill.name, skill.description) == ("café", "Thé brûlant")
-    assert [(found.code, found.severity) for found in diagnostics] == expected
+    assert codes_and_severities(diagnostics) == expected
 
 
-def test_one_bad_byte_does_not_garble_the_other_letters():
+def test_one_bad_byte_does_not_garble_the_other_letters(parse):
     data = "---\nname: t\ndescription: 泡茶计时器\n---\n".encode() + b"bad \xe6 byte"
     skill, diagnostics = parse(data, "t")
     assert skill.description == "泡茶计时器"
     assert skill.body == "bad \ufffd byte"
-    assert [(found.code, found.line) for found in diagnostics] == [("not-utf8", 5)]
+    assert codes_and_lines(diagnostics) == [("not-utf8", 5)]
 
 
 TEA = "name: t\ndescription: Tea\n"
@@ -209,18 +206,18 @@ OFFSETS = {
 
 
 @pytest.mark.parametrize("case", OFFSETS.values(), ids=OFFSETS.keys())
-def test_misplaced_frontmatter_is_found(case):
+def test_misplaced_frontmatter_is_found(parse, case):
     text, body, expected = case
     skill, diagnostics = parse(text, "t")
     assert (skill.name, skill.description, skill.body) == ("t", "Tea", body)
-    assert codes(diagnostics) == [f"frontmatter-{one}" for one in expected]
+    assert codes(diagnostics) == [f"frontmatter-{code}" for code in expected]
 
 
-def test_lines_are_right_below_a_preamble():
+def test_lines_are_right_below_a_preamble(parse):
     _, diagnostics = parse("Title\n\n---\nname: t\ndescription: a: b\n---\n", "t")
-    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 5)
+    assert codes_and_lines(diagnostics)[-1] == ("yaml-unquoted-colon", 5)
     _, diagnostics = parse("Title\n\nname: t\ndescription: a: b\n\nBody.\n", "t")
-    assert [(d.code, d.line) for d in diagnostics][-1] == ("yaml-unquoted-colon", 4)
+    assert codes_and_lines(diagnostics)[-1] == ("yaml-unquoted-colon", 4)
 
 
 FRAGMENTS = st.one_of(
@@ -243,7 +240,7 @@ FRAGMENTS = st.one_of(
 @example(b"\xff\xfe-")
 @example(b"---\n? \n---\n")
 @example(b"---\n\xed\xa0\x80: x\n---\n")
-def test_any_bytes_are_a_skill_or_a_parse_error(data):
+def test_any_bytes_are_a_skill_or_a_parse_error(parse, data):
     try:
         skill, diagnostics = parse(data)
     except ParseError:
@@ -260,7 +257,7 @@ def test_any_bytes_are_a_skill_or_a_parse_error(data):
 @given(
     st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), min_size=1, max_size=80)
 )
-def test_any_one_line_description_is_found(words):
+def test_any_one_line_description_is_found(parse, words):
     try:
         skill, _ = parse(f"---\nname: tea-timer\ndescription: Tea {words}\n---\n")
     except ParseError:
@@ -278,7 +275,7 @@ UNITS = [
 @pytest.mark.parametrize("start", ["---\ndescription: x\n", "---\ndescription: x: y\nk: ", ""])
 @pytest.mark.slow
 @pytest.mark.timeout(120)
-def test_parsing_takes_bounded_time(start, unit):
+def test_parsing_takes_bounded_time(parse, start, unit):
     for size in (60_000, 900_000):
         data = (start + unit * (size // len(unit)) + "\n---\nBody\n").encode()
         with suppress(ParseError):
@@ -295,11 +292,11 @@ def test_parsing_takes_bounded_time(start, unit):
         ("---\nname: tea-timer\ndescription: Tea.\n\n# Tea\n", "\n---\n\nMore.\n"),
     ],
 )
-def test_oddities_of_chunks_carry_the_line_of_the_file(head, tail):
+def test_oddities_of_chunks_carry_the_line_of_the_file(parse, head, tail):
     skill, diagnostics = parse(f"{head}<chunk id=a description=d>\n</chunk></chunk>{tail}")
     line = head.count("\n") + 1
-    found = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]
-    assert found == [("chunk-empty", line, "warning"), ("chunk-stray-end", line + 1, "warning")]
+    warnings = [(d.code, d.line, d.severity) for d in diagnostics if d.code.startswith("chunk")]
+    assert warnings == [("chunk-empty", line, "warning"), ("chunk-stray-end", line + 1, "warning")]
     assert "<chunk id=a description=d>" in skill.body
 
 
@@ -334,7 +331,7 @@ DESCRIPTIONS = {
 
 
 @pytest.mark.parametrize("case", DESCRIPTIONS.values(), ids=DESCRIPTIONS.keys())
-def test_readable_description_survives_whatever_is_wrong(case):
+def test_readable_description_survives_whatever_is_wrong(parse_fields, case):
     written, description, expected = case
     skill, diagnostics = parse_fields(f"description: {written}")
     assert skill.description == description
@@ -343,7 +340,7 @@ def test_readable_description_survives_whatever_is_wrong(case):
     assert codes(diagnostics) == expected
 
 
-def test_salvage_keeps_the_sound_entries_as_they_are():
+def test_salvage_keeps_the_sound_entries_as_they_are(parse_fields):
     skill, diagnostics = parse_fields(
         "description: Tea: hot\nmetadata:\n  version: 1.10\n  note: a: b\n  tags: [x, y]\nn: 3"
         "\nversion: 1\nversion: 2"
@@ -355,7 +352,7 @@ def test_salvage_keeps_the_sound_entries_as_they_are():
         "n": 3,
         "version": 2,
     }
-    assert [(d.code, d.line) for d in diagnostics] == [
+    assert codes_and_lines(diagnostics) == [
         ("yaml-unquoted-colon", 3),
         ("yaml-unquoted-colon", 6),
         ("yaml-duplicate-key", 10),
@@ -366,9 +363,9 @@ def test_salvage_keeps_the_sound_entries_as_they_are():
 def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
     path = tmp_path / "SKILL.md"
     path.write_bytes("\ufeff---\nname: tea\n---\nSteep.\n".encode())
-    text, found = read_skill_text(path)
+    text, content_hash = read_skill_text(path)
     assert text == "---\nname: tea\n---\nSteep.\n"
-    assert found == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert content_hash == hashlib.sha256(path.read_bytes()).hexdigest()
     with pytest.raises(ParseError, match="cannot be read"):
         read_skill_text(tmp_path / "none" / "SKILL.md")
 
@@ -383,6 +380,6 @@ def test_the_text_of_a_file_is_read_with_its_hash(tmp_path):
         ("internal: true", False),
     ],
 )
-def test_an_internal_skill_asks_not_to_be_offered(lines, is_hidden):
+def test_an_internal_skill_asks_not_to_be_offered(parse_fields, lines, is_hidden):
     skill, _ = parse_fields(f"description: Times tea.\n{lines}")
     assert skill.metadata.hidden is is_hidden

@@ -148,7 +148,7 @@ def test_the_regular_form_is_its_own_regular_form(pairs):
     for value in (list(written), ", ".join(written)):
         assert regular_requirements([{"requiresskills": value}]) == (written, [])
     mapping = dict(pairs)
-    found, _ = regular_requirements(
+    requirements, _ = regular_requirements(
         [{"requiresskills": [{"name": n, "version": c} for n, c in mapping.items()]}]
     )
-    assert dict(map(split_requirement, found)) == mapping
+    assert dict(map(split_requirement, requirements)) == mapping

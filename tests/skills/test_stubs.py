@@ -39,8 +39,8 @@ def names(folder):
 )
 def test_a_stub_has_fewer_than_300_words(tmp_path, text, is_stub):
     """Two characters of a script without spaces count as a word, marks as none."""
-    found = continuation_of(tmp_path / "SKILL.md", text.encode())
-    assert (found is not None) == is_stub
+    continuation = continuation_of(tmp_path / "SKILL.md", text.encode())
+    assert (continuation is not None) == is_stub
 
 
 def test_a_stub_is_read_on_in_order_of_paths(tmp_path):
@@ -48,19 +48,19 @@ def test_a_stub_is_read_on_in_order_of_paths(tmp_path):
     write(tmp_path, "a.MD", "\ufeff" + "alpha " * 300)
     for other in ("SKILL.md", "c.txt", "LICENSE.md", "docs/Changelog.md", ".git/x.md"):
         write(tmp_path, other, "no " * 900)
-    found = continuation_in(tmp_path)
+    continuation = continuation_in(tmp_path)
     assert names(tmp_path) == ["a.MD", "references/b.md"]
-    assert found.text == f"{'alpha ' * 300}\n\n{'beta ' * 300}"
+    assert continuation.text == f"{'alpha ' * 300}\n\n{'beta ' * 300}"
 
 
 @pytest.mark.parametrize(("count", "is_read"), [(500, False), (501, True)])
 def test_what_says_little_itself_is_left_out(tmp_path, count, is_read):
     """Its files are looked at nevertheless, since they may come to say more."""
     write(tmp_path, "notes.md", "tea " * count)
-    found = continuation_in(tmp_path)
-    assert bool(found.text) == is_read
+    continuation = continuation_in(tmp_path)
+    assert bool(continuation.text) == is_read
     assert names(tmp_path) == ["notes.md"]
-    assert digest_of(found.text) != digest_of(None) == ""
+    assert digest_of(continuation.text) != digest_of(None) == ""
 
 
 def test_the_files_of_a_skill_inside_another_are_its_own(tmp_path):
@@ -90,20 +90,19 @@ def test_what_cannot_be_read_is_left_out(tmp_path):
 def test_so_much_is_read_and_no_more(tmp_path):
     for number in range(3):
         write(tmp_path, f"{number}.md", f"{number} " * 60_000)
-    found = continuation_in(tmp_path)
-    assert {*found.text.split()} == {"0", "1"}
-    assert len(found.files) == 3
+    continuation = continuation_in(tmp_path)
+    assert {*continuation.text.split()} == {"0", "1"}
+    assert len(continuation.files) == 3
     assert continuation_in(tmp_path / "gone") == ("", ())
 
 
 def test_a_skill_that_explains_itself_is_not_read_on(tmp_path, make_skill):
-    told = make_skill(tmp_path, "brew", "Brews tea.", body=LONG)
-    write(told.parent, "references/notes.md", LONG)
+    skill_md = make_skill(tmp_path, "brew", "Brews tea.", body=LONG)
+    write(skill_md.parent, "references/notes.md", LONG)
     make_skill(tmp_path, "stub", "Brews coffee.")
     roots, _ = make_roots([tmp_path])
-    read = {file.doc_id: read_for_index(file) for file in discover(roots).files}
-    found = {doc_id.partition(":")[2]: one.skill.continuation for doc_id, one in read.items()}
-    assert found == {"brew": None, "stub": ""}
+    skills = [read_for_index(file).skill for file in discover(roots).files]
+    assert {skill.name: skill.continuation for skill in skills} == {"brew": None, "stub": ""}
 
 
 @pytest.fixture

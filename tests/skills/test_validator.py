@@ -30,11 +30,11 @@ def make_skill(tmp_path):
 
 
 def errors(diagnostics):
-    return [found.code for found in diagnostics if found.severity == "error"]
+    return [diagnostic.code for diagnostic in diagnostics if diagnostic.severity == "error"]
 
 
 def advice(diagnostics):
-    return [found.code for found in diagnostics if found.severity != "error"]
+    return [diagnostic.code for diagnostic in diagnostics if diagnostic.severity != "error"]
 
 
 def fields(*lines, name="tea-timer", description="Times tea."):
@@ -146,16 +146,16 @@ def test_generated_corpus_has_the_verdicts_of_the_reference(make_skill):
 
 def test_all_problems_are_returned_with_their_lines(make_skill):
     content = "---\nname: Tea\ndescription: Use when: tea\nsteeping: long\n---\n"
-    found = [(d.code, d.line) for d in validate(make_skill(content)) if d.severity == "error"]
+    problems = [(d.code, d.line) for d in validate(make_skill(content)) if d.severity == "error"]
     names = [("name-characters", 2), ("name-differs-from-folder", 2)]
-    assert found == [("yaml-invalid", 3), ("field-unknown", 4), *names]
+    assert problems == [("yaml-invalid", 3), ("field-unknown", 4), *names]
 
 
 def test_file_may_be_given_instead_of_its_folder(make_skill, monkeypatch):
     skill = make_skill(GOOD)
     assert validate(skill / "SKILL.md") == validate(skill) == ()
-    (found,) = validate(make_skill(GOOD, "lower/tea-timer", name="skill.md"))
-    assert (found.code, found.severity) == ("file-name-case", "warning")
+    (warning,) = validate(make_skill(GOOD, "lower/tea-timer", name="skill.md"))
+    assert (warning.code, warning.severity) == ("file-name-case", "warning")
     monkeypatch.chdir(skill)
     assert validate(Path()) == ()
     assert validate(Path("SKILL.md")) == ()
@@ -206,14 +206,14 @@ def test_body_earns_advice_not_errors(make_skill, body, expected):
     skill = make_skill(GOOD + body)
     (skill / "references").mkdir()
     (skill / "references" / "guide.md").write_text("hot", encoding="utf-8")
-    found = validate(skill)
-    assert errors(found) == []
-    assert advice(found) == expected
+    problems = validate(skill)
+    assert errors(problems) == []
+    assert advice(problems) == expected
 
 
 def test_advice_names_the_line(make_skill):
-    (found,) = validate(make_skill(GOOD + "\nRead [x](assets/x.png).\n"))
-    assert (found.code, found.line) == ("reference-missing", 7)
+    (problem,) = validate(make_skill(GOOD + "\nRead [x](assets/x.png).\n"))
+    assert (problem.code, problem.line) == ("reference-missing", 7)
 
 
 SHAPES = {

@@ -131,17 +131,17 @@ RELEASES = st.lists(st.integers(0, 3), min_size=3, max_size=3)
 
 
 @given(RELEASES, RELEASES)
-def test_a_caret_allows_what_keeps_the_first_number_that_is_not_zero(least, given):
-    kept = next((place for place, number in enumerate(least) if number), 2) + 1
-    expected = given >= least and given[:kept] == least[:kept]
-    version, caret = (".".join(map(str, numbers)) for numbers in (given, least))
+def test_a_caret_allows_what_keeps_the_first_number_that_is_not_zero(least, release):
+    fixed = next((position for position, number in enumerate(least) if number), 2) + 1
+    expected = release >= least and release[:fixed] == least[:fixed]
+    version, caret = (".".join(map(str, numbers)) for numbers in (release, least))
     assert satisfies(version, f"^{caret}") is expected
 
 
 @given(RELEASES, RELEASES, RELEASES)
-def test_a_range_is_compared_number_by_number(low, high, given):
-    version, least, bound = (".".join(map(str, numbers)) for numbers in (given, low, high))
-    assert satisfies(version, f">={least},<{bound}") is (low <= given < high)
+def test_a_range_is_compared_number_by_number(low, high, release):
+    version, least, bound = (".".join(map(str, numbers)) for numbers in (release, low, high))
+    assert satisfies(version, f">={least},<{bound}") is (low <= release < high)
 
 
 @given(st.text(alphabet="0123.x*v^~<>=!, |-ab", max_size=12))
