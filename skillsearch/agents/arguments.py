@@ -86,7 +86,7 @@ def _mended(
 ) -> JsonObject:
     """Return values in which the refused one is replaced; LookupError if nothing can replace it."""
     if kind != "extra_forbidden":
-        return object_of(_changed(values, path, lambda value: _meant(kind, value)))
+        return object_of(_changed(values, path, lambda value: _corrected(kind, value)))
     if len(path) > 1:
         raise LookupError(kind)
     key = str(path[0])
@@ -117,7 +117,7 @@ def _changed(value: Any, path: tuple[int | str, ...], change: Callable[[Any], An
     return copy
 
 
-def _meant(kind: str, value: Any) -> Any:
+def _corrected(kind: str, value: Any) -> Any:
     """Return the corrected value if only one correction is possible for this kind of error."""
     wants_text = kind.startswith("string")
     wants_many = kind in {"list_type", "tuple_type"}

@@ -42,12 +42,12 @@ from skillsearch.usage.report import UsageReport
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 
-def each(kind: Any, names: str) -> dict[Any, Any]:
+def keyed(kind: Any, names: str) -> dict[Any, Any]:
     """Return the model of keys that all have values of one kind."""
     return dict.fromkeys(names.split(), kind)
 
 
-def some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
+def fields_of(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
     """Return the model of fields of a dataclass, all or some."""
     hints, optional = get_type_hints(of), getattr(of, "OPTIONAL", ())
     chosen = names.split() or [field.name for field in fields(of) if field.name != without]
@@ -56,101 +56,105 @@ def some(of: Any, names: str = "", *, without: str = "") -> dict[Any, Any]:
     return {f"{key}?" if name in optional else key: hints[name] for name, key in names_of.items()}
 
 
-SEVERITIES = each(int, "error warning note")
+SEVERITIES = keyed(int, "error warning note")
 CHECKED = {"checked": int, "lost?": int, **SEVERITIES, "diagnostics": [Diagnostic]}
-FIRST = some(Document, "name doc_id path root")
-ENTRY = FIRST | some(Document, "description hidden tags") | some(skills.Root, "trust origin")
+FIRST = fields_of(Document, "name doc_id path root")
+ENTRY = (
+    FIRST | fields_of(Document, "description hidden tags") | fields_of(skills.Root, "trust origin")
+)
 ENTRY |= {"alias": str}
 SHOWN = {"stale": bool, "frontmatter": {str: Any}, "files": [str], "files_truncated": bool}
 SHOWN |= {"examples": [{"text": str, "source": skills.ExampleSource}]}
-SHOWN |= {"chunks?": [each(str, "id description")], "body?": str}
+SHOWN |= {"chunks?": [keyed(str, "id description")], "body?": str}
 FILE = {"name": str, "file": str, "bytes": int}
 PARTS = FILE | {"text": str}, FILE | {"base64": str}
-SHOW = (ENTRY | SHOWN, *PARTS, each(str, "name chunk description text"))
-INDEXED = some(IndexReport) | {"roots": [str], "trust": [skills.Trust]}
+SHOW = (ENTRY | SHOWN, *PARTS, keyed(str, "name chunk description text"))
+INDEXED = fields_of(IndexReport) | {"roots": [str], "trust": [skills.Trust]}
 HELD = {"fields": Literal["full", "metadata"], "generation": str}
-HELD |= each(int, "indexed skipped")
+HELD |= keyed(int, "indexed skipped")
 STATE = get_type_hints(Status) | {"diagnostics": SEVERITIES, "differences": Changes}
-STATE |= {"sources": [some(LockedSource) | {"problem": str}]}
-STATE |= {"roots": [some(skills.Root) | {"path": str}]}
-STATUS = (STATE, HELD | {"collection": str} | each([str], "models roots"))
-ENTRIES = [some(CacheEntry) | {"path": str, "used": str, "bytes": int}]
-CACHE = {"folder": str, "bytes": int} | each(ENTRIES, "entries removed")
-OUTPUT = some(OutputFile) | {"ref": str}
-RAN = some(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
-RAN["staged_inputs?"] = [some(StagedInput, "name size_bytes mime_type") | {"original_name": str}]
-EXECUTOR = some(Capabilities) | {"name": str, "available": bool, "reason": str}
+STATE |= {"sources": [fields_of(LockedSource) | {"problem": str}]}
+STATE |= {"roots": [fields_of(skills.Root) | {"path": str}]}
+STATUS = (STATE, HELD | {"collection": str} | keyed([str], "models roots"))
+ENTRIES = [fields_of(CacheEntry) | {"path": str, "used": str, "bytes": int}]
+CACHE = {"folder": str, "bytes": int} | keyed(ENTRIES, "entries removed")
+OUTPUT = fields_of(OutputFile) | {"ref": str}
+RAN = fields_of(RunResult) | {"output_files": [OUTPUT], "primary_output?": OUTPUT}
+RAN["staged_inputs?"] = [
+    fields_of(StagedInput, "name size_bytes mime_type") | {"original_name": str}
+]
+EXECUTOR = fields_of(Capabilities) | {"name": str, "available": bool, "reason": str}
 RUN = (RAN, {"executors": [EXECUTOR]})
 CUT = "shortened name_only omitted hidden"
-LISTING = some(Listing, without="fates") | each([str], CUT)
-LISTING["counts"] = each(int, f"whole {CUT}")
-BUDGET = each(int, "skills hidden") | {"context": int | None, "levels": {str: costs.Level}}
+LISTING = fields_of(Listing, without="fates") | keyed([str], CUT)
+LISTING["counts"] = keyed(int, f"whole {CUT}")
+BUDGET = keyed(int, "skills hidden") | {"context": int | None, "levels": {str: costs.Level}}
 BUDGET |= {
-    "search": some(costs.SearchCost) | {"total": costs.Size},
+    "search": fields_of(costs.SearchCost) | {"total": costs.Size},
     "hosts": [LISTING],
     "diagnostics": [Diagnostic],
 }
-BUDGET |= {"claims": [some(costs.CostClaim) | {"holds": bool | None}], "counted_by": str}
+BUDGET |= {"claims": [fields_of(costs.CostClaim) | {"holds": bool | None}], "counted_by": str}
 FIGURE = float | None  # None if it cannot be computed
 MEANS = {str: {str: FIGURE}}  # system → measure → mean
 PART = {"queries": int, "systems": MEANS, "intervals": {str: {str: [FIGURE]}}}
 COMPARED = PART | {"comparisons": [evaluation.Comparison]}
 STATES = (
-    each(float, "recall false perhaps none") | {"shown": FIGURE, "kinds": {str: float}},
-    each(float, "false perhaps none") | each(FIGURE, "auroc style"),
+    keyed(float, "recall false perhaps none") | {"shown": FIGURE, "kinds": {str: float}},
+    keyed(float, "false perhaps none") | keyed(FIGURE, "auroc style"),
 )
-DEFAULT = some(evaluation.States, "threshold lower_bound precision faces")
-ABSTENTION = some(evaluation.Abstention, without="top_scores") | {"auroc": {str: FIGURE}}
+DEFAULT = fields_of(evaluation.States, "threshold lower_bound precision faces")
+ABSTENTION = fields_of(evaluation.Abstention, without="top_scores") | {"auroc": {str: FIGURE}}
 ABSTENTION["default"] = (DEFAULT, None)
 EVALUATED = COMPARED | {"collection": str, "documents": int, "settings": {str: str}}
-EVALUATED |= {"unanswerable": {str: int}, **each({str: FIGURE}, "milliseconds style")}
+EVALUATED |= {"unanswerable": {str: int}, **keyed({str: FIGURE}, "milliseconds style")}
 EVALUATED |= {"abstention": {str: ABSTENTION}, "states": {str: {str: STATES}}, "notes": [str]}
-EVALUATED |= {"examples": {str: each([evaluation.QueryExample], "worst best")}}
+EVALUATED |= {"examples": {str: keyed([evaluation.QueryExample], "worst best")}}
 EVALUATED |= {"per_query": {str: {str: {str: float}}}, "kinds?": {str: PART}}
 EVALUATED |= {"languages?": {str: COMPARED}, "confusables?": [Confusion]}
-EVALUATED |= each(COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
-MADE = each(str, "made version")
-CHANGE = some(QualityChange, "before after") | each(float, "difference p_value")
+EVALUATED |= keyed(COMPARED, "same_language? cross_language?") | {"diagnostics?": [Diagnostic]}
+MADE = keyed(str, "made version")
+CHANGE = fields_of(QualityChange, "before after") | keyed(float, "difference p_value")
 CHANGE |= {"interval": [float]}
-MEASURED = each(int, "queries documents") | {"dense?": CHANGE, "hybrid": CHANGE}
-TUNED = some(Tuned, without="is_better") | {"better": bool, "folder": str | None}
+MEASURED = keyed(int, "queries documents") | {"dense?": CHANGE, "hybrid": CHANGE}
+TUNED = fields_of(Tuned, without="is_better") | {"better": bool, "folder": str | None}
 TUNED |= {"measured": {str: MEASURED}}
 COUNTED = {"count": int, "generation": str}
 LIST = COUNTED | {"skills": [ENTRY]}
-FAMILIES = COUNTED | {"families": [FIRST | some(answers.Family)]}
-HOST = each(str, "host entries file reason?")
+FAMILIES = COUNTED | {"families": [FIRST | fields_of(answers.Family)]}
+HOST = keyed(str, "host entries file reason?")
 HOST["state"] = Literal["write", "remove", "plugin", "unchanged", "changed", "refused"]
 SETUP = {"roots": [str], "index_dir": str, "hosts": [HOST], "done": bool}
-DAEMON = each(int, "pid? answered?") | {"version?": str, "seconds?": float, "running": bool}
-DAEMON["indexes?"] = [each(str, "index_dir generation") | {"skills": int}]
-SOURCE = each(str, "source given digest") | {"skills": [str]}
+DAEMON = keyed(int, "pid? answered?") | {"version?": str, "seconds?": float, "running": bool}
+DAEMON["indexes?"] = [keyed(str, "index_dir generation") | {"skills": int}]
+SOURCE = keyed(str, "source given digest") | {"skills": [str]}
 SOURCES = {"sources": [SOURCE], "indexed": int}
-UPDATE = each(str, "source given reason?") | each([str], "added? changed? removed?")
+UPDATE = keyed(str, "source given reason?") | keyed([str], "added? changed? removed?")
 UPDATE["state"] = Literal["updated", "changed", "unchanged", "failed"]
 UPDATED = {"sources": [UPDATE]}
-CATALOG = each(str, "folder url") | each([str], "written removed") | {"unvetted": int}
-CATALOG |= {"skills": [each(str, "name type url digest")], "not_published": [Diagnostic]}
+CATALOG = keyed(str, "folder url") | keyed([str], "written removed") | {"unvetted": int}
+CATALOG |= {"skills": [keyed(str, "name type url digest")], "not_published": [Diagnostic]}
 PROMPT = {"offers": {str: str}, "unvetted": int, "skills": [str], "fits": int}
-PROMPT |= each(str, "query prompt")
+PROMPT |= keyed(str, "query prompt")
 ENRICHED = {"file": str, "done": bool}
 ENRICH = (
     {"ask": str, "skills": [SkillToEnrich], "more": int, "unvetted": int},
-    {"file": str, "skills": [some(ExampleEntry) | {"stale": bool}]},
-    ENRICHED | {"kept": [ExampleEntry], "refused": [each(str, "name text reason")]},
+    {"file": str, "skills": [fields_of(ExampleEntry) | {"stale": bool}]},
+    ENRICHED | {"kept": [ExampleEntry], "refused": [keyed(str, "name text reason")]},
     ENRICHED | {"forgotten": [ExampleEntry]},
 )
-IMPROVED = some(Improvement) | {"diff": str, "written": bool}
+IMPROVED = fields_of(Improvement) | {"diff": str, "written": bool}
 USAGE = (
-    some(UsageReport) | {"usage": str, "file": str, "bytes": int, "days": int | None},
+    fields_of(UsageReport) | {"usage": str, "file": str, "bytes": int, "days": int | None},
     *({"file": str, "done": bool, what: int} for what in ("forgotten", "pinned", "unpinned")),
 )
 INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"collection": str})
-QUERY = some(answers.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
-DOCTOR = each(int, "ok warning error") | {"checks": [Check]}
-WHY = some(Why)
+QUERY = fields_of(answers.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
+DOCTOR = keyed(int, "ok warning error") | {"checks": [Check]}
+WHY = fields_of(Why)
 WATCH = IndexReport
-ENV = each(str, "folder active") | {"environments": [str]}
-ENV |= {"skills?": [each(str, "id name description")]}
+ENV = keyed(str, "folder active") | {"environments": [str]}
+ENV |= {"skills?": [keyed(str, "id name description")]}
 LIBRARY = {"folder": str, "moves": [Move], "done": bool}
 EVAL = (EVALUATED | MADE, {"collections": [EVALUATED], "mean": MEANS} | MADE)
 

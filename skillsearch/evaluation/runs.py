@@ -70,8 +70,8 @@ def _read_line(
     if len(words) != 6:
         expected = "not 6; write: query Q0 document rank score tag"
         raise UnusableError(f"{lines.shown(line)} has {counted(len(words), 'column')}, {expected}")
-    query_id = _meant(words[0], queries, "queries.jsonl or negatives.jsonl")
-    doc_id = _meant(words[2], documents, "corpus.jsonl")
+    query_id = _known_id(words[0], queries, "queries.jsonl or negatives.jsonl")
+    doc_id = _known_id(words[2], documents, "corpus.jsonl")
     with suppress(ValueError), np.errstate(over="ignore"):
         score = float(words[4])
         if np.isfinite(np.float32(score)):
@@ -80,7 +80,7 @@ def _read_line(
     raise UnusableError(f"{problem}; it must be a number between -3.4e38 and 3.4e38")
 
 
-def _meant(word: str, ids: AbstractSet[str], file: str) -> str:
+def _known_id(word: str, ids: AbstractSet[str], file: str) -> str:
     for meant in (word, unquote(word)):
         if meant in ids:
             return meant

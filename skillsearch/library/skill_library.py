@@ -202,12 +202,12 @@ class SkillLibrary:
     def list(self, *, include_hidden: bool = False) -> tuple[Document, ...]:
         """List the skills that are not shadowed or, unless asked for, hidden, by name, then id."""
         self._look()
-        _, listed = self._meant()
+        _, listed = self._shadowed_and_listed()
         return listed if include_hidden else tuple(d for d in listed if not d.hidden)
 
     def shadowed(self) -> tuple[Shadowed, ...]:
         """Return the skills that a plain name does not mean, each with the one it means."""
-        return self._meant()[0]
+        return self._shadowed_and_listed()[0]
 
     def find(self, name: str) -> Document:
         """Find the skill that a name means, as `SkillIndex.find` does.
@@ -394,7 +394,7 @@ class SkillLibrary:
     def _documents(self) -> DocumentStore:
         return selected(self._source.documents, self.selection, self.roots)
 
-    def _meant(self) -> tuple[tuple[Shadowed, ...], tuple[Document, ...]]:
+    def _shadowed_and_listed(self) -> tuple[tuple[Shadowed, ...], tuple[Document, ...]]:
         """Return the shadowed skills, and the others by name; computed once while none changes."""
         documents = self._documents
         if self._known is None or self._known[0] is not documents:

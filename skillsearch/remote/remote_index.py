@@ -17,7 +17,7 @@ from skillsearch.errors import CollectionMissingError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.documents.document import Document
-from skillsearch.index.documents.names import find_by_name, freely, nearest_names
+from skillsearch.index.documents.names import find_by_name, nearest_names, split_written_name
 from skillsearch.index.documents.relatives import MOST_LISTED, family_of
 from skillsearch.index.roots.request import IndexConfig, IndexRequest
 from skillsearch.index.roots.root_change import RootChange
@@ -355,7 +355,10 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
         with suppress(errors.VersionConstraintError):
             names.append(split_requirement(name)[0])
         doc_ids = [key for key in names if ":" in key]
-        names += [*(key.partition(":")[2] for key in doc_ids), *(freely(key)[2] for key in names)]
+        names += [
+            *(key.partition(":")[2] for key in doc_ids),
+            *(split_written_name(key)[2] for key in names),
+        ]
         rows = view.named(names, doc_ids)
         documents = sorted(map(document_of, rows), key=lambda document: document.doc_id)
         try:

@@ -16,7 +16,7 @@ from skillsearch.hosts.files import host_file
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of
 from skillsearch.index.documents.document import Document, name_hash
-from skillsearch.index.documents.names import find_by_name, freely, near_to
+from skillsearch.index.documents.names import find_by_name, near_to, split_written_name
 from skillsearch.index.documents.relatives import family_of
 from skillsearch.index.documents.selecting import selected
 from skillsearch.index.documents.shadowing import find_shadowed
@@ -151,7 +151,7 @@ def check_absent(
     shown = one_line(name, SHOWN_NAME_CHARS)
     yield Check("skill", "error", f"the index has no skill named {shown!r}")
     folder = Path(next(iter(folders_of(selection)), Path.cwd()))
-    sightings = dict(_sightings(index, freely(name)[2], folder, option))
+    sightings = dict(_sightings(index, split_written_name(name)[2], folder, option))
     for path, reason in islice(sightings.items(), _MOST_NAMED):
         yield Check("disk", "error", f"{path}: {reason}")
     called, near = near_to(name, index.opened.corpus.documents)

@@ -39,17 +39,17 @@ def find_by_name(
 
     It is a name in any case, ``root:name``, or the id of a document; each also with a version
     constraint, such as ``pdf@>=1.2``, unless a skill has just that name. Where none of these is
-    there, it is read as `freely` does. Without `suggest` an error lists no similar names: finding
-    them reads all documents.
+    there, it is read as `split_written_name` does. Without `suggest` an error lists no similar
+    names: finding them reads all documents.
 
     Raises SkillNotFoundError, VersionNotFoundError (with the versions), VersionConstraintError if
     the constraint cannot be read, or AmbiguousNameError if versions do not tell several apart.
     """
-    named, wanted, constraint = _meant(name, documents), name, ""
+    named, wanted, constraint = _documents_named(name, documents), name, ""
     if not named and "@" in name.lstrip("@ "):
         wanted, constraint = split_requirement(name)
-        named = _meant(wanted, documents)
-    named = named or _read_freely(wanted, documents)
+        named = _documents_named(wanted, documents)
+    named = named or _documents_written_as(wanted, documents)
     if not named:
         raise SkillNotFoundError(name, near_to(wanted, documents)[1] if suggest else ())
     if constraint:
@@ -104,7 +104,7 @@ def _of_first_root(documents: Sequence[Document], roots: Sequence[str]) -> list[
     return [document for document, rank in zip(documents, ranks, strict=True) if rank == first]
 
 
-def _meant(name: str, documents: DocumentStore) -> list[Document]:
+def _documents_named(name: str, documents: DocumentStore) -> list[Document]:
     """Return the document of an id, which no skill may take as a name, else all of a name."""
     alias, colon, rest = name.partition(":")
     if (number := documents.number_of(name) if colon else None) is not None:
@@ -115,7 +115,7 @@ def _meant(name: str, documents: DocumentStore) -> list[Document]:
     return [document for document in same_name if document.alias == alias]
 
 
-def freely(name: str) -> tuple[str, tuple[str, ...], str]:
+def split_written_name(name: str) -> tuple[str, tuple[str, ...], str]:
     """Return plugin, folders and name of a skill as hosts and people write it.
 
     That is ``plugin:name``, ``/name``, ``@name`` or a path, with SKILL.md or without.
@@ -127,12 +127,12 @@ def freely(name: str) -> tuple[str, tuple[str, ...], str]:
     return plugin, tuple(folders[:-1]), folders[-1]
 
 
-def _read_freely(name: str, documents: DocumentStore) -> list[Document]:
-    """Return what a name means that is written `freely`; nothing if that may be several skills.
+def _documents_written_as(name: str, documents: DocumentStore) -> list[Document]:
+    """Return what a name as people write it means; nothing if that may be several skills.
 
     A root or folder in the name must match; a plugin need not.
     """
-    plugin, folders, last = freely(name)
+    plugin, folders, last = split_written_name(name)
     if plugin and documents.of_roots([plugin]).size:
         return []
     named = []
