@@ -71,6 +71,18 @@ class Count(click.IntRange):
         return super().convert(value, param, ctx)
 
 
+class Number(click.FloatRange):
+    """A number within bounds, whole or not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Check and return the number."""
+        try:
+            float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not a number, such as 0.5.", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 class Choice(click.Choice[str]):
     """A choice of names; the error about any other names the nearest."""
 
@@ -131,7 +143,7 @@ index_dir = click.option(
 )
 trust = click.option("--trust", cls=SettingOption, multiple=True, metavar="[ROOT=]LEVEL")
 n = click.option("-n", cls=SettingOption, type=Count(1, MAX_N))
-threshold = click.option("--threshold", cls=SettingOption, type=float, metavar="T")
+threshold = click.option("--threshold", cls=SettingOption, type=Number(), metavar="T")
 reader = click.option("--reader", cls=SettingOption, metavar="R")
 no_refresh = click.option(
     "--no-refresh",

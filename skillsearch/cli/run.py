@@ -136,7 +136,7 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @click.option("--force", is_flag=True, help="Let --output overwrite files.")
 @click.option(
     "--timeout",
-    type=float,
+    type=options.Number(),
     callback=_read_timeout,
     default=types.DEFAULT_TIMEOUT,
     metavar="SECONDS",

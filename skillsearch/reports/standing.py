@@ -243,7 +243,8 @@ def _check_score(standing: Standing) -> Check:
     if not standing.is_judged:
         reason = "only the first of the ranking are looked at closely, and it is behind them"
     elif standing.score >= standing.threshold:
-        reason = f"it fits, but only the first {standing.n} are shown"
+        shown = "first is" if standing.n == 1 else f"first {standing.n} are"
+        reason = f"it fits, but only the {shown} shown"
     else:
         reason = f"too little to be shown; skills fit from {standing.threshold:.2f} on"
     return Check("score", "error", f"{detail}: {reason}")

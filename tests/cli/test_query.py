@@ -418,7 +418,7 @@ def test_a_file_of_plain_text_is_told_the_form_and_of_many_bad_lines_ten(indexed
         (["tea", "-n", "0"], "0 is not in the range 1<=x<=1000"),
         (["tea", "-n", "two"], "'two' is not a whole number, such as 5"),
         (["tea", "--threshold", "nan"], "--threshold nan must be a number from 0 to 1"),
-        (["tea", "--threshold", "high"], "'high' is not a valid float"),
+        (["tea", "--threshold", "high"], "'high' is not a number, such as 0.5"),
         (["tea", "--system", "magic"], "'magic' is not one of"),
         (["tea", "--nonsense"], "No such option"),
     ],

@@ -196,7 +196,7 @@ def test_a_skill_beyond_the_last_that_is_shown_hears_of_n(shop):
     options = SearchOptions(n=1, threshold=0.0)
     details, verdicts = checks(shop, "brew-coffee", "coffee", options)
     assert verdicts["score"] == "error"
-    assert "it fits, but only the first 1 are shown" in details["score"][0]
+    assert "it fits, but only the first is shown" in details["score"][0]
     assert "show more skills: -n 2" in details["to change it"]
 
 

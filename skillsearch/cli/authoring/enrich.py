@@ -38,7 +38,7 @@ _MODES = "--pending, --accept FILE, --command CMD, --list or --forget NAME"
 @click.option("-n", type=options.Count(1), help="Skills at most. [default: 8; with --command all]")
 @click.option(
     "--seconds",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True),
     metavar="S",
     default=_SECONDS,
     show_default=True,

@@ -54,7 +54,7 @@ _NAMES = {
 )
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=options.Number(min=0, min_open=True),
     metavar="N",
     default=20.0,
     show_default=True,

@@ -27,7 +27,7 @@ END_SECONDS = 10.0
 @click.argument("action", type=click.Choice(["start", "stop", "status"]))
 @click.option(
     "--idle",
-    type=click.FloatRange(min=0, max=7 * 24 * 60, min_open=True),
+    type=options.Number(min=0, max=7 * 24 * 60, min_open=True),
     metavar="MINUTES",
     help="With start: stop after this time without a query. [default: 15]",
 )
