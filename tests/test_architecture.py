@@ -689,3 +689,13 @@ def test_docstrings_name_the_errors_that_a_public_function_raises():
     silent = "def f():\n if x:\n  raise errors.ParseError(x)"
     assert unsaid(ast.parse(silent)) == {"f, line 1: ParseError"}
     assert unsaid(ast.parse(silent.replace(" if", " 'A SkillError.'\n if"))) == set()
+
+
+def test_only_classes_of_characters_are_possessive_in_patterns():
+    """Python 3.11.0 to 3.11.4, which systems still ship, match a possessive group wrongly."""
+    possessive = re.compile(r"\)(?:[?*+]|\{\d*,?\d*\})\+|\(\?>")
+    texts = {name: path.read_text(encoding="utf-8") for name, path in PATHS.items()}
+    assert [name for name, text in texts.items() if possessive.search(text)] == []
+    assert possessive.search(r"(?:a|b)*+")
+    assert possessive.search(r"(?>a)")
+    assert not possessive.search(r"(?:a|b)*[^c]*+")

@@ -26,7 +26,8 @@ _ZIPPED, _TEXTS, _UNSIGNED, _SIGNED = (
 _BY_NAME = _SIGNED | _ZIPPED | _TEXTS | _UNSIGNED
 
 _MARKUP = re.compile(
-    r"(?:<\?xml[^>]*>\s*)?(?:(?><!--.*?-->)\s*)*<(?:!doctype\s+)?(svg|html)\b", re.I | re.S
+    r"(?:<\?xml[^>]*>\s*)?(?:<!--(?:[^-]|-(?!->))*-->\s*)*<(?:!doctype\s+)?(svg|html)\b",
+    re.I | re.S,
 )
 _JSON_START = re.compile(r"\{\s*\"|\[\s*[\[{\"\d-]", re.A)
 _TEXT_TYPES = {

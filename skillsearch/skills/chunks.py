@@ -26,15 +26,16 @@ _MAX_TAG_CHARS = 4_096
 _MAX_FINDINGS = 50
 
 _TOKEN = re.compile(
-    r"(?:\\[\\`<])++|(?P<ticks>`++)|(?P<tag></?chunk(?=[\s/>]))", re.IGNORECASE | re.ASCII
+    r"(?:\\[\\`<])+|(?P<ticks>`++)|(?P<tag></?chunk(?=[\s/>]))", re.IGNORECASE | re.ASCII
 )
-_VALUE = r""""[^"]*+"|'[^']*+'|(?:[^\s"'=<>`/]|/(?!>))++"""
-_ATTRIBUTE = re.compile(rf"""(?P<name>[^\s"'<>/=]++)(?:\s*+=\s*+(?P<value>{_VALUE}))?+""", re.ASCII)
+# Python 3.11.0 to 3.11.4 match a possessive group wrongly, so only classes of characters have one.
+_VALUE = r""""[^"]*+"|'[^']*+'|(?:[^\s"'=<>`/]|/(?!>))+"""
+_ATTRIBUTE = re.compile(rf"""(?P<name>[^\s"'<>/=]++)(?:\s*+=\s*+(?P<value>{_VALUE}))?""", re.ASCII)
 # Outside quotes "<" ends an attempt, so of tags that are begun and never finished at most two can
 # overlap, one in each kind of quotes: all attempts together take linear time.
 _TAG = re.compile(
-    r"</chunk(?:\s[^<>]*+)?+>"
-    rf"""|<chunk(?P<attributes>(?:(?:\s++|(?<=["']))[^\s"'<>/=]++(?:\s*+=\s*+(?:{_VALUE}))?+)*+)"""
+    r"</chunk(?:\s[^<>]*+)?>"
+    rf"""|<chunk(?P<attributes>(?:(?:\s++|(?<=["']))[^\s"'<>/=]++(?:\s*+=\s*+(?:{_VALUE}))?)*)"""
     r"\s*+(?P<slash>/?)>",
     re.IGNORECASE | re.ASCII,
 )

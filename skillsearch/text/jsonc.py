@@ -11,8 +11,8 @@ from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.types.json_values import Json, JsonObject
 
 # What is not closed runs to the end of its line, or of the text, so that no search starts anew.
-_TOKEN = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
-_LAST_COMMA = lazy_pattern(r'"(?:[^"\\\n]|\\.)*+"?|,(?=\s*+[\]}])', re.DOTALL)
+_TOKEN = lazy_pattern(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|//[^\r\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_LAST_COMMA = lazy_pattern(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*"?|,(?=\s*+[\]}])', re.DOTALL)
 
 
 def parse_jsonc(text: str) -> JsonObject:
