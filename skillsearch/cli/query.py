@@ -197,6 +197,20 @@ def _search_all(
     yield from answer_queries(open_fresh(settings, say), texts, say, how)
 
 
+def _nothing_fits(result: SearchResult, option: str) -> str:
+    from skillsearch.text.exclusions import split_request  # reads tables
+    from skillsearch.text.languages import language_of
+
+    if not split_request(result.query, language_of(result.query)).wanted:
+        return "The request says only what not to use. Say what it is for."
+    is_low = result.threshold <= _LOW_THRESHOLD
+    lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
+    return (
+        f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
+        f"or look at what there is: skillsearch list{option}"
+    )
+
+
 def _show(answer: QueryAnswer, settings: Settings, *, as_json: bool) -> None:
     result, nearest, notes = answer
     option = index_option(settings.index_dir.absolute(), settings)
@@ -207,12 +221,7 @@ def _show(answer: QueryAnswer, settings: Settings, *, as_json: bool) -> None:
     if not is_terminal():
         emit_rows(_hit_rows(result), _COLUMNS)
     if result.state == "none":
-        is_low = result.threshold <= _LOW_THRESHOLD
-        lower = "" if is_low else f", lower the threshold (--threshold {_LOW_THRESHOLD})"
-        say(
-            f"No skill reaches the threshold {result.threshold:.2f}. Rephrase the request{lower}, "
-            f"or look at what there is: skillsearch list{option}"
-        )
+        say(_nothing_fits(result, option))
     elif is_terminal():
         from skillsearch.cli.tables import print_hits, print_perhaps
 

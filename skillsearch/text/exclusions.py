@@ -98,7 +98,7 @@ class SplitRequest(NamedTuple):
 
 
 def split_request(text: str, language: str = "en") -> SplitRequest:
-    """Split a request in a language; all of it is wanted if nothing else is."""
+    """Split a request in a language; of one that only says what not to use, nothing is wanted."""
     foreign = () if text.isascii() else _foreign(text)
     things = sorted((*_wanted_not(text), *_not_but(text), *foreign))
     refused, negated = ([span * 2 for span in spans] for spans in unwanted_clauses(text, language))
@@ -112,6 +112,10 @@ def split_request(text: str, language: str = "en") -> SplitRequest:
         for begin, end, *_ in sorted((*refused, *negated))
         if not any(begin < stop and first < end for _, _, first, stop in things)
     )
+    if not any(map(str.isalnum, wanted)):
+        return SplitRequest("", named, clauses, "")
+    if not any(map(str.isalnum, rest)):
+        return SplitRequest(text, (), (), text)
     return SplitRequest(wanted, named, clauses, rest)
 
 
@@ -125,7 +129,8 @@ def split_description(text: str) -> tuple[str, str]:
         begin = first + end.end() if end else first
         rest = _REST.match(text, match.end())
         spans.append((begin, rest.end() if rest else match.end(), begin, match.start()))
-    return _split(text, sorted(spans))
+    handled, excluded = _split(text, sorted(spans))
+    return (handled, excluded) if any(map(str.isalnum, handled)) else (text, "")
 
 
 def _wanted_not(text: str) -> Iterator[_Span]:
@@ -213,6 +218,4 @@ def _split(text: str, spans: Iterable[_Span]) -> tuple[str, str]:
         last = end
     rest_parts.append(text[last:])
     rest = " ".join(filter(None, map(str.strip, rest_parts)))
-    if not cut or not any(map(str.isalnum, rest)):
-        return text, ""
-    return rest, "\n".join(cut)
+    return (rest, "\n".join(cut)) if cut else (text, "")

@@ -101,6 +101,15 @@ def test_no_hit_is_an_answer_with_exit_code_0(indexed):
     assert "skillsearch list" in result.stderr
 
 
+def test_a_request_that_says_only_what_not_to_use_finds_nothing(indexed, make_skill, tmp_path):
+    make_skill(tmp_path / "more", "docker-help", "Debug Docker containers and their images.")
+    indexed("index", tmp_path / "more")
+    assert indexed("query", "debug Docker", "--threshold", "0").stdout
+    refused = indexed("query", "do not use Docker", "--threshold", "0")
+    assert (refused.exit_code, refused.stdout) == (0, "")
+    assert "The request says only what not to use. Say what it is for." in refused.stderr
+
+
 def test_what_may_fit_is_told_apart_in_json_and_in_a_batch(ask, indexed, fits_from):
     (best,) = ask("brew filter coffee", "--threshold", "0", "-n", "1")["hits"]
     fits_from(0.999)

@@ -98,13 +98,14 @@ class SplitQuery(NamedTuple):
 def split_terms(text: str, instruction: str, language: str) -> SplitQuery:
     """Split a query into what it asks for and what it excludes; its `instruction` may be empty.
 
-    What is pasted excludes nothing.
+    What is pasted excludes nothing. A query that only excludes asks for nothing.
     """
     split = split_request(instruction or text, language)
     wanted, leading = (text, split.wanted) if instruction else (split.wanted, "")
     counts = Counter(terms("\n".join([leading] * INSTRUCTION_REPEATS + [wanted]), language))
     if not counts:
-        return SplitQuery(text, "", Counter(terms(text, language)))
+        wanted = "" if split.things or split.clauses else text
+        return SplitQuery(wanted, "", Counter(terms(wanted, language)))
     own = set(terms(split.rest, language))
     things, clauses = (
         tuple(filter(None, (frozenset(terms(part, language)) - own for part in parts)))
