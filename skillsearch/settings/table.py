@@ -185,7 +185,8 @@ Key = Literal[
 """The settings that are read one at a time."""
 OF_OWN_INDEX = sorted(key for key, row in SETTINGS.items() if row.project == "own index")
 """The settings that a project file decides for an index of its own alone."""
-_DESCRIBED = lazy_pattern(r"^ {8}(\w+): (.*(?:\n {12}.*)*)", re.MULTILINE)
+_DESCRIBED = lazy_pattern(r"^( {4}| {8})(\w+): (.*(?:\n\1 {4}.*)*)", re.MULTILINE)
+"""Python 3.13 takes the indentation of the class from its docstring."""
 
 
 def text_of(key: str) -> str:
@@ -196,4 +197,5 @@ def text_of(key: str) -> str:
 
 @cache
 def _descriptions() -> dict[str, str]:
-    return dict(_DESCRIBED.findall(Settings.__doc__ or ""))  # python -OO has no docstrings
+    described = _DESCRIBED.findall(Settings.__doc__ or "")  # python -OO has no docstrings
+    return {key: text for _, key, text in described}
