@@ -156,8 +156,12 @@ class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
         # One thread uses it at a time, but not always the same.
         file = sqlite3.connect(self._path, timeout=_TIMEOUT, check_same_thread=False)
         file.text_factory = bytes  # so that no damage is an error of decoding
-        for statement in _PREPARE:
-            file.execute(statement)
+        try:
+            for statement in _PREPARE:
+                file.execute(statement)
+        except sqlite3.Error:
+            file.close()
+            raise
         return file
 
 

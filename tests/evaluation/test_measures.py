@@ -64,6 +64,7 @@ def test_tied_runs_are_measured_as_by_trec_eval(qrels, run):
         assert values["RR@10"][query] == pytest.approx(first_ten, abs=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:.* removed in Python 3.14:DeprecationWarning")  # by it
 @given(st.dictionaries(QUERIES, GRADES), st.dictionaries(QUERIES, SCORED), st.randoms())
 def test_measures_equal_those_of_ir_measures(qrels, run, random):
     orders = {query: random.sample(sorted(scores), len(scores)) for query, scores in run.items()}

@@ -1,5 +1,6 @@
 """All skills of an environment: found by name, loaded on demand, kept up to date."""
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -323,6 +324,7 @@ def test_registered_skills_leave_nothing_behind(project):
     base = Path(document.root).parent
     assert base.is_dir()
     del library
+    gc.collect()
     assert not base.exists()
 
 
