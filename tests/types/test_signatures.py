@@ -129,7 +129,8 @@ import click
 from skillsearch.cli import options as of_commands
 from skillsearch import RemoteIndex, SkillIndex, SkillLibrary
 from skillsearch.agents.default_tools import ListSkillsArgs, LoadSkillArgs
-from skillsearch.agents.tool import Tool, with_names
+from skillsearch.agents.schemas import with_names
+from skillsearch.agents.tool import Tool
 from skillsearch.agents.toolsets.context import SkillsLoader
 from skillsearch.execution.executors import Registered
 from skillsearch.execution.isolation.container import ContainerExecutor
