@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -289,6 +290,15 @@ def test_names_say_what_they_stand_for(import_script, capsys, tmp_path, monkeypa
     assert of_names.startswith(f"{1e4 * 2 / 14:.1f} of 10,000 names say nothing: one ")
     nothing = "kind 0.0, said 0.0, left 0.0"
     assert of_variables == f"2500.0 of 10,000 variables say nothing: {nothing}, of 2500.0"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", [SCRIPTS, SCRIPTS.parent / "tests"], ids=lambda path: path.name)
+def test_names_of_scripts_and_tests_do_so_too(import_script, folder):
+    counting = import_script("vague_names")
+    names = Counter(name for _, _, name in counting.names(folder))
+    vague = sum(names[name] for name in counting.VAGUE)
+    assert 1e4 * vague / names.total() <= MOST_VAGUE["names"]
 
 
 def test_the_table_of_speed_is_printed(import_script, capsys):
