@@ -226,7 +226,7 @@ class OpenedIndex:
 def open_current(folder: IndexFolder) -> OpenedIndex | None:
     """Open the generation in use; None if there is none that can be used."""
     try:
-        return _open_settled(folder)
+        return open_settled(folder)
     except CacheError as exc:
         logger.info("no usable index in %s: %s", folder.path, exc)
         return None
@@ -235,7 +235,7 @@ def open_current(folder: IndexFolder) -> OpenedIndex | None:
 def other_version(folder: IndexFolder) -> str:
     """Return in what an index that another version wrote differs; empty if none did."""
     try:
-        _open_settled(folder)
+        open_settled(folder)
     except OtherVersionError as exc:
         return str(exc)
     except CacheError:
@@ -243,7 +243,8 @@ def other_version(folder: IndexFolder) -> str:
     return ""
 
 
-def _open_settled(folder: IndexFolder) -> OpenedIndex:
+def open_settled(folder: IndexFolder) -> OpenedIndex:
+    """Open the generation in use; a CacheError if it is unusable or of another version."""
     # Writers may have removed it after it was checked.
     return folder.settled(lambda: OpenedIndex.load(folder.open()))
 

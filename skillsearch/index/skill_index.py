@@ -15,8 +15,14 @@ from typing import TYPE_CHECKING, Unpack
 import numpy as np
 
 from skillsearch.embedders.embedding import Embedder
-from skillsearch.errors import CacheError, IndexNotFoundError, SkillError, SkillNotFoundError
-from skillsearch.index.corpus import OpenedIndex, open_current
+from skillsearch.errors import (
+    CacheError,
+    IndexNotFoundError,
+    OtherVersionError,
+    SkillError,
+    SkillNotFoundError,
+)
+from skillsearch.index.corpus import OpenedIndex, open_current, open_settled
 from skillsearch.index.dense.query_embedder import ModelSettings, QueryEmbedder
 from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.names import find_by_name, handle_of, skill_of, with_handles
@@ -311,9 +317,18 @@ class SkillIndex:
     def reopen(self) -> None:
         """Search the newest generation from now on, whoever wrote it.
 
-        Raises the IndexNotFoundError, RootError, EmbedderError or StorageError of `open`.
+        An OtherVersionError if another version of skillsearch did: built anew, the index would be
+        theirs and ours in turn. Else the errors of `open`.
         """
-        self.opened = self.open(self._folder.path).opened
+        try:
+            self.opened = open_settled(self._folder)
+        except OtherVersionError as exc:
+            raise OtherVersionError(
+                f"another version of skillsearch wrote it since ({exc}). To fix: restart this "
+                "program with that version, or give each its own index (SKILLSEARCH_INDEX_DIR)"
+            ) from exc
+        except CacheError:
+            self.opened = self.open(self._folder.path).opened
         embedder = self._embedder.loaded
         if embedder and embedder.fingerprint != self.opened.settings.model.fingerprint:
             self._embedder = QueryEmbedder(device=self._device)

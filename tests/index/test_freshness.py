@@ -13,6 +13,8 @@ from skillsearch.index.indexing.options import IndexOptions, SegmentLimits
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.skill_index import SkillIndex
+from skillsearch.index.storage import cache
+from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings
 
@@ -194,6 +196,27 @@ def test_what_another_process_wrote_is_searched_with_the_model_that_is_loaded(ki
     assert library.search("mull red wine with cinnamon")[0].name == "mull-wine"
     assert library._source.index() is index
     assert index._embedder.loaded is embedder is not None
+
+
+def test_two_versions_that_run_do_not_rebuild_the_index_in_turn(kitchen, clock, monkeypatch):
+    library = SkillLibrary.open(kitchen.index_dir)
+    library.search("tea")
+    folder = IndexFolder(kitchen.index_dir)
+    with monkeypatch.context() as newer:
+        newer.setattr(cache, "FORMAT_VERSION", 99)
+        kitchen.mull_wine()
+        kitchen.index()
+        theirs = folder.current()
+    kitchen.mix_many()
+    for note in ("another version of skillsearch wrote it since (its format is 99, not", ""):
+        assert "mull-wine" not in [hit.name for hit in library.search("mull red wine")]
+        assert note in (said := library.take_note())
+        assert bool(note) == bool(said)
+        assert folder.current() == theirs
+        clock.now += MAX_AGE
+    assert library.search("sharpen a kitchen knife")[0].name == "sharpen-knife"
+    kitchen.index()
+    assert library.search("mull red wine with cinnamon")[0].name == "mull-wine"
 
 
 @pytest.mark.parametrize("back", ["as it was", "changed"])
