@@ -150,9 +150,10 @@ def test_help_lists_the_exit_codes_of_the_contract(cli, flag):
 
 
 @pytest.mark.parametrize("name", ["", *COMMANDS])
-def test_every_help_page_fits_a_terminal(cli, monkeypatch, name):
+def test_every_help_page_fits_a_terminal_and_says_no_more_than_is_so(cli, monkeypatch, name):
     monkeypatch.setenv("COLUMNS", "80")
     text = cli(*filter(None, [name]), "--help").stdout
+    assert "None" not in text
     assert [line for line in text.splitlines() if len(line) > 80] == []
     assert [
         line for line in text.splitlines() if line.startswith("  ") and line.endswith("...")
