@@ -58,6 +58,7 @@ STEPS = {
         "--examples {material}/eval/examples.jsonl.gz",
         "{example}",
     ),
+    "written": Step("measure_written.py --results {results}/written.json", "", "{example}"),
     "usage": Step(
         "replay_usage.py --results {results}/usage.json --work {work}/usage",
         "{material}/eval/requests-0 {material}/eval/requests-1 {material}/eval/authors --seeds 2",

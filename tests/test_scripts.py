@@ -400,6 +400,22 @@ def test_every_mutant_asked_for_is_judged():
     assert (report["mutants"], report["noticed"] in (0, 1)) == (1, True)
 
 
+@runs("measure_written")
+@pytest.mark.slow
+def test_both_editions_are_measured_by_the_same_figures(tmp_path):
+    results = tmp_path / "written.json"
+    run_script("measure_written", EXAMPLE, "--results", results)
+    report = json.loads(results.read_bytes())
+    figures = {tuple(key): values for *key, values in report["figures"]}
+    whole, first = (
+        {tuple(key): values for (name, *key), values in figures.items() if name == edition}
+        for edition in (EXAMPLE.name, "first")
+    )
+    assert whole == first  # it has fewer lines than the first edition of the written collection
+    assert whole["hybrid", "nDCG@10"][0] > whole["bm25", "nDCG@10"][0] > 0.5
+    assert {"commit", "date"} <= report["machine"].keys()
+
+
 @runs("real_collections")
 def test_requests_over_real_skills_become_judged_collections(
     import_script, tmp_path, monkeypatch, capsys

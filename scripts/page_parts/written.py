@@ -16,8 +16,8 @@ from skillsearch.evaluation.reporting.report import percent
 from skillsearch.text.languages import LANGUAGE_NAMES
 
 TEXTS = EXAMPLE.with_name("written")
-MEASURED = RESULTS / "written.tsv"
-"""What ``skillsearch eval --drop-relevant`` printed of both editions of the written collection."""
+MEASURED = RESULTS / "written.json"
+"""What `measure_written.py` measured of both editions of the written collection."""
 EDITIONS = (("written", ""), ("first", ", first edition"))
 KINDS = ("twin", "near", "far", "dropped relevant")
 
@@ -30,14 +30,8 @@ class Written(NamedTuple):
     @classmethod
     def read(cls) -> Written:
         """Read each value, with its interval if there is one."""
-        lines = MEASURED.read_text(encoding="utf-8").splitlines()
-        rows = (line.split("\t") for line in lines)
-        return cls(
-            {
-                (edition, system, measure): [float(cell) for cell in cells if cell]
-                for edition, system, measure, *cells in rows
-            }
-        )
+        figures = json.loads(MEASURED.read_bytes())["figures"]
+        return cls({(edition, system, name): values for edition, system, name, values in figures})
 
     @property
     def systems(self) -> list[str]:
