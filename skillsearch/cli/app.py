@@ -127,8 +127,8 @@ class Commands(click.Group):
         """Find the command named by the first argument."""
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
-            meant = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
-            hint = f" Did you mean: {meant}?" if meant else ""
+            nearest = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
+            hint = f" Did you mean: {nearest}?" if nearest else ""
             ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
         resolved = super().resolve_command(ctx, [_ALIASES.get(name, name), *args[1:]])
         if COMMANDS[resolved[0] or ""].after_interrupt is not None:

@@ -192,8 +192,8 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
 
     stray = [path for path in only if not (is_known(path) or is_known(path.resolve()))]
     names = listed(map(str, stray), SHOWN_ROOTS)
-    cure = "correct the path, or add its folder: skillsearch index FOLDER"
-    return f"no root of this index holds {names}; {cure}" if stray else ""
+    next_step = "correct the path, or add its folder: skillsearch index FOLDER"
+    return f"no root of this index holds {names}; {next_step}" if stray else ""
 
 
 def _unvetted(roots: Sequence[skills.Root], option: str) -> str:

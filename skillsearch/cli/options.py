@@ -94,8 +94,8 @@ class Choice(click.Choice[str]):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as exc:
-            meant = near(str(value), self.choices, 1)
-            hint = f" Did you mean {meant[0]!r}?" if meant else ""
+            nearest = near(str(value), self.choices, 1)
+            hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
             raise click.BadParameter(exc.message + hint, ctx, param) from exc
 
 

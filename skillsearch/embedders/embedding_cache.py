@@ -173,7 +173,9 @@ def _sealed(name: bytes, row: bytes) -> bytes:
 @cache
 def _tell(path: Path, problem: str) -> None:
     """Log a problem, once in a process."""
-    cure = (
+    next_step = (
         "Check the permissions and the disk of its folder, or remove it: skillsearch cache --clear"
     )
-    logger.warning("The cache of embedded texts, %s, cannot be used: %s. %s", path, problem, cure)
+    logger.warning(
+        "The cache of embedded texts, %s, cannot be used: %s. %s", path, problem, next_step
+    )

@@ -101,8 +101,8 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Tokenizer:
 
 def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
     """Load an ONNX model and return a function from a tokenizer's encoding to a vector."""
-    described, cure = "a text encoder we know", "; name another model"
-    output, run = load_output(path, OUTPUTS, described, cure)
+    described, next_step = "a text encoder we know", "; name another model"
+    output, run = load_output(path, OUTPUTS, described, next_step)
     if output == POOLED_OUTPUT:
         return lambda encoding: run(encoding)[0]
     if pooling not in ("mean", "cls"):
@@ -113,7 +113,7 @@ def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Ro
 
 
 def load_output(
-    path: Path, wanted: Sequence[str], kind: str, cure: str
+    path: Path, wanted: Sequence[str], kind: str, next_step: str
 ) -> tuple[str, Callable[[Encoding], NDArray[np.floating]]]:
     """Load an ONNX model; return its first wanted output, and a function from an encoding to it.
 
@@ -125,7 +125,7 @@ def load_output(
     outputs = [node.name for node in session.get_outputs()]
     output = next((name for name in wanted if name in outputs), None)
     if output is None or not set(inputs) <= set(KNOWN_INPUTS):
-        raise EmbedderError(f"{path} is not {kind}: {inputs} to {outputs}{cure}")
+        raise EmbedderError(f"{path} is not {kind}: {inputs} to {outputs}{next_step}")
 
     def run(encoding: Encoding) -> NDArray[np.floating]:
         tokens = (encoding.ids, encoding.attention_mask, encoding.type_ids)

@@ -62,10 +62,10 @@ class _Record:
     number: int
     values: Mapping[str, Json]
 
-    def error(self, key: str, cure: str) -> EvaluationError:
+    def error(self, key: str, next_step: str) -> EvaluationError:
         value = self.values.get(key)
         problem = "missing" if value is None else shown(value)
-        return line_error(self.path, self.number, f'"{key}" is {problem}; {cure}')
+        return line_error(self.path, self.number, f'"{key}" is {problem}; {next_step}')
 
     def identifier(self) -> str:
         value = self.values.get("_id")
@@ -187,8 +187,8 @@ def _qrels_path(folder: Path, split: str) -> Path:
         if path.exists():
             return path
     splits = ", ".join(sorted(path.stem for path in (folder / "qrels").glob("*.tsv")))
-    cure = f"Splits there: {splits}; choose one (--split)." if splits else _FORM
-    raise EvaluationError(f"{folder} has neither qrels.tsv nor qrels/{split}.tsv. {cure}")
+    next_step = f"Splits there: {splits}; choose one (--split)." if splits else _FORM
+    raise EvaluationError(f"{folder} has neither qrels.tsv nor qrels/{split}.tsv. {next_step}")
 
 
 def _judgments(path: Path, ids: _Ids) -> dict[str, dict[str, int]]:

@@ -73,8 +73,8 @@ def write_skills(collection: Collection, work: Path) -> SkillFolders:
         return all((skills / file).is_file() for file in files)
 
     problem = f"The skills of {collection.name} cannot be written to {folder}: %s."
-    cure = "Free some space or choose another folder (--work)."
-    with explained(StorageError, f"{problem} {cure}"):
+    next_step = "Free some space or choose another folder (--work)."
+    with explained(StorageError, f"{problem} {next_step}"):
         if not is_complete():
             make_private(folder)
             with (

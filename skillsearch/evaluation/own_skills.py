@@ -203,9 +203,9 @@ def _from_files(
                 files.append((file, data))
         queries, odd = read_eval_files(files, skill.name, skills=by_name.keys())
         # Its own name means the skill itself, not others of that name.
-        meant = by_name | {skill.name.casefold(): [skill.doc_id]}
+        ids_by_name = by_name | {skill.name.casefold(): [skill.doc_id]}
         for text, kind, is_wanted, names in queries:
-            doc_ids = [doc_id for name in names for doc_id in meant[name]]
+            doc_ids = [doc_id for name in names for doc_id in ids_by_name[name]]
             claims.append(_Claim(kind, skill.doc_id, text, doc_ids, is_wanted))
         diagnostics += (replace(problem, path=str(folder / problem.path)) for problem in odd)
     return claims, diagnostics

@@ -81,9 +81,9 @@ def _read_line(
 
 
 def _known_id(word: str, ids: AbstractSet[str], file: str) -> str:
-    for meant in (word, unquote(word)):
-        if meant in ids:
-            return meant
+    for spelling in (word, unquote(word)):
+        if spelling in ids:
+            return spelling
     raise UnusableError(
         f"{lines.unknown_id(word, ids, file)}; it may be a run of another collection"
     )

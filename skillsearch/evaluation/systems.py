@@ -98,8 +98,8 @@ def _run_spec(name: str, settings: Mapping[str, Any]) -> SystemSpec:
 def _read_setting(piece: str) -> tuple[str, str | float | Path]:
     key, colon, value = piece.partition(":")
     if not colon or key not in (*_SETTINGS, *_OF_A_RUN):
-        cure = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
-        raise UnusableError(f"{shown(piece)} is not a setting; {cure}")
+        next_step = f"use key:value with one of the keys {', '.join(_SETTINGS)}"
+        raise UnusableError(f"{shown(piece)} is not a setting; {next_step}")
     problem = f"{key} is {shown(value)}"
     if key in ("threshold", "perhaps"):
         with suppress(ValueError):

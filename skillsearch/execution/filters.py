@@ -32,7 +32,7 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
     with (
         tempfile.TemporaryFile() as stdin,
         tempfile.TemporaryFile() as output,
-        tempfile.TemporaryFile() as said,
+        tempfile.TemporaryFile() as errors,
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as empty,
     ):
         stdin.write(text.encode("utf-8", "replace"))
@@ -43,11 +43,11 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
                 argv,
                 stdin=stdin,
                 stdout=output,
-                stderr=said,
+                stderr=errors,
                 cwd=empty if is_elsewhere else None,
                 start_new_session=True,
             )
-        streams = (output.fileno(), said.fileno())
+        streams = (output.fileno(), errors.fileno())
         try:
             problem = _problem(process, streams, time.monotonic() + seconds)
         finally:
@@ -55,8 +55,8 @@ def filtered(argv: Sequence[str], text: str, seconds: float, *, is_elsewhere: bo
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if problem:
-            said.seek(max(0, os.fstat(said.fileno()).st_size - _SHOWN_BYTES))
-            last = one_line(said.read(_SHOWN_BYTES).decode("utf-8", "replace"))[-_SHOWN_CHARS:]
+            errors.seek(max(0, os.fstat(errors.fileno()).st_size - _SHOWN_BYTES))
+            last = one_line(errors.read(_SHOWN_BYTES).decode("utf-8", "replace"))[-_SHOWN_CHARS:]
             stderr = f" It said: {last}" if last else " It said nothing on stderr."
             raise ExecutionError(f"The program {name!r} {problem}.{stderr}")
         output.seek(0)

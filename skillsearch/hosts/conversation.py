@@ -79,7 +79,7 @@ class Conversation:
         with suppress(*_DAMAGE):
             start = max(0, _read(self._transcript, 0, 0)[1] - TAIL_BYTES)
             lines = _read(self._transcript, start, TAIL_BYTES)[0].split(b"\n")
-            for turn in map(_said, reversed(lines)) if is_followup(self._prompt) else ():
+            for turn in map(_prompt_in, reversed(lines)) if is_followup(self._prompt) else ():
                 if turn != self._prompt and not has_no_task(turn):
                     turns.append(turn[:MAX_TURN_CHARS])
                     if not is_followup(turn) or len(turns) == MAX_TURNS:
@@ -87,7 +87,7 @@ class Conversation:
         return "\n".join(turns)
 
 
-def _said(line: bytes) -> str:
+def _prompt_in(line: bytes) -> str:
     """Return the user's prompt in a line of a transcript; empty if the host wrote the line."""
     with suppress(*_DAMAGE):
         record = json.loads(line) if b'"user' in line else {}

@@ -167,9 +167,11 @@ class Freshness:
         detector = ChangeDetector(index.opened, index.folder, roots, gone=gone, book=book)
         has_come = len(paths) > len(roots) - len(gone)
         if gone:
-            cure = _cure(request, self._option)
+            next_step = _next_step(request, self._option)
             state = _state_of(str(gone[0].path))
-            self.problem = self._gone = f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {cure}"
+            self.problem = self._gone = (
+                f"the folder {gone[0].path} {state}; {_AS_IT_WAS}. {next_step}"
+            )
         if not has_changed_model:
             if len(index) > MAX_CHECKED_SKILLS:
                 return self._begin()
@@ -188,8 +190,8 @@ class Freshness:
             self.problem = f"much has changed ({report}) and is being indexed; {_AS_IT_WAS}"
             return self._begin()
         if is_much and not has_changed_model:
-            cure = f"To fix: run `skillsearch index{self._option}`"
-            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {cure}"
+            next_step = f"To fix: run `skillsearch index{self._option}`"
+            self.problem = f"much has changed ({report}); {_AS_IT_WAS}. {next_step}"
             return ""
         if not self._may_write():
             return ""
@@ -336,7 +338,7 @@ def _state_of(root: str) -> str:
     return "cannot be read"
 
 
-def _cure(request: IndexRequest, option: str) -> str:
+def _next_step(request: IndexRequest, option: str) -> str:
     """Say how to go on with an index that has roots that cannot be indexed."""
     from skillsearch.index.roots.request import replace_command, usable_roots
 

@@ -141,9 +141,9 @@ def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> Ro
     if not is_bundle(source) and Path(source).is_dir():
         return RootError(f"{shown(source)} is a folder here: the index follows it without updates.")
     names = [entry.text for entry in locked.values()]
-    meant = near(text, [*names, *locked])
+    nearest = near(text, [*names, *locked])
     there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
-    hint = f"Did you mean: {', '.join(meant)}?" if meant else there
+    hint = f"Did you mean: {', '.join(nearest)}?" if nearest else there
     return RootError(f"{shown(source)} was not added. {hint}")
 
 

@@ -222,10 +222,10 @@ class Review:
         language = _language(document)
         taken: list[set[str]] = []
         for example in examples:
-            said = example if isinstance(example, str) else ""
-            text = " ".join(said.split())
+            raw = example if isinstance(example, str) else ""
+            text = " ".join(raw.split())
             own = set(terms(text, document.language))
-            reason = _reason(text, language, len(own)) if visible(said) == said else _HIDDEN
+            reason = _reason(text, language, len(own)) if visible(raw) == raw else _HIDDEN
             reason = reason or _repetition(own, there, taken)
             reason = reason or self._reason_for_others(document, own)
             if not reason:

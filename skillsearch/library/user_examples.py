@@ -61,8 +61,8 @@ def change_examples(add: Iterable[ExampleEntry] = (), forget: Collection[str] = 
 
 
 def _unchanged(error: OSError) -> str:
-    cure = "free some space" if error.errno in DISK_FULL else "check who may write there"
-    return f"{reason_of(error)}. It is as it was; {cure}"
+    next_step = "free some space" if error.errno in DISK_FULL else "check who may write there"
+    return f"{reason_of(error)}. It is as it was; {next_step}"
 
 
 def _lines_of(path: Path) -> list[bytes]:

@@ -40,8 +40,8 @@ class WordIndex:
         counted: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)
-            meant = (document for document in documents if document.doc_id not in left_out)
-            for number, document in enumerate(meant):
+            indexed = (document for document in documents if document.doc_id not in left_out)
+            for number, document in enumerate(indexed):
                 name = document.name[:METADATA_CHARS]
                 text = about.get(document.path, document.description)[:METADATA_CHARS]
                 language = language_of(f"{name}: {text}")

@@ -51,8 +51,8 @@ class OnnxReader:
             settings.verify(weights)
         limit = settings.max_tokens
         encode = load_tokenizer(file, limit).encode
-        cure = f", expected {OUTPUT!r}; export one for sequence classification with one label"
-        _, run = load_output(path, [OUTPUT], "a cross-encoder that we know", cure)
+        next_step = f", expected {OUTPUT!r}; export one for sequence classification with one label"
+        _, run = load_output(path, [OUTPUT], "a cross-encoder that we know", next_step)
         return cls(settings.name, limit, encode, lambda pair: checked_logit(path, run(pair)))
 
     def read(self, request: str, texts: Sequence[str]) -> Logits:

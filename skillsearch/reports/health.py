@@ -163,8 +163,8 @@ def _check_folder(folder: Path) -> tuple[Verdict, str]:
             file.write(bytes(_BLOCK))
             os.fsync(file.fileno())
     except OSError as exc:
-        cure = "mend that, or choose another --index-dir"
-        return "error", f"{folder} is not writable: {exc.strerror or exc}; {cure}"
+        next_step = "mend that, or choose another --index-dir"
+        return "error", f"{folder} is not writable: {exc.strerror or exc}; {next_step}"
     if existing != folder:
         return "ok", f"{folder} does not exist yet and can be created"
     status = folder.stat()

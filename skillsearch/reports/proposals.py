@@ -160,27 +160,27 @@ class ProposalMaterial:
         return list(dict.fromkeys(chosen))[:_MOST_REQUESTS]
 
     def _weight(self, text: str) -> float:
-        new = {*document_terms(text, self.language)} - self._said
+        new = {*document_terms(text, self.language)} - self._own_terms
         return sum(self.weigh(new).values()) if new else 0.0
 
     @cached_property
-    def _said(self) -> set[str]:
+    def _own_terms(self) -> set[str]:
         return {*document_terms(f"{self.name} {self.description}", self.language)}
 
-    def _phrases(self, texts: Iterable[str], most: int, said: Collection[str] = ()) -> list[str]:
+    def _phrases(self, texts: Iterable[str], most: int, covered: Collection[str] = ()) -> list[str]:
         """Return the phrases whose new terms weigh most, in the order of the texts."""
         usable = filter(_is_usable, texts)
         runs = [run for text in usable for run in _runs(text, self.language)]
         cut = [run[at : at + _MOST_WORDS] for run in runs for at in range(0, len(run), _MOST_WORDS)]
-        return self._heaviest(Counter(" ".join(words) for words in cut), most, said)
+        return self._heaviest(Counter(" ".join(words) for words in cut), most, covered)
 
     def _heaviest(
-        self, phrases: Mapping[str, int], most: int, said: Collection[str] = ()
+        self, phrases: Mapping[str, int], most: int, covered: Collection[str] = ()
     ) -> list[str]:
         """Return phrases by the weight of their new terms, times the root of how often they are."""
         terms = {phrase: {*document_terms(phrase, self.language)} for phrase in phrases}
         weights = self.weigh({term for some in terms.values() for term in some})
-        there, chosen = self._said.union(said), list[str]()
+        there, chosen = self._own_terms.union(covered), list[str]()
         while len(chosen) < most and terms:
             gains = {
                 phrase: sum(weights.get(term, 0.0) for term in sorted(some - there))
@@ -212,9 +212,9 @@ class ProposalMaterial:
         if rival is None or self.language != "en" or not _SLUG.fullmatch(rival.name):
             return ""
         own = {*document_terms(" ".join((self.body, *self.requests)), self.language)}
-        meant = split_description(one_line(rival.description))[0]
-        phrases = self._phrases(_SENTENCE_END.split(meant), _MOST_OF_RIVAL, own)
-        own |= self._said
+        description = split_description(one_line(rival.description))[0]
+        phrases = self._phrases(_SENTENCE_END.split(description), _MOST_OF_RIVAL, own)
+        own |= self._own_terms
         foreign = [p for p in phrases if own.isdisjoint(document_terms(p, self.language))]
         clause = f"Not for {', '.join(foreign)}: use {rival.name}."
         return clause if foreign and split_description(f"It is. {clause}")[0] == "It is." else ""

@@ -166,7 +166,8 @@ def _contributions(position: Position) -> tuple[Contribution, ...]:
 
 def _lacking(form: QueryForm, own: Explanation, rival: Explanation | None) -> set[str]:
     """Return the terms of the words of `Standing.lacking`."""
-    return (_said(rival) if rival else {*form.weights[-1].known_idf()}) - _said(own)
+    wanted = _matched_terms(rival) if rival else {*form.weights[-1].known_idf()}
+    return wanted - _matched_terms(own)
 
 
 def _words_of(form: QueryForm, chosen: Collection[str]) -> tuple[str, ...]:
@@ -200,7 +201,7 @@ def _stretches(word: str, pairs: Sequence[str]) -> list[str]:
     return stretches
 
 
-def _said(explained: Explanation) -> set[str]:
+def _matched_terms(explained: Explanation) -> set[str]:
     """Return the terms of a request that metadata or examples have."""
     fields = ("metadata", "examples")
     return {term for field in fields for term in explained.matched_terms.get(field, ())}

@@ -161,8 +161,8 @@ def check_absent(
     if not sightings and not called:
         roots = counted(len(index.opened.settings.roots), "root")
         where = f"no SKILL.md of that name lies in what is indexed ({roots}), nor where hosts look"
-        cure = f"to add its folder: skillsearch index FOLDER{option}"
-        yield Check("disk", "warning", f"{where} from {folder}; {cure}")
+        next_step = f"to add its folder: skillsearch index FOLDER{option}"
+        yield Check("disk", "warning", f"{where} from {folder}; {next_step}")
     if near:
         names = ", ".join(one_line(other, SHOWN_NAME_CHARS) for other in near)
         yield Check("names", "ok", f"similar names: {names}")
@@ -203,8 +203,8 @@ def _reason(report: FolderReport) -> str:
     where = f"in the plugin {report.plugin}" if report.plugin else f"where {titles} look"
     if not report.plugin and not titles:
         where = "in your library"
-    cure = titles if report.state == "disabled" else shlex.quote(report.path)
-    return f"{where}, {_OUT[report.state].format(cure)}"
+    subject = titles if report.state == "disabled" else shlex.quote(report.path)
+    return f"{where}, {_OUT[report.state].format(subject)}"
 
 
 def _named_below(folder: str, wanted: int) -> Iterator[str]:
@@ -314,10 +314,12 @@ def _check_family(index: SkillIndex, document: Document, store: DocumentStore) -
 
 
 def _check_offer(document: Document) -> Check:
-    detail = "it asks not to be offered to models, so only people find it; in its frontmatter, "
-    cure = "take out disable-model-invocation, or internal"
+    problem = (
+        "it asks not to be offered to models, so only people find it; in its frontmatter, take out "
+        "disable-model-invocation, or internal"
+    )
     return Check.of(
-        "offer", "models may be offered it", f"{detail}{cure}" if document.hidden else "", "error"
+        "offer", "models may be offered it", problem if document.hidden else "", "error"
     )
 
 
@@ -352,8 +354,8 @@ def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[
         yield Check("audit", "warning", detail)
     detail = f"{counted(len(document.examples), 'example request')} to find it by"
     name = shlex.quote(index.handle(document))
-    cure = f"to have some: skillsearch enrich --pending {name}{option}"
-    none = f"no example requests to find it by; {cure}"
+    next_step = f"to have some: skillsearch enrich --pending {name}{option}"
+    none = f"no example requests to find it by; {next_step}"
     yield Check("examples", "ok", detail if document.examples else none)
 
 
@@ -375,8 +377,8 @@ def _check_hosts(
     for host in off:
         file = host_file(host, hook="hook" in hosts()[host])
         tables = ".".join(hosts()[host]["switch"]["tables"])
-        cure = f"change {tables} in {file}, or skillsearch library restore"
-        yield Check("hosts", "error", f"{title_of(host)} is told to turn it off: {cure}")
+        next_step = f"change {tables} in {file}, or skillsearch library restore"
+        yield Check("hosts", "error", f"{title_of(host)} is told to turn it off: {next_step}")
     listing = [host for host in readers if host not in off]
     if listing:
         yield Check("hosts", "ok", f"looked for by {listed(map(title_of, listing), _MOST_NAMED)}")
@@ -399,15 +401,15 @@ def _check_listing(
     size = (
         f"{counted(len(skills), 'skill')}, {listing.needed:,} of {listing.limit:,} {listing.unit}"
     )
-    cure = f"({size}); to make room: skillsearch budget, skillsearch library move"
-    said: Mapping[Fate, str] = {
-        "shortened": f"{title} shortens its description {cure}",
-        "name only": f"{title} lists its name alone {cure}",
-        "omitted": f"{title} leaves it out {cure}",
+    next_step = f"({size}); to make room: skillsearch budget, skillsearch library move"
+    texts: Mapping[Fate, str] = {
+        "shortened": f"{title} shortens its description {next_step}",
+        "name only": f"{title} lists its name alone {next_step}",
+        "omitted": f"{title} leaves it out {next_step}",
         "hidden": f"{title} leaves it out, as it asks",
     }
     return Check.of(
         "listing",
         f"{title} lists it whole ({size})",
-        said.get(fates[0], "") if fates else said["omitted"],
+        texts.get(fates[0], "") if fates else texts["omitted"],
     )

@@ -151,8 +151,8 @@ def _warn_of_unknown(name: str) -> None:
 
 
 def _near(name: str, names: Collection[str]) -> str:
-    meant = near(name, names, 1)
-    return f"; did you mean {meant[0]}?" if meant else ""
+    nearest = near(name, names, 1)
+    return f"; did you mean {nearest[0]}?" if nearest else ""
 
 
 def _table(path: Path) -> Mapping[str, Json]:

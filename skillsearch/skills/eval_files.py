@@ -202,8 +202,8 @@ class _Place(NamedTuple):
     def _resolve(self, name: str) -> str | None:
         """Return the known skill that a file names, maybe as ``plugin:name`` or by its path."""
         plain = name.strip().casefold().removesuffix("/skill.md").lstrip("/$")
-        meant = (name.casefold(), plain, re.split("[:/]", plain)[-1])
-        return next(filter(self.skills.__contains__, meant), None)
+        spellings = (name.casefold(), plain, re.split("[:/]", plain)[-1])
+        return next(filter(self.skills.__contains__, spellings), None)
 
     def _query(self, text: str, fields: Mapping[str, Json]) -> EvalQuery:
         is_wanted, skills, kind = self._judge(fields)

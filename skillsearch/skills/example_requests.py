@@ -103,8 +103,8 @@ def own_examples(metadata: SkillMetadata, evals: EvalFiles) -> tuple[str, ...]:
 
     queries, _ = read_eval_files(evals.files, metadata.name)
     name = metadata.name.casefold()
-    meant = [query for query in queries if query.is_wanted and name in query.skills]
-    ordered = sorted(meant, key=lambda query: query.kind != "trigger")
+    wanted = [query for query in queries if query.is_wanted and name in query.skills]
+    ordered = sorted(wanted, key=lambda query: query.kind != "trigger")
     return usable((*metadata.examples, *(query.text for query in ordered)))
 
 

@@ -121,8 +121,8 @@ def _with_comment(key: str, value: Json, written: str) -> tuple[Json, list[Findi
     if is_text is False:
         return value, []
     reading = "was read as" if is_text else "may be"
-    meant = f"{text} {comment[0]}".strip() if is_text else value
-    return meant, [_finding("yaml-comment", comment[0][:_SHOWN_CHARS], reading)]
+    whole = f"{text} {comment[0]}".strip() if is_text else value
+    return whole, [_finding("yaml-comment", comment[0][:_SHOWN_CHARS], reading)]
 
 
 def _items(written: str) -> list[str]:

@@ -255,11 +255,11 @@ def _fold_name(name: str) -> str:
 
 def _scripts_of(folder: Path) -> tuple[str, ...]:
     """Return the descriptions of a skill's scripts; unreadable ones have none."""
-    said = []
+    openings = []
     with contextlib.suppress(SkillError):
         names = [name for name in list_files(folder)[0] if name.startswith("scripts/")]
         for name in names[:_MOST_SCRIPTS]:
             with contextlib.suppress(SkillError):
                 data = read_file(folder, name, limit=_SCRIPT_BYTES)
-                said.append(opening(data.decode("utf-8", "replace")))
-    return tuple(dict.fromkeys(filter(None, said)))
+                openings.append(opening(data.decode("utf-8", "replace")))
+    return tuple(dict.fromkeys(filter(None, openings)))

@@ -44,7 +44,7 @@ class Named(NamedTuple):
     """The words of a skill: those of its name, and all."""
 
     name: Words
-    said: Words
+    words: Words
 
     @classmethod
     def of(cls, name: str, about: str, language: str) -> Named:
@@ -68,7 +68,7 @@ def find_islands(xy: Floats, skills: Sequence[Named]) -> list[Island]:
 
     No two have the same words, and none is without.
     """
-    everywhere = Counter(chain.from_iterable(skill.said for skill in skills))
+    everywhere = Counter(chain.from_iterable(skill.words for skill in skills))
     islands: dict[frozenset[str], Island] = {}
     for blur in _BLURS:
         for members in _crowds(xy, blur):
@@ -141,7 +141,7 @@ def _words_apart(
     """
     size = len(skills)
     named = Counter(chain.from_iterable(skill.name for skill in skills))
-    here = Counter(chain.from_iterable(skill.said for skill in skills))
+    here = Counter(chain.from_iterable(skill.words for skill in skills))
 
     def weight(term: str) -> float:
         inside, outside = here[term], everywhere[term] - here[term]
@@ -155,5 +155,5 @@ def _words_apart(
 
 def _spelling(skills: Iterable[Named], term: str) -> str:
     """Return the word that most often stands for a term."""
-    words = Counter(skill.said[term] for skill in skills if term in skill.said)
+    words = Counter(skill.words[term] for skill in skills if term in skill.words)
     return words.most_common(1)[0][0]

@@ -252,8 +252,8 @@ class UsageLog:
 
     @property
     def _explained(self) -> AbstractContextManager[None]:
-        cure = "Check who may write there, and the space on its disk"
-        return explained(StorageError, f"{self.file} cannot be changed: %s. {cure}")
+        next_step = "Check who may write there, and the space on its disk"
+        return explained(StorageError, f"{self.file} cannot be changed: %s. {next_step}")
 
     def _hashed(self, *texts: str) -> list[str]:
         """Return hashes that nobody can make without the key, so that no text can be guessed.

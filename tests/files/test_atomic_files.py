@@ -129,15 +129,15 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
                 raise ValueError("of a library")  # noqa: B904 - as libraries do
         except ValueError as outer:
             error = outer
-    problem, _, cure = machine_problem(error).rpartition("; ")
+    problem, _, next_step = machine_problem(error).rpartition("; ")
     assert problem
-    assert cure
+    assert next_step
     for other in (ValueError("x"), ImportError("x"), KeyError("x"), None):
         assert machine_problem(other) == ""
 
 
 @pytest.mark.parametrize(
-    ("reason", "cure"),
+    ("reason", "next_step"),
     [
         ("libx.so: failed to map segment from shared object", "more memory"),
         ("libx.so: cannot create shared object descriptor: Cannot allocate memory", "more memory"),
@@ -145,10 +145,10 @@ def test_what_the_machine_alone_refuses_is_told_with_what_helps(error, wrapped):
         ("libgomp.so.1: cannot open shared object file", "install what it names"),
     ],
 )
-def test_the_cure_for_a_library_that_is_not_loaded_is_for_its_reason(reason, cure):
+def test_the_next_step_for_a_library_that_is_not_loaded_is_for_its_reason(reason, next_step):
     problem = machine_problem(ImportError(reason, path="/x/lib.cpython-311.so"))
     assert problem.startswith(f"A library cannot be loaded: {reason}; ")
-    assert cure in problem.rpartition("; ")[2]
+    assert next_step in problem.rpartition("; ")[2]
 
 
 def test_a_file_of_others_keeps_its_mode_and_is_left_alone_once_it_changed(tmp_path):

@@ -57,10 +57,10 @@ def terminal() -> Iterator[tuple[Input, Output]]:
 class Picker:
     """A request that is being typed, the skills that fit or may fit it, and the chosen one."""
 
-    def __init__(self, searches: Sequence[Search], body: Callable[[str], str], said: str) -> None:
+    def __init__(self, searches: Sequence[Search], body: Callable[[str], str], status: str) -> None:
         self._searches = searches
         self._body = cache(body)
-        self._said = f"{said} {_HELP}"
+        self._status = f"{status} {_HELP}"
         self._result: SearchResult | None = None
         self.standing: SearchResult | None = None
         """The answer that was read: the user chose from it, or it stood without a key."""
@@ -160,14 +160,14 @@ class Picker:
 
     async def _ask(self, search: Search) -> None:
         text = self._text
-        said = _HELP
+        status = _HELP
         result = None
         try:
             result = await asyncio.to_thread(search, text) if text else None
         except (SkillSearchError, OSError) as exc:
-            said = one_line(str(exc))
+            status = one_line(str(exc))
         self._kept = self._kept if text == self._answered else ""
-        self._answered, self._result, self._said = text, result, said
+        self._answered, self._result, self._status = text, result, status
         ids = [hit.doc_id for hit in self._hits]
         self._chosen = ids.index(self._kept) if self._kept in ids else 0
         if self._is_taken:
@@ -176,7 +176,7 @@ class Picker:
 
     def _state(self) -> str:
         if self._result is None:
-            return self._said
+            return self._status
         fits, may = len(self._result.hits), len(self._result.perhaps)
         parts = [f"Fits: {fits}"] if fits else [] if may else ["No skill fits"]
         parts += [f"{MAY_FIT if fits else ONLY_MAY_FIT} ({may})"] if may else []

@@ -32,7 +32,7 @@ _QUERY_CHARS = 160  # a longer query is cut, and opens on a click
 _MAX_RELEVANT = 5  # relevant documents named of a query
 _NAMED = 3  # collections named in the title; more are counted
 _MEAN = "mean of the collections"
-_SAID = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+_TEXTS = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 _PLOTS = plots.plot_states, plots.plot_top_scores, plots.plot_thresholds, plots.plot_reliability
 
 
@@ -69,7 +69,7 @@ def page_templates() -> Templates:
     templates = load_templates(Path(__file__).parent)
     used = (findings, language_tables, report_plots, system_plots, missing)
     templates.globals |= {function.__name__: function for function in used}
-    more = {"counted": counted, "words": words, "tables": tables, "said": _SAID}
+    more = {"counted": counted, "words": words, "tables": tables, "said": _TEXTS}
     templates.globals |= {**more, "FEW": FEW, "QUERY_CHARS": _QUERY_CHARS}
     return templates
 
@@ -87,8 +87,8 @@ def language_tables(report: Report) -> tuple[Table, Table]:
     few = {name: part for name, part in parts.items() if part.queries < FEW}
     many = {name: part for name, part in parts.items() if name not in few}
     return (
-        tables.parts_table(_SAID["means"], "language", many, names),
-        tables.parts_table(_SAID["few"], "language", few, names),
+        tables.parts_table(_TEXTS["means"], "language", many, names),
+        tables.parts_table(_TEXTS["few"], "language", few, names),
     )
 
 
@@ -101,12 +101,12 @@ def system_plots(system: SystemReport, report_number: int, number: int) -> Itera
     """Plot what a system says."""
     for plot in _PLOTS:
         name = plot.__name__
-        yield plot(system, prefix=f"c{report_number}-{name}{number}"), _SAID[name]
+        yield plot(system, prefix=f"c{report_number}-{name}{number}"), _TEXTS[name]
 
 
 def _overview(report: Report, number: int) -> Iterator[Plot]:
     systems = {system.name: system for system in report.systems}
-    yield plots.plot_measures(report.systems, prefix=f"c{number}-measures"), _SAID["measures"]
+    yield plots.plot_measures(report.systems, prefix=f"c{number}-measures"), _TEXTS["measures"]
     for row, comparison in enumerate(report.comparisons):
         if comparison.measure == MAIN_MEASURE:
             prefix = f"c{number}-queries{row}"
@@ -114,14 +114,14 @@ def _overview(report: Report, number: int) -> Iterator[Plot]:
                 report.systems[0], systems[comparison.system], comparison, prefix=prefix
             )
             names = {"system": text(comparison.system), "baseline": text(comparison.baseline)}
-            yield svg, Markup(_SAID["queries"]).format(**names)
+            yield svg, Markup(_TEXTS["queries"]).format(**names)
 
 
 def _history(report: Report, number: int) -> Iterator[Plot]:
     false = tuple(map(words.FALSE_ANSWERS.format, report.unanswerable))
     for row, measures in enumerate(((MAIN_MEASURE,), (words.RECALL,), false)):
         svg = plots.plot_history(report.systems, measures, prefix=f"c{number}-history{row}")
-        yield svg, _SAID["history"]
+        yield svg, _TEXTS["history"]
 
 
 def missing(example: QueryExample) -> Markup:

@@ -135,13 +135,13 @@ class ContainerExecutor:
             finished = run_supervised(argv, client, limited=False, descriptors=(env_file,))
             if not finished.timed_out and not finished.problems and finished.exit_code >= 0:
                 remover.kill()  # the engine itself has removed the container
-        code, said = finished.exit_code, finished.stderr
-        if code == _ENGINE_FAILED and _ENGINE_SAYS.match(said):
+        code, stderr = finished.exit_code, finished.stderr
+        if code == _ENGINE_FAILED and _ENGINE_SAYS.match(stderr):
             if missing := self._lacks_image(engine):  # it was removed meanwhile
                 raise ExecutorError(missing)
-            why = one_line(said.decode(errors="replace"), 300)
+            why = one_line(stderr.decode(errors="replace"), 300)
             raise ExecutorError(f"{engine} cannot run {self._image}: {why}")
-        if _UNSTARTED.match(b"%d %s" % (code, said)):
+        if _UNSTARTED.match(b"%d %s" % (code, stderr)):
             return replace(finished, exit_code=-1)
         return finished
 
@@ -315,6 +315,6 @@ def ask(*argv: str, env: dict[str, str] | None = None, fds: Sequence[int] = ()) 
     except (OSError, subprocess.TimeoutExpired) as exc:
         return "", one_line(str(exc), 200)
     if run.returncode != 0:
-        said = one_line(run.stderr.decode(errors="replace"), 200)
-        return "", said or f"exit code {run.returncode}"
+        stderr = one_line(run.stderr.decode(errors="replace"), 200)
+        return "", stderr or f"exit code {run.returncode}"
     return run.stdout.decode(errors="replace"), ""

@@ -54,9 +54,9 @@ def _shadowed(groups: Iterable[dict[int, Document]], roots: Sequence[Root]) -> I
                 copies = (other for other in first[:MOST_COMPARED] if are_alike(other, document))
                 if copied := next(copies, None):
                     by[document.doc_id] = copied
-            meant = {document.doc_id for document in best}.difference(by)
+            best_ids = {document.doc_id for document in best}.difference(by)
             for number, document in some.items():
-                if document.doc_id not in meant:
+                if document.doc_id not in best_ids:
                     yield Shadowed(document, by.get(document.doc_id, best[0]), number)
 
 
@@ -83,8 +83,8 @@ def name_problems(documents: DocumentStore, roots: Sequence[Root]) -> Iterator[D
                 yield Diagnostic("name-of-project", "note", f"{message} {more}", document.path)
         if len(same := [each for each in namesakes.values() if each.root == best[0].root]) > 1:
             name = one_line(same[0].name, MAX_NAME_CHARS)
-            meant = {document.doc_id for document in best}
-            same.sort(key=lambda each: each.doc_id not in meant)
+            best_ids = {document.doc_id for document in best}
+            same.sort(key=lambda each: each.doc_id not in best_ids)
             ids = listed((one_line(each.doc_id) for each in same), _MOST_LISTED)
             message = f"{len(same)} skills of this root are named {name!r}: {ids}."
             if len(best) > 1:

@@ -88,8 +88,8 @@ class RootChange:
         """Return the change that adds the roots of a request, in an index made as it says."""
         trust = tuple(f"{root}={level}" for root, level in request.trust.items())
         fields = "full" if request.with_body else "metadata"
-        said = dict.fromkeys(_MADE_WITH, "flag")
-        settings = Settings(model=request.model, fields=fields, trust=trust, sources=said)
+        sources = dict.fromkeys(_MADE_WITH, "flag")
+        settings = Settings(model=request.model, fields=fields, trust=trust, sources=sources)
         return cls(request.named, "add", settings)
 
     def applied_to(
