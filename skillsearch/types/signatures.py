@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
 from numbers import Real
 from os import PathLike
@@ -35,7 +35,7 @@ class _Submitting(Protocol):
 
 _KINDS: dict[str, Any] = {
     "None": type(None), "Path": PathLike, "float": Real, "str": str, "bool": bool,
-    "Collection": Iterable, "Iterable": Iterable, "Sequence": Iterable,
+    "Collection": Collection, "Iterable": Iterable, "Sequence": Collection,
     "Mapping": Mapping, "MutableMapping": Mapping, "Callable": Callable, "Progress": Callable,
     "Executor": _Submitting,
 }  # fmt: skip
@@ -169,7 +169,11 @@ def _kinds(annotation: str) -> tuple[type, ...]:
 
 
 def _fits(value: object, kinds: tuple[type, ...], annotation: str) -> bool:
-    if isinstance(value, str | PathLike) and PathLike in kinds and Iterable not in kinds:
+    if (
+        isinstance(value, str | PathLike)
+        and PathLike in kinds
+        and not {Iterable, Collection} & {*kinds}
+    ):
         # One of many that no file can have is reported, and the others are used.
         return isinstance(value, kinds) and "\0" not in str(value)
     if isinstance(value, str | bytes | bytearray):  # none of them is meant as many

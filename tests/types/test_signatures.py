@@ -97,6 +97,13 @@ def test_many_are_not_given_as_one_text(objects):
             owner.search(None, "tea", nonsense=1)
 
 
+def test_what_can_be_read_but_once_is_refused_where_it_is_counted_or_read_again(objects):
+    with pytest.raises(SkillSearchError, match=r"queries is <generator .*; give Sequence\[str\]"):
+        objects[0].search_many(text for text in ["tea"])
+    with pytest.raises(SkillSearchError, match=r"exclude is <generator .*; give Collection\[str\]"):
+        objects[0].search("tea", exclude=(doc_id for doc_id in ["drinks:steep-tea"]))
+
+
 @pytest.mark.parametrize("style", ["gemini", None, [], 5])
 def test_an_unknown_style_of_definitions_is_told(style):
     message = re.escape(f"{style!r}; use 'openai' or 'anthropic'")
