@@ -59,6 +59,8 @@ def reason_of(error: object) -> str:
 
 def remedy(error: BaseException) -> str:
     """Return what helps against an error of the system."""
+    if isinstance(error, FileNotFoundError) and not error.filename:  # of `os.getcwd` alone
+        return "the folder that this runs in is gone, so change to another one"
     number = errno.ENOMEM if isinstance(error, MemoryError) else getattr(error, "errno", None)
     number = errno.EAGAIN if str(error).startswith(_THREAD) else number
     return _REMEDIES.get(number or 0, "check the disk and the path")

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from skillsearch.errors import QueryError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.text.safe_text import listed, one_line
-from skillsearch.types.json_values import Json, JsonObject, list_of, object_of
+from skillsearch.types.json_values import Json, JsonObject, is_whole, list_of, object_of
 
 MAX_PAGE = 100
 MAX_HITS = 100
@@ -211,7 +211,7 @@ def _object(value: Json, what: str, keys: Sequence[str]) -> Mapping[str, Json]:
 
 
 def _size(value: Json) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MAX_PAGE:
+    if not is_whole(value) or not 1 <= value <= MAX_PAGE:
         raise QueryError(f"pageSize is {_shown(value)}; use a whole number from 1 to {MAX_PAGE}.")
     return value
 

@@ -32,7 +32,7 @@ from skillsearch.evaluation.types import (
 from skillsearch.files.openat import is_folder
 from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.safe_text import counted
-from skillsearch.types.json_values import Json
+from skillsearch.types.json_values import Json, is_whole
 
 EXAMPLE = Path(__file__).with_name("example")  # the collection that comes with the package
 
@@ -69,7 +69,7 @@ class _Record:
 
     def identifier(self) -> str:
         value = self.values.get("_id")
-        if isinstance(value, int) and not isinstance(value, bool):
+        if is_whole(value):
             return str(value)
         if not isinstance(value, str) or not value.strip() or _NOT_IN_AN_ID.search(value):
             raise self.error("_id", "it must be a text without control characters, or an integer")

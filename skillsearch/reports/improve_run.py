@@ -39,7 +39,8 @@ _NO_REQUESTS = (
 def read_requests(data: bytes) -> list[str]:
     """Read lines, each a request or JSON: a text, or an object with ``request`` or ``query``.
 
-    A QueryError if the bytes are no text: what cannot be read must reach no description.
+    A QueryError if the bytes are no text, since what cannot be read must reach no description, or
+    if an object holds no request.
     """
     if b"\0" in data:
         raise QueryError("The requests hold NUL bytes, so they are no text; save them as UTF-8.")
@@ -48,17 +49,23 @@ def read_requests(data: bytes) -> list[str]:
     except UnicodeDecodeError as exc:
         line = data.count(b"\n", 0, exc.start) + 1
         raise QueryError(f"Line {line} of the requests is not UTF-8; save them as that.") from exc
-    return list(filter(None, map(_request, text.splitlines())))
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    return list(filter(None, (_request(line, number) for number, line in lines)))
 
 
-def _request(line: str) -> str:
-    value: object = line.strip()
-    if line.lstrip().startswith(("{", '"')):
+def _request(line: str, number: int) -> str:
+    value: object = line
+    if line.startswith(("{", '"')):
         with suppress(ValueError, RecursionError):
             value = json.loads(line)
     if isinstance(value, dict):
-        value = next((value[key] for key in _REQUEST_KEYS if key in value), "")
-    return value.strip() if isinstance(value, str) else ""
+        texts = (value.get(key) for key in _REQUEST_KEYS)
+        value = next((text for text in texts if isinstance(text, str)), None)
+    if not isinstance(value, str):
+        keys = ", ".join(_REQUEST_KEYS)
+        problem = f"{one_line(line, 80)!r} has no text under one of the keys {keys}"
+        raise QueryError(f"Line {number} of the requests, {problem}.")
+    return value.strip()
 
 
 @dataclass(frozen=True)

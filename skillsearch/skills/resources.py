@@ -34,6 +34,7 @@ from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_thrown_away
 from skillsearch.skills.words import WORDS
 from skillsearch.text.safe_text import listed
+from skillsearch.types.json_values import is_whole
 from skillsearch.types.skills import SKILL_MD, SKILL_MD_NAMES, FileContent, is_skill_md
 
 MAX_SKILL_MD_BYTES = 1024 * 1024
@@ -253,7 +254,7 @@ def read_page(
     """
     most = 1 if limit is None else limit
     for name, value, lowest in (("offset", offset, 0), ("limit", most, 1)):
-        if type(value) is not int or value < lowest:  # nor is a truth value a number
+        if not is_whole(value) or value < lowest:
             wanted = f"a whole number of bytes, at least {lowest}"
             raise SkillError(f"{name} is {value!r:.50}; give {wanted}.")
     path = confine(_without_folder(skill_dir, relative), folders)
@@ -285,10 +286,10 @@ def _bounds(data: bytes, offset: int, limit: int | None, *, is_text: bool) -> tu
     def is_inside(position: int) -> bool:
         return is_text and position < len(data) and data[position] & 0xC0 == 0x80
 
-    start = min(offset, len(data))
+    start = min(int(offset), len(data))
     while is_inside(start):
         start -= 1
-    end = len(data) if limit is None else min(start + limit, len(data))
+    end = len(data) if limit is None else min(start + int(limit), len(data))
     while is_inside(end):
         end -= 1
     if end == start < len(data):

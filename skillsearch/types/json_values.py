@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import Field
+from numbers import Integral
 from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeGuard, TypeVar
 
 Json: TypeAlias = "Mapping[str, Json] | Sequence[Json] | str | int | float | bool | None"
 """A JSON value: a text, a number, a truth value, null, or lists and string-keyed maps of them."""
@@ -42,6 +43,11 @@ def _json_form(value: Any) -> Json:
 _T = TypeVar("_T")
 
 _SHOWN_CHARS = 80
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """Return whether a value is a whole number, numpy's too; a truth value is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def checked(value: object, expected: type[_T]) -> _T:

@@ -4,6 +4,7 @@ import math
 from dataclasses import replace
 from functools import cache
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -266,6 +267,10 @@ def test_what_cannot_be_searched_is_a_query_error(shared_index, arguments, messa
         shared_index.search(**{"query": "tea", **arguments})
     assert "\n" not in str(caught.value)
     assert len(str(caught.value)) < 600
+
+
+def test_n_may_be_a_whole_number_of_numpy(shared_index):
+    assert len(shared_index.search("tea", np.int64(1), 0.0)) == 1
 
 
 @given(

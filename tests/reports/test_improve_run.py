@@ -19,14 +19,22 @@ REQUESTS = [
     [
         (b"one thing\n\n  another \n", ["one thing", "another"]),
         (b'{"request": "one"}\n{"query": "two", "n": 1}\n"three"\n', ["one", "two", "three"]),
+        (b'{"request": null, "text": "one"}', ["one"]),
         (b"\xef\xbb\xbf{broken\n", ["{broken"]),
-        (b'{"other": 1}\n{"text": 5}\n', []),
         (b"[" * 10_000, ["[" * 10_000]),
         (b"{" * 100_000, ["{" * 100_000]),
     ],
 )
 def test_requests_are_read_as_lines_or_json(data, texts):
     assert read_requests(data) == texts
+
+
+@pytest.mark.parametrize("line", ['{"other": 1}', '{"text": 5}', '{"request": null}'])
+def test_an_object_without_a_request_is_told_with_its_line(line):
+    with pytest.raises(QueryError, match="Line 2 of the requests") as caught:
+        read_requests(f"tea\n{line}\n".encode())
+    assert line in str(caught.value)
+    assert "request, query, text" in str(caught.value)
 
 
 def test_requests_in_another_encoding_are_refused():

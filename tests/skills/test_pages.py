@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
+import json
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -94,6 +96,13 @@ def test_a_page_of_bytes_is_cut_where_it_was_asked_for(read):
     assert bounds(page) == (base64.b64encode(b"\x80").decode(), 2, 3)
     page = read(b"", limit=1)
     assert (*bounds(page), page.encoding) == ("", 0, None, "text")
+
+
+@pytest.mark.parametrize("whole", [np.int64, np.uint8])
+def test_whole_numbers_of_numpy_are_numbers_too(read, whole):
+    page = read(b"water", offset=whole(1), limit=whole(2))
+    assert (page.content, page.offset, page.next_offset) == ("at", 1, 3)
+    assert json.dumps(page.to_dict())
 
 
 NUMBERS = [-1, True, 1.0, "1", float("nan"), "x" * 1000]

@@ -13,6 +13,7 @@ from skillsearch.settings.table import Settings
 from skillsearch.settings.values import MAX_N, MAX_QUERY_CHARS, parse_reader
 from skillsearch.text.states import BOUNDS, count_shown
 from skillsearch.types.answers import FACES, SYSTEMS, Face, Hit, SearchResult, Selection, System
+from skillsearch.types.json_values import is_whole
 
 if TYPE_CHECKING:
     from skillsearch.index.search.calibration import Calibration
@@ -63,7 +64,7 @@ class SearchOptions:
     face: Face = "list"
 
     def __post_init__(self) -> None:
-        if isinstance(self.n, bool) or not isinstance(self.n, int) or not 1 <= self.n <= MAX_N:
+        if not is_whole(self.n) or not 1 <= self.n <= MAX_N:
             raise QueryError(f"n is {self.n!r}; ask for 1 to {MAX_N} hits.")
         if not _is_selection(self.selection):
             raise QueryError(f"selection is {self.selection!r:.80}; use a tuple of conditions.")
