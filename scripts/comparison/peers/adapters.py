@@ -11,6 +11,7 @@ import json
 import re
 import shutil
 import sqlite3
+import weakref
 from collections import defaultdict
 from pathlib import Path
 
@@ -285,6 +286,7 @@ def sqlite_fts5(skills, fresh):
         words = " OR ".join(f'"{word}"' for word in words_of(text))
         return plain(base.execute(select, (words, BEST)) if words else ())
 
+    weakref.finalize(search, base.close)
     return search
 
 
