@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import shlex
 import sys
@@ -77,8 +78,10 @@ class Number(click.FloatRange):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Check and return the number."""
         try:
-            float(value)
+            is_number = not math.isnan(float(value))
         except ValueError:
+            is_number = False
+        if not is_number:
             self.fail(f"{value!r} is not a number, such as 0.5.", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -143,7 +146,7 @@ index_dir = click.option(
 )
 trust = click.option("--trust", cls=SettingOption, multiple=True, metavar="[ROOT=]LEVEL")
 n = click.option("-n", cls=SettingOption, type=Count(1, MAX_N))
-threshold = click.option("--threshold", cls=SettingOption, type=Number(), metavar="T")
+threshold = click.option("--threshold", cls=SettingOption, type=Number(0, 1), metavar="T")
 reader = click.option("--reader", cls=SettingOption, metavar="R")
 no_refresh = click.option(
     "--no-refresh",

@@ -77,12 +77,6 @@ def _read_globs(
     return globs
 
 
-def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: float) -> float:
-    if 0 < seconds <= types.MAX_TIMEOUT:
-        return seconds
-    raise click.BadParameter(f"{seconds:g} is not above 0 and at most {types.MAX_TIMEOUT:g}.")
-
-
 @click.command("run", _Command)
 @click.argument("name", required=False, metavar="NAME", shell_complete=complete_name)
 @click.argument("misplaced", nargs=-1, metavar="-- COMMAND...")
@@ -136,11 +130,10 @@ def _read_timeout(_context: click.Context, _option: click.Parameter, seconds: fl
 @click.option("--force", is_flag=True, help="Let --output overwrite files.")
 @click.option(
     "--timeout",
-    type=options.Number(),
-    callback=_read_timeout,
+    type=options.Number(0, int(types.MAX_TIMEOUT), min_open=True),
     default=types.DEFAULT_TIMEOUT,
     metavar="SECONDS",
-    help=f"Time limit, at most {types.MAX_TIMEOUT:.0f}. [default: {types.DEFAULT_TIMEOUT:.0f}]",
+    help=f"Time limit. [default: {types.DEFAULT_TIMEOUT:.0f}]",
 )
 @click.option(
     "--executor",

@@ -117,6 +117,7 @@ def test_a_daemon_that_cannot_start_is_one_line(cli, runtime):
         (["restart"], "'restart' is not one of"),
         (["stop", "--idle", "3"], "--idle goes with start"),
         (["start", "--idle", "0"], "0.0 is not in the range"),
+        (["start", "--idle", "nan"], "'nan' is not a number, such as 0.5"),
         (["start", "--idle", "soon"], "'soon' is not a number, such as 0.5"),
     ],
 )

@@ -169,9 +169,12 @@ def test_an_argument_that_cannot_be_meant_is_wrong_usage(cli, index, option, val
             "'none.csv' is neither a file nor a folder",
         ),
         (["--input", "/", "python-math", "--", "true"], "'/' is neither a file nor a folder"),
-        (["--timeout", "0", "python-math", "--", "true"], "0 is not above 0"),
-        (["--timeout", "nan", "python-math", "--", "true"], "nan is not above 0"),
-        (["--timeout", "3601", "python-math", "--", "true"], "at most 3600"),
+        (["--timeout", "0", "python-math", "--", "true"], "0.0 is not in the range 0<x<=3600"),
+        (["--timeout", "nan", "python-math", "--", "true"], "'nan' is not a number, such as 0.5"),
+        (
+            ["--timeout", "3601", "python-math", "--", "true"],
+            "3601.0 is not in the range 0<x<=3600",
+        ),
         (["--force", "python-math", "--", "true"], "--output GLOB"),
         (["--output-dir", "new", "python-math", "--", "true"], "--output GLOB"),
         (
