@@ -205,7 +205,8 @@ def _interrupted(ctx: click.Context) -> Failure:
 def app(context: click.Context) -> None:
     """Find the right skill among many folders with a SKILL.md, or learn that none fits.
 
-    Begin with "skillsearch index FOLDER", then ask: skillsearch query "fill in a PDF form".
+    Begin with "skillsearch index", which takes the skills of your hosts, or "skillsearch index
+    FOLDER". Then ask: skillsearch query "fill in a PDF form".
     """
     handler = StderrHandler()
     LOGGER.addHandler(handler)
