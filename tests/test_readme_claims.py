@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import skillsearch
+from skillsearch.cli.commands import COMMANDS
 from skillsearch.hosts.table import hosts
 from skillsearch.index import freshness
 from skillsearch.index.search.calibration_file import default_calibration
@@ -93,6 +94,7 @@ def of_code():
     """Yield what the README says of the package."""
     project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text("utf-8"))["project"]
     yield f"Python {project['requires-python'].removeprefix('>=')} or newer"
+    yield f"[{','.join(sorted(project['optional-dependencies'].keys() & COMMANDS))}]"
     yield f"[{len(hosts())} hosts]"
     yield f"within {WORDS[int(freshness.MAX_AGE)].replace('one', 'a')} second"
     yield f"ours for {len(lines_of(PACKAGED)):,} public skills"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shlex
 import zipfile
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -26,7 +27,7 @@ from skillsearch.roots.well_known import (
     WellKnownSkill,
 )
 from skillsearch.settings.values import is_url
-from skillsearch.text.safe_text import one_line
+from skillsearch.text.safe_text import listed, one_line
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.skills import SKILL_MD
 
@@ -34,6 +35,7 @@ CATALOGS = ("/.well-known/ai-catalog.json", "/.well-known/ard.json")
 """Where registries look for a catalog: before the draft 0.91, and since."""
 SPEC_VERSION = "1.0"
 
+_MOST_NAMED = 10
 _FOLDER = WELL_KNOWN.rpartition("/")[0]
 _OLDEST = (1980, 1, 1, 0, 0, 0)
 """The time of all files in an archive, so that the same files make the same bytes."""
@@ -71,6 +73,7 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     for two of one name.
     """
     base = base_of(url)
+    _check_names([skill.document for skill in skills])
     host = urlsplit(base).hostname or ""
     files: dict[str, bytes] = {}
     offered: list[WellKnownSkill] = []
@@ -79,11 +82,6 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     for skill in skills:
         name = skill.document.name
         kind, path, data = _artifact(skill)
-        if any(name == before.name for before in offered):
-            raise SkillError(
-                f"Several skills are named {one_line(name, 80)!r}, and a website offers one of a "
-                f"name; leave others out, such as with --exclude {skill.document.doc_id!r}."
-            )
         files[path] = data
         digest = f"sha256:{hashlib.sha256(data).hexdigest()}"
         made = WellKnownSkill(name, kind, base + path, digest)
@@ -98,6 +96,18 @@ def website_of(url: str, skills: Sequence[SkillFiles]) -> Website:
     for path in CATALOGS:
         files[path] = _written({**catalog, "entries": entries})
     return Website(files, offered)
+
+
+def _check_names(documents: Sequence[Document]) -> None:
+    """Refuse documents of one name, and say how to leave out all but the first of each name."""
+    first = {document.name: document for document in reversed(documents)}
+    if others := [document for document in documents if document is not first[document.name]]:
+        names = dict.fromkeys(repr(one_line(document.name, 80)) for document in others)
+        options = (word for document in others for word in ("--exclude", document.doc_id))
+        raise SkillError(
+            f"Several skills are named {listed(names, _MOST_NAMED)}, and a website offers one of a "
+            f"name; to leave the others out: {one_line(shlex.join(options))}"
+        )
 
 
 def _entry(skill: SkillFiles, made: WellKnownSkill, publisher: str) -> JsonObject:

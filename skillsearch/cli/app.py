@@ -31,6 +31,7 @@ _WHOLE = 1 << 20
 """More characters than the help of a command has."""
 _ALIASES = {row.alias: name for name, row in COMMANDS.items() if row.alias}
 _INTENTS = {word: name for name, row in COMMANDS.items() for word in row.intents.split()}
+_INTENTS |= {"help": "--help", "version": "--version"}
 _WRONG_USAGE = (errors.ConfigError, errors.EvaluationError, errors.QueryError, errors.RootError)
 _NO_INDEX = (errors.CacheError, errors.IndexNotFoundError, errors.UnreadableError)
 _OUTPUT = frozenset({None, errno.EBADF, errno.EIO, errno.EPIPE})
@@ -128,8 +129,9 @@ class Commands(click.Group):
         name = args[0]
         if self.get_command(ctx, name) is None and not name.startswith("-"):
             nearest = ", ".join(_nearest_commands(name.lower().replace("_", "-")))
-            hint = f" Did you mean: {nearest}?" if nearest else ""
-            ctx.fail(f"There is no command {one_line(name, 80)!r}.{hint}")
+            other = "To find skills: skillsearch query TEXT"
+            hint = f"Did you mean: {nearest}?" if nearest else other
+            ctx.fail(f"There is no command {one_line(name, 80)!r}. {hint}")
         resolved = super().resolve_command(ctx, [_ALIASES.get(name, name), *args[1:]])
         if COMMANDS[resolved[0] or ""].after_interrupt is not None:
             raise_on_interrupt()
@@ -205,7 +207,8 @@ def _interrupted(ctx: click.Context) -> Failure:
 def app(context: click.Context) -> None:
     """Find the right skill among many folders with a SKILL.md, or learn that none fits.
 
-    Begin with "skillsearch index FOLDER", then ask: skillsearch query "fill in a PDF form".
+    Begin with "skillsearch index", which takes the skills of your hosts, or "skillsearch index
+    FOLDER". Then ask: skillsearch query "fill in a PDF form".
     """
     handler = StderrHandler()
     LOGGER.addHandler(handler)

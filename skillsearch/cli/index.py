@@ -23,6 +23,7 @@ from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_s
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots, request_of
+from skillsearch.index.roots.request import key_of
 from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope, default_follows
 from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
@@ -34,6 +35,7 @@ from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
+    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import FolderReport
     from skillsearch.types import skills
 
@@ -135,6 +137,8 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         ask_to_vouch(index, before)
     prune_archives(user_folders.cache_dir())
     _say_note(_below_no_root(only, index_roots))
+    if change.how in ("add", "replace"):
+        _say_note(_without_skills(change.roots, index))
     if report.generation != generation:
         _say_note(_unvetted(index_roots, index_option(folder.path, change.settings)))
 
@@ -194,6 +198,21 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
     names = listed(map(str, stray), SHOWN_ROOTS)
     next_step = "correct the path, or add its folder: skillsearch index FOLDER"
     return f"no root of this index holds {names}; {next_step}" if stray else ""
+
+
+def _without_skills(named: Sequence[NamedRoot], index: SkillIndex) -> str:
+    """Return a note on named roots below which there is no SKILL.md, not even a broken one."""
+    reported = [Path(diagnostic.path) for diagnostic in index.diagnostics()]
+
+    def has_skills(folder: Path) -> bool:
+        inner = [root for root in index.opened.settings.roots if root.path.is_relative_to(folder)]
+        documents = index.opened.corpus.documents
+        is_read = any(next(documents.with_prefix(f"{root.alias}:"), None) for root in inner)
+        return is_read or any(path.is_relative_to(folder) for path in reported)
+
+    empty = [str(root) for root in named if not has_skills(Path(key_of(root)))]
+    cure = "correct the path, or put skills there"
+    return f"no SKILL.md lies below {listed(empty, SHOWN_ROOTS)}; {cure}" if empty else ""
 
 
 def _unvetted(roots: Sequence[skills.Root], option: str) -> str:

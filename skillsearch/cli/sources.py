@@ -66,7 +66,7 @@ def add_command(texts: tuple[str, ...], as_json: bool) -> None:
         if change.follows == "hosts" and not as_json:
             show_folders(report_folders(index, Path.cwd()))
     records = [_record(source, text) for source, text in sources.items()]
-    _show(records, report.indexed, as_json=as_json)
+    _show(records, report.indexed, "added", as_json=as_json)
     if fetched := list(filter(is_bundle, sources)):
         _say_how_to_vouch(fetched, settings)
 
@@ -95,7 +95,7 @@ def remove_command(texts: tuple[str, ...], as_json: bool) -> None:
     records = [_record(source, text) for source, text in sources.items()]
     with progress_bars() as bars:
         indexed = remove_added(sources, settings, IndexOptions(progress=bars))
-    _show(records, indexed, as_json=as_json)
+    _show(records, indexed, "removed", as_json=as_json)
 
 
 @click.command("update")
@@ -158,12 +158,12 @@ def _record(source: str, text: str) -> JsonObject:
     return {"source": shown(source), "given": text, "digest": digest, "skills": skills}
 
 
-def _show(records: Sequence[JsonObject], indexed: int, *, as_json: bool) -> None:
+def _show(records: Sequence[JsonObject], indexed: int, change: str, *, as_json: bool) -> None:
     if as_json:
         emit_json({"sources": records, "indexed": indexed})
         return
     for record in records:
         skills = texts_of(record["skills"])
-        names = f": {listed(skills, _MOST_NAMED)}" if skills else ""
-        say(f"{record['given']}: {counted(len(skills), 'skill')}{names}", err=False)
+        names = f", {counted(len(skills), 'skill')}: {listed(skills, _MOST_NAMED)}"
+        say(f"{record['given']}: {change}{names if skills else ''}", err=False)
     say(f"{counted(indexed, 'skill')} in the index", err=False)

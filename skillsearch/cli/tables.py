@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import count, islice, zip_longest
+from itertools import chain, count, islice, zip_longest
 from pathlib import Path
 from typing import Literal
 
@@ -37,6 +37,8 @@ _STYLES = {
 _VERDICT_STYLES = {"better": "bold green", "worse": "bold red"}
 _MAX_CELL = 40
 """Characters of a cell in a table of a report."""
+_SHORT_CELL = 12
+"""Characters of a cell that is wrapped no sooner than a word: "100 %", "index folder"."""
 
 
 def make_console() -> Console:
@@ -185,8 +187,11 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
         for cells in columns:  # heads, which come first, are broken before an @
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
     # Each column gets what its longest word needs, then all that it needs; where that is too much,
-    # the narrow ones do, and the others get the same.
-    words = [[Text(word) for cell in cells for word in cell.plain.split()] for cells in columns]
+    # the narrow ones do, and the others get the same. A short cell counts as a word.
+    words = [
+        [Text(word) for word in chain(head.plain.split(), *map(_words, body))]
+        for head, *body in columns
+    ]
     wishes = [list(map(_widest, parts)) for parts in (words, columns)]
     needed = sum(wishes[0]) + gaps
     gap = 1 if needed <= width < needed + gaps else 2
@@ -197,6 +202,11 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
         ):
             widths[min(lacking, key=widths.__getitem__)] += 1
     return gap, widths
+
+
+def _words(cell: Text) -> list[str]:
+    """Return the words of a cell, or a short cell as it is."""
+    return cell.plain.split() if len(cell) > _SHORT_CELL else [cell.plain]
 
 
 def _widest(cells: Iterable[Text]) -> int:

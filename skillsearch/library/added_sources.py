@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from skillsearch.errors import RootError, SkillError
 from skillsearch.index.absence import forget_report
 from skillsearch.index.roots.held import held_roots, last_request, request_of
+from skillsearch.index.roots.host_roots import project_around, usual_folders
 from skillsearch.index.roots.request import Follows, key_of
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
@@ -142,7 +143,7 @@ def _not_added(text: str, source: str, locked: Mapping[str, LockedSource]) -> Ro
         return RootError(f"{shown(source)} is a folder here: the index follows it without updates.")
     names = [entry.text for entry in locked.values()]
     nearest = near(text, [*names, *locked])
-    there = f"There are: {listed(names, _MOST_NAMED) or 'none'}."
+    there = f"There are: {listed(names, _MOST_NAMED)}." if names else "Nothing was added."
     hint = f"Did you mean: {', '.join(nearest)}?" if nearest else there
     return RootError(f"{shown(source)} was not added. {hint}")
 
@@ -192,11 +193,16 @@ def _take_out(roots: Sequence[Path | str], settings: Settings, options: IndexOpt
 
 
 def _is_cleared(folder: IndexFolder, roots: Sequence[Path | str], settings: Settings) -> bool:
-    """Empty the index if it holds nothing but these roots, and its user chose no others."""
-    gone = set(map(key_of, roots))
+    """Empty the index if it holds nothing but these roots, and its user chose no others.
+
+    Where hosts look, a folder that the user took out would come back with the next index.
+    """
+    gone, usual = set(map(key_of, roots)), usual_folders()
     with folder.lock():
         held = last_request(folder)
-        if held is None or held.follows == "named" or held.left_out:
+        if held is None or held.follows == "named":
+            return False
+        if any(key in usual or project_around(key) for key in held.left_out):
             return False
         stays = set(map(key_of, held.named)) ^ gone or gone & set(map(key_of, settings.index_roots))
         if not stays:

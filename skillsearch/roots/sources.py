@@ -213,8 +213,8 @@ def added_source(text: str) -> str:
         return source_of(url)
     if not is_url(text):
         raise RootError(
-            f"{printable(text)!r} is neither a folder here nor a source of skills. Write "
-            "OWNER/REPO, a folder, an archive, a URL, or https://HOST."
+            f"{printable(text)!r} is neither a folder or archive that exists here nor a source of "
+            "skills elsewhere. Correct the path, or write OWNER/REPO, a URL, or https://HOST."
         )
     source = source_of(text)
     return source.rstrip("/") + WELL_KNOWN if _HOST.fullmatch(source) else source

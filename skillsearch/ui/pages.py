@@ -157,10 +157,11 @@ class Pages:
     def _projects(self, index: SkillIndex) -> list[tuple[str, str]]:
         """Return what the page can search from, each with its label; nothing without projects."""
         projects = {folder for root in index.opened.settings.roots for folder in root.projects}
-        here = listed(folders_of(self.settings.selection), 3)
-        first = [("", f"from {here}")] if here else []
-        some = [(project, f"from {project}") for project in sorted(projects)]
-        return [*first, *some, (ALL_PROJECTS, "all projects")] if some else []
+        folders = folders_of(self.settings.selection)
+        first = [("", f"from {listed(folders, 3)}")] if folders else []
+        others = sorted(projects if len(folders) > 1 else projects.difference(folders))
+        some = [(project, f"from {project}") for project in others]
+        return [*first, *some, (ALL_PROJECTS, "all projects")] if projects else []
 
     def _seen_from(self, project: str) -> Selection:
         if project == ALL_PROJECTS:

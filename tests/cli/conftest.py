@@ -39,12 +39,13 @@ def terminal(monkeypatch):
 def on_terminal():
     """Run the program with a terminal for all its streams; return its end and what was sent."""
 
-    def run(*args, **options):
+    def run(*args, typed=b"", **options):
         leader, follower = os.openpty()
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), follower)
         command = [sys.executable, "-m", "skillsearch", *map(str, args)]
         process = subprocess.Popen(command, **streams, **options)
         os.close(follower)
+        os.write(leader, typed)
         sent = b""
         try:
             while part := os.read(leader, 65536):

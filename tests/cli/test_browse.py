@@ -276,6 +276,11 @@ def test_one_long_word_takes_no_room_that_others_need(name):
     assert "".join(lines).count(name[0]) >= len(name)
 
 
+def test_a_number_keeps_its_unit_and_a_short_label_its_line_next_to_a_long_word():
+    rows = [("ok", "index folder", "100 %", "/home/ada/" + "long-folder/" * 6), ("ok", "root")]
+    assert "index folder  100 %" in printed_at(80, rows)[0]
+
+
 @pytest.mark.parametrize("width", [80, 120])
 def test_a_list_keeps_its_columns_whatever_is_in_it(
     width, cli, tmp_path, make_skill, terminal, monkeypatch

@@ -1,6 +1,7 @@
 """Tests of ``catalog``: a website that others can fetch the skills of."""
 
 import json
+import shlex
 import threading
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
@@ -38,6 +39,22 @@ def website(tmp_path, monkeypatch):
     served.shutdown()
     served.server_close()
     thread.join(120)
+
+
+def test_skills_of_one_name_are_refused_with_the_options_that_leave_all_but_one_out(
+    cli, make_skill, tmp_path
+):
+    for name in ("tea", "egg", "rye"):
+        for folder in ("a", "b") if name != "rye" else ("a",):
+            make_skill(tmp_path / "r" / folder, name)
+    cli("index", tmp_path / "r", "--model", "hashing")
+    catalog = ("catalog", tmp_path / "site", "--url", URL)
+    refused = cli(*catalog)
+    assert (refused.exit_code, (tmp_path / "site").exists()) == (1, False)
+    said, options = refused.stderr.strip().split(": ")[1:]
+    assert said.startswith("Several skills are named 'egg', 'tea', and")
+    assert cli(*catalog, *shlex.split(options)).exit_code == 0
+    assert len(list((tmp_path / "site").rglob("SKILL.md"))) == 3
 
 
 def test_add_takes_what_catalog_wrote(indexed, cli, drinks, website, monkeypatch):
@@ -122,16 +139,3 @@ def test_an_unusable_url_is_wrong_usage(indexed, tmp_path, url):
     assert result.exit_code == 2
     assert "https://" in result.stderr or "http are supported" in result.stderr
     assert not (tmp_path / "site").exists()
-
-
-def test_two_skills_of_one_name_are_told_apart_by_the_user(cli, make_skill, tmp_path):
-    """Both may be found, but a website has one place for a name."""
-    for number, about in enumerate(("Steep green tea in a pot.", "Pour cold beer from a keg.")):
-        make_skill(tmp_path / "skills" / str(number), "serve-drinks", about, body=f"{about}\n" * 9)
-    options = ("--index-dir", tmp_path / "index")
-    cli("index", tmp_path / "skills", *options, "--model", "hashing")
-    result = cli("catalog", tmp_path / "site", "--url", URL, *options)
-    assert result.exit_code == 1
-    excluded = result.stderr.split("--exclude '")[1].split("'")[0]
-    result = cli("catalog", tmp_path / "site", "--url", URL, "--exclude", excluded, *options)
-    assert result.exit_code == 0, result.stderr

@@ -136,6 +136,22 @@ def test_an_unknown_command_gets_a_suggestion(cli):
     assert "There is no command 'indx'. Did you mean: index?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["help", "query"], "Did you mean: --help?"),
+        (["version"], "Did you mean: --version?"),
+        (["fill in a tax form"], "To find skills: skillsearch query TEXT"),
+    ],
+)
+def test_what_is_no_command_gets_the_next_step(cli, words, hint):
+    assert f"There is no command {words[0]!r}. {hint}" in cli(*words).stderr
+
+
+def test_help_begins_with_the_command_that_needs_no_folder(cli):
+    assert 'Begin with "skillsearch index",' in cli("--help").stdout
+
+
 @pytest.mark.parametrize("flag", ["-h", "--help"])
 def test_help_lists_the_exit_codes_of_the_contract(cli, flag):
     """Scripts need them. Usage is 2, no usable index is 4, and the rest is 1."""

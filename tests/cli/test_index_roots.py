@@ -53,6 +53,24 @@ def test_what_was_indexed_stays_and_new_roots_come_behind(index, skills, roots_o
     assert listed_names() == {"first-skill", "second-skill", "third-skill"}
 
 
+def test_a_named_root_without_skills_is_noted_next_to_those_that_have_some(
+    cli, skills, tmp_path, index_dir
+):
+    def notes(*roots):
+        result = cli("index", *roots, "--index-dir", index_dir, "--model", "hashing")
+        return [line for line in result.stderr.splitlines() if "no SKILL.md lies below" in line]
+
+    first, inner = skills("first", "outer/inner")
+    (empty := tmp_path / "first-empty").mkdir()
+    cure = "correct the path, or put skills there"
+    assert notes(first, empty) == [f"note: no SKILL.md lies below {empty}; {cure}"]
+    assert notes(first, inner) == notes() == []
+    assert notes(tmp_path / "outer") == []
+    (tmp_path / "broken" / "tea").mkdir(parents=True)
+    (tmp_path / "broken" / "tea" / "SKILL.md").touch()
+    assert notes(tmp_path / "broken") == []
+
+
 def test_examples_are_added_too_and_come_last(index, skills, listed_names, roots_of):
     first, second = skills("first", "second")
     index("--examples")

@@ -35,6 +35,13 @@ def test_wrong_usage_is_told_and_nothing_is_served(cli, args, said):
     assert result.stdout == ""
 
 
+def test_who_starts_the_server_on_a_terminal_is_told_what_it_waits_for(on_terminal, environment):
+    pytest.importorskip("mcp")
+    code, sent = on_terminal("mcp", typed=b"\x04", env=environment)
+    assert (code, "Waiting for a client on stdin" in sent) == (0, True)
+    assert "skillsearch mcp-config HOST" in " ".join(sent.split())
+
+
 @pytest.mark.parametrize(
     ("missing", "args", "extra"), [("mcp", [], "mcp"), ("watchfiles", ["--watch"], "watch")]
 )

@@ -39,6 +39,12 @@ def test_an_empty_path_is_refused_and_not_taken_for_the_working_folder(name):
                 parameter.type.convert("", parameter, click.Context(command))
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_help_names_the_bounds_that_a_number_has_and_no_others(name):
+    command = app.get_command(click.Context(app), name)
+    assert "None" not in command.get_help(click.Context(command))
+
+
 def test_only_the_options_that_were_used_override_settings(home, tmp_path):
     seen = []
 

@@ -49,6 +49,8 @@ def test_what_is_moved_is_listed_by_no_host_and_found_by_search(cli, tea):
     assert tea.exists()
     assert indexed_names() == ["coffee", "tea"]
     assert "No skill has been moved" in cli("library", "list").stderr
+    empty = cli("library", "restore", "tea", "--yes").stderr
+    assert empty == "Error: 'tea' is not in the library. It is empty.\n"
 
 
 @pytest.mark.parametrize("form", ["itself", "link", "inner", "library"])

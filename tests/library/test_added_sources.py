@@ -77,3 +77,5 @@ def test_a_text_names_what_was_added_or_is_held(pack, add, tmp_path):
     assert named_sources([folder], locked, held) == {folder: folder}
     with pytest.raises(RootError, match="was not added"):
         named_sources([folder], locked)
+    with pytest.raises(RootError, match=rf"{folder} was not added. Nothing was added\."):
+        named_sources([folder], {})

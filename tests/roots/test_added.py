@@ -67,13 +67,16 @@ def test_a_folder_of_an_archive_is_the_root(cli, server, pack, names, skill_md):
 def test_a_folder_here_is_not_pinned_and_is_removed_by_its_path(cli, names, make_skill, spelling):
     make_skill("w/own", "mine")
     make_skill("w/two", "other")
-    assert cli("add", "w/own", "w/two").exit_code == 0
-    assert names() == ["mine", "other"]
+    make_skill("w/third", "last")
+    assert cli("add", "w/own", "w/two", "w/third").exit_code == 0
+    assert names() == ["last", "mine", "other"]
     assert not lock.lock_file().exists()
     assert SkillIndex.open().opened.settings.roots[0].trust == "vetted"
     shutil.rmtree("w/own")
-    assert cli("remove", spelling.format(here=Path.cwd())).exit_code == 0
-    assert names() == ["other"]
+    own = spelling.format(here=Path.cwd())
+    assert cli("remove", own).stdout.startswith(f"{own}: removed\n")
+    assert names() == ["last", "other"]
+    assert cli("remove", "w/two").stdout == "w/two: removed, 1 skill: other\n1 skill in the index\n"
 
 
 def test_archives_of_one_name_in_two_folders_are_two(
@@ -113,7 +116,8 @@ def test_an_update_of_nothing_says_so(cli):
 
 def test_a_folder_here_needs_no_update(cli, make_skill):
     make_skill("own", "mine")
-    assert cli("add", "own").exit_code == 0
+    own = Path.cwd() / "own"
+    assert cli("add", "own").stdout == f"{own}: added, 1 skill: mine\n1 skill in the index\n"
     assert "folders here are followed without it" in cli("update").stderr
     refused = cli("update", "own")
     assert (refused.exit_code, refused.stderr) == (
@@ -132,6 +136,28 @@ def test_the_only_source_can_be_removed_again(cli, host, names):
     assert cli("query", "good", "--no-refresh").exit_code == 4
     assert cli("add", url).exit_code == 0
     assert names() == ["good"]
+
+
+def test_sources_are_removed_one_by_one_up_to_the_last(cli, pack, names, skill_md):
+    archives = [pack(f"{name}.zip", {f"{name}/SKILL.md": skill_md(name)}) for name in ("a", "b")]
+    assert cli("add", *archives).exit_code == 0
+    for archive in archives:
+        assert cli("remove", archive).exit_code == 0
+    assert lock.read_lock() == {}
+    assert cli("list").exit_code == 4
+    assert cli("add", archives[1]).exit_code == 0
+    assert names() == ["b"]
+
+
+def test_a_folder_of_a_host_that_was_taken_out_keeps_the_index_from_being_emptied(
+    cli, fails, home, pack, skill_md, make_skill, names
+):
+    make_skill(home / ".claude" / "skills", "pdf-forms", "Fill in a PDF form.")
+    archive = pack("a.zip", {"a/SKILL.md": skill_md("a")})
+    assert cli("add", archive).exit_code == 0
+    assert cli("index", "--remove", home / ".claude" / "skills").exit_code == 0
+    fails("remove", archive, says="Nothing would be left")
+    assert names() == ["a"]
 
 
 def test_an_index_of_exactly_what_was_named_is_not_emptied(cli, fails, host):

@@ -266,10 +266,13 @@ def test_a_url_of_a_forge_means_what_it_shows(page, rest, source):
 
 
 @pytest.mark.parametrize(
-    "text", ["example.com/a/b", "a", "a/b?c", "a/b/../../c#d", "-/-", "a//b", "~nouser/a"]
+    "text",
+    ["example.com/a/b", "a", "/a/b.zip", "a/b?c", "a/b/../../c#d", "-/-", "a//b", "~nouser/a"],
 )
 def test_what_is_no_source_is_refused(text):
-    with pytest.raises(RootError, match="is neither a folder here nor a source of skills"):
+    with pytest.raises(
+        RootError, match="is neither a folder or archive that exists here nor a source"
+    ):
         added_source(text)
 
 
@@ -285,5 +288,5 @@ def test_a_folder_that_is_there_is_meant_before_a_repository(tmp_path, monkeypat
     monkeypatch.chdir(tmp_path)
     (tmp_path / "owner" / "repo").mkdir(parents=True)
     assert added_source("owner/repo") == str(tmp_path / "owner" / "repo")
-    with pytest.raises(RootError, match="Write OWNER/REPO, a folder, an archive, a URL"):
+    with pytest.raises(RootError, match="write OWNER/REPO, a URL"):
         added_source("nothing")

@@ -208,6 +208,15 @@ def test_who_asks_for_all_projects_sees_the_one_they_stand_in_too(
         assert BLOG in interfaces[name](REQUESTS[BLOG], blog)
 
 
+def test_a_page_offers_each_folder_to_search_from_once(blog, shop, ask_from, monkeypatch):
+    ask_from(shop)
+    monkeypatch.chdir(blog)
+    pages = pytest.importorskip("skillsearch.ui.pages").Pages(load_settings())
+    pages.search("")
+    labels = [label for _, label in pages.search("")["projects"]]
+    assert labels == [f"from {blog}", f"from {shop}", "all projects"]
+
+
 @pytest.fixture
 def served(start_mcp):
     """Return, for each view, the names that a server finds for each request.

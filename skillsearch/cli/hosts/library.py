@@ -230,8 +230,9 @@ def _named(away: Sequence[Move], names: Sequence[str]) -> list[Move]:
     """Return the moves of some skills, ignoring case; a SkillError for a name that none has."""
     keys = {move.name.casefold() for move in away}
     if lost := [name for name in names if name.casefold() not in keys]:
-        there = listed((move.name for move in away), _SHOWN) or "none"
-        raise SkillError(f"{lost[0]!r} is not in the library. In it are: {there}.")
+        names_there = listed((move.name for move in away), _SHOWN)
+        there = f"In it are: {names_there}." if away else "It is empty."
+        raise SkillError(f"{lost[0]!r} is not in the library. {there}")
     wanted = set(map(str.casefold, names))
     return [move for move in away if move.name.casefold() in wanted]
 

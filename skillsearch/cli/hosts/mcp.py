@@ -14,7 +14,7 @@ import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse
-from skillsearch.cli.options import LOGGER, NamedRoot, read_flags, read_settings
+from skillsearch.cli.options import LOGGER, NamedRoot, is_interactive, read_flags, read_settings
 from skillsearch.cli.output import say
 from skillsearch.errors import (
     ConfigError,
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from skillsearch.mcp_server.served_library import ServedLibrary
 
 
+_WAITS = "Waiting for a client on stdin; to have a host start this: skillsearch mcp-config HOST"
 _FOR_HTTP = "--allow-remote and --token-file are for a server with --http."
 
 
@@ -109,6 +110,8 @@ def mcp_command(
     if address is not None:
         token = _token(token_file, is_needed=allow_run)
         listener = _listen(address, token, allow_remote=allow_remote)
+    elif is_interactive():
+        say(_WAITS)
     with runner or nullcontext():
         code = _serve(served, tools, listener, watch=watch)
     _leave(code)
