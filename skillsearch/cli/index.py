@@ -211,8 +211,8 @@ def _without_skills(named: Sequence[NamedRoot], index: SkillIndex) -> str:
         return is_read or any(path.is_relative_to(folder) for path in reported)
 
     empty = [str(root) for root in named if not has_skills(Path(key_of(root)))]
-    cure = "correct the path, or put skills there"
-    return f"no SKILL.md lies below {listed(empty, SHOWN_ROOTS)}; {cure}" if empty else ""
+    next_step = "correct the path, or put skills there"
+    return f"no SKILL.md lies below {listed(empty, SHOWN_ROOTS)}; {next_step}" if empty else ""
 
 
 def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
