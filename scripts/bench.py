@@ -299,10 +299,10 @@ def bench_throughput(originals: Sequence[Text], work: Path) -> Throughput:
         folder.mkdir(parents=True, exist_ok=True)
         head = f"---\nname: s{number}\ndescription: {json.dumps(skill.description)}\n---\n"
         (folder / "SKILL.md").write_text(f"{head}\n{skill.body}\n", encoding="utf-8")
-    with tempfile.TemporaryDirectory(dir=work) as folder:
-        index_dir = f"{folder}/index"
+    with tempfile.TemporaryDirectory(dir=work) as scratch:
+        index_dir = f"{scratch}/index"
         # The user's cache would have the vectors of the run before.
-        with patch.dict(os.environ, XDG_CACHE_HOME=f"{folder}/cache"):
+        with patch.dict(os.environ, XDG_CACHE_HOME=f"{scratch}/cache"):
             run = run_command(*indexing(root, index_dir))
         index = SkillIndex.open(index_dir)
         return {
