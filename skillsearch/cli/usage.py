@@ -41,7 +41,7 @@ _QUESTION = (
     "to, the request as a hash and a vector without its words?"
 )
 _STORED = {
-    "off": "Usage is off: nothing is kept.",
+    "off": "Usage is off: new requests are not kept.",
     "hashes": "Kept of a request: a keyed hash and a vector, which can say something about its "
     "text; no words.",
     "text": "Kept of a request: its words, a keyed hash and a vector.",

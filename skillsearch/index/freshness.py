@@ -335,7 +335,7 @@ def _state_of(root: str) -> str:
         return "is gone"
     except OSError as exc:
         return f"cannot be read ({exc.strerror})"
-    return "cannot be read"
+    return "has lost the link by which it was indexed"
 
 
 def _next_step(request: IndexRequest, option: str) -> str:

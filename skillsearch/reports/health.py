@@ -148,11 +148,20 @@ def _check_models(settings: Settings) -> Iterator[Check]:
 
 
 def _check_extras() -> Iterator[Check]:
-    for extra, module in EXTRAS.items():
-        detail = f"not installed; optional: {install_extra(extra)}"
-        with suppress(ModuleNotFoundError):  # of the package that a module belongs to
-            detail = f"{module} is installed" if util.find_spec(module) else detail
-        yield Check("extra", "ok", f"{extra}: {detail}")
+    installed = [extra for extra, module in EXTRAS.items() if _is_installed(module)]
+    if installed:
+        yield Check("extras", "ok", f"installed: {', '.join(installed)}")
+    if missing := [extra for extra in EXTRAS if extra not in installed]:
+        next_step = f"to add EXTRA: {install_extra('EXTRA')}"
+        yield Check(
+            "extras", "ok", f"not installed, all optional: {', '.join(missing)}; {next_step}"
+        )
+
+
+def _is_installed(module: str) -> bool:
+    with suppress(ModuleNotFoundError):  # of the package that a module belongs to
+        return util.find_spec(module) is not None
+    return False
 
 
 def _check_folder(folder: Path) -> tuple[Verdict, str]:

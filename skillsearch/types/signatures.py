@@ -132,7 +132,11 @@ def _checking(function: Callable[..., Any], defaults: Mapping[str, object]) -> C
 
     @wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for name, value in shown.bind(*args, **kwargs).arguments.items():
+        try:
+            arguments = shown.bind(*args, **kwargs).arguments
+        except TypeError as exc:
+            raise TypeError(f"{function.__qualname__}() {exc}") from None
+        for name, value in arguments.items():
             if name in kinds and not _fits(value, kinds[name], texts[name]):
                 wanted = texts[name].replace(" | ", " or ")
                 raise QueryError(f"{function.__name__}: {name} is {value!r:.80}; give {wanted}.")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -41,7 +42,7 @@ def without_time(stdout):
     return stdout[: stdout.rindex('"seconds"')]
 
 
-def test_start_status_and_stop_tell_what_they_did(cli, runtime):
+def test_start_status_and_stop_tell_what_they_did(cli, runtime, terminal):
     started = cli("daemon", "start", "--idle", "3")
     assert (started.exit_code, started.stdout) == (0, "")
     pid = client.ask("status", seconds=120)["pid"]
@@ -50,6 +51,9 @@ def test_start_status_and_stop_tell_what_they_did(cli, runtime):
     status = cli("daemon", "status")
     rows = dict(line.split("\t") for line in status.stdout.splitlines())
     assert (rows["pid"], rows["answered"], status.exit_code) == (str(pid), "0", 0)
+    terminal()
+    assert re.search(rf"^pid +{pid} *$", cli("daemon", "status").stdout, re.MULTILINE)
+    terminal(False)
     assert cli("daemon", "stop").stderr == "The daemon has stopped.\n"
     assert not (runtime / "daemon.sock").exists()
     again = cli("daemon", "stop")

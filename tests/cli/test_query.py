@@ -308,6 +308,16 @@ def test_a_root_that_cannot_be_read_is_not_called_gone(indexed, drinks):
     assert "steep-tea" in result.stdout
 
 
+def test_a_root_whose_link_is_gone_is_not_called_gone_itself(cli, drinks, tmp_path, index_dir):
+    link = tmp_path / "link"
+    link.symlink_to(drinks)
+    cli("index", link, "--index-dir", index_dir, "--model", "hashing")
+    link.unlink()
+    result = cli("query", "steep green tea", "--threshold", 0.01, "--index-dir", index_dir)
+    assert f"the folder {drinks} has lost the link by which it was indexed" in result.stderr
+    assert "steep-tea" in result.stdout
+
+
 def part_of(index_dir):
     return max(index_dir.glob("generations/*/*"), key=lambda part: part.stat().st_size)
 

@@ -61,7 +61,7 @@ def test_usage_is_turned_on_where_it_says(indexed):
 
 def test_without_usage_it_says_so_and_makes_nothing(indexed):
     result = indexed("usage")
-    assert "Usage is off: nothing is kept." in result.stderr
+    assert "Usage is off: new requests are not kept." in result.stderr
     assert result.stdout == ""
     assert indexed("usage", "--forget", "--yes").exit_code == 0
     refused = indexed("usage", "--pin", REQUEST, "steep-tea")

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from importlib import metadata
+from importlib import metadata, util
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.index.storage import cache
 from skillsearch.reports.health import EXTRAS, PACKAGES, doctor
 from skillsearch.reports.validation import validate_paths
-from skillsearch.settings.environ import pip_install
+from skillsearch.settings.environ import install_extra, pip_install
 
 
 def verdicts(checks, name):
@@ -44,6 +44,21 @@ def test_a_missing_package_is_an_error_with_the_pip_line(monkeypatch):
     assert packages[0] == "ok"
     assert "xxhash" not in packages[1]
     assert missing == ("error", f"missing: {pip_install()} xxhash")
+
+
+@pytest.mark.parametrize("installed", [[], ["find", "mcp"], [*EXTRAS]])
+def test_extras_are_a_line_of_those_that_are_installed_and_one_of_the_others(
+    monkeypatch, installed
+):
+    modules = {EXTRAS[extra] for extra in installed}
+    monkeypatch.setattr(util, "find_spec", lambda name: name if name in modules else None)
+    details = [detail for _, detail in verdicts(doctor(), "extras")]
+    others = ", ".join(extra for extra in EXTRAS if EXTRAS[extra] not in modules)
+    cure = f"to add EXTRA: {install_extra('EXTRA')}"
+    assert details == [
+        *([f"installed: {', '.join(installed)}"] if installed else []),
+        *([f"not installed, all optional: {others}; {cure}"] if others else []),
+    ]
 
 
 def test_a_swapped_model_is_an_error(tmp_path, monkeypatch):

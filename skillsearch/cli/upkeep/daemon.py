@@ -53,7 +53,7 @@ def daemon_command(action: str, idle: float | None, as_json: bool) -> int:
         say("No daemon is running; to start one: skillsearch daemon start")
     elif not as_json:
         rows = [(key, status[key]) for key in ("pid", "version", "seconds", "answered")]
-        output.emit_rows(
+        output.show_rows(
             rows + [("index", row["index_dir"]) for row in objects_of(status["indexes"])]
         )
     return int(status is None)
