@@ -1,6 +1,6 @@
 """Measure both editions of the written collection.
 
-Usage: python scripts/measure_written.py [COLLECTION] [--results FILE]
+Usage: python scripts/measure_written.py [COLLECTION] --results FILE
 
 The first edition is the first lines of each file of the collection, over all its skills. The result
 file has what ``skillsearch eval --drop-relevant`` prints of each: edition, system, measure, value,

@@ -138,7 +138,7 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
     prune_archives(user_folders.cache_dir())
     _say_note(_below_no_root(only, index_roots))
     if change.how in ("add", "replace"):
-        _say_note(_without_skills(change.roots, index))
+        _say_note(_without_skills(change.roots, index, report.diagnostics))
     if report.generation != generation:
         _say_note(_unvetted(index_roots, index_option(folder.path, change.settings)))
 
@@ -200,9 +200,11 @@ def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
     return f"no root of this index holds {names}; {next_step}" if stray else ""
 
 
-def _without_skills(named: Sequence[NamedRoot], index: SkillIndex) -> str:
+def _without_skills(
+    named: Sequence[NamedRoot], index: SkillIndex, diagnostics: Sequence[skills.Diagnostic]
+) -> str:
     """Return a note on named roots below which there is no SKILL.md, not even a broken one."""
-    reported = [Path(diagnostic.path) for diagnostic in index.diagnostics()]
+    reported = [Path(diagnostic.path) for diagnostic in diagnostics]
 
     def has_skills(folder: Path) -> bool:
         inner = [root for root in index.opened.settings.roots if root.path.is_relative_to(folder)]
