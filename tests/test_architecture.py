@@ -606,6 +606,18 @@ def test_a_plain_value_error_is_about_an_argument():
     assert plain_value_errors(ast.parse("raise UnusableError(x)\nraise ValueError(x)")) == {2}
 
 
+def causeless(tree):
+    """Return the lines that raise an error in place of another, and drop that one."""
+    raises = [node for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    return {node.lineno for node in raises if isinstance(node.cause, ast.Constant)}
+
+
+def test_an_error_keeps_its_cause():
+    """Else the log of a service does not say what went wrong first."""
+    assert offenders(lambda name: causeless(tree_of(name))) == {}
+    assert causeless(ast.parse("raise A from None\nraise A from b\nraise A")) == {1}
+
+
 def is_command(function):
     """Return whether a function is a command of the command line."""
     return any("click.command" in ast.unparse(by) for by in function.decorator_list)

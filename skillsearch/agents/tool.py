@@ -14,7 +14,6 @@ from itertools import chain
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.json_schema import SkipJsonSchema
 
 from skillsearch.agents.arguments import Arguments, checked
 from skillsearch.agents.failures import ToolAnswer, failure, failure_of, problems_of
@@ -53,9 +52,9 @@ class ToolArguments(BaseModel):
 
 
 class PagedArguments(ToolArguments):
-    """Arguments that take an `offset` too, of which only an answer that is cut tells."""
+    """Arguments of a tool whose answer may be cut; it says from which offset the rest begins."""
 
-    offset: SkipJsonSchema[int] = Field(0, ge=0)
+    offset: int = Field(0, ge=0, description="Where to go on, as a cut answer says.")
 
 
 class ToolResult(BaseModel):

@@ -58,11 +58,11 @@ def watch_command(roots: tuple[NamedRoot, ...], as_json: bool) -> None:
         try:
             folders = [root.path for root in index.opened.settings.roots]
             watcher.watch(folders, refresh, stop=stop, leave_out=index.folder)
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as exc:
             say("Stopped watching.")
-            raise click.exceptions.Exit(INTERRUPTED) from None
+            raise click.exceptions.Exit(INTERRUPTED) from exc
         except _OutputEnded as exc:
-            raise exc.error from None
+            raise exc.error from exc
 
 
 class _OutputEnded(Exception):

@@ -147,10 +147,10 @@ def _search(question: OverviewQuestion, clock: Clock) -> Overview:
             timeout=max(0.0, clock.left()),
             check=False,
         )
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as exc:
         raise SkillSearchError(
             f"timed out after {clock.seconds:g} s; continuing without skills"
-        ) from None
+        ) from exc
     if done.returncode:
         lines = done.stderr.decode("utf-8", "replace").strip().split("\n")
         raise SkillSearchError(lines[-1].removeprefix("Error: "))

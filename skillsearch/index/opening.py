@@ -41,9 +41,9 @@ def open_index(settings: Settings) -> SkillIndex:
     folder = IndexFolder(settings.index_dir.absolute())
     try:
         return SkillIndex.open(folder.path)
-    except IndexNotFoundError:
+    except IndexNotFoundError as exc:
         if folder.current() is None:
-            raise folder.not_found(settings) from None
+            raise folder.not_found(settings) from exc
         raise
     except RootError as exc:
         problem = f"The index in {folder.path} is damaged and cannot be built anew: {exc}"

@@ -239,7 +239,7 @@ class SkillLibrary:
                     raise SelectionError(f"The skill {name!r} {reason}") from exc
             before = self._refreshed
             if name_hash(name.rpartition(":")[2]) in before.names[before.living]:
-                raise SkillNotFoundError(name, exc.nearest, _GONE) from None
+                raise SkillNotFoundError(name, exc.nearest, _GONE) from exc
             raise
 
     def in_folder(self, folder: str) -> Document | None:

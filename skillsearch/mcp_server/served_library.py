@@ -135,8 +135,8 @@ class ServedLibrary:
         self._first = self._first or self._indexing.submit(SkillIndex.build, change, self.index_dir)
         try:
             self._first.result(FIRST_SECONDS)
-        except TimeoutError:
-            raise IndexingError(IndexProgress()) from None
+        except TimeoutError as exc:
+            raise IndexingError(IndexProgress()) from exc
         finally:
             first = self._first
             if first.done() and (first.cancelled() or first.exception()):

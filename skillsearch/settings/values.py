@@ -71,12 +71,12 @@ def parse_path(value: object, base: Path) -> Path:
         raise UnusableError("must be the path of a folder")
     try:
         return base / Path(value).expanduser()
-    except RuntimeError:
+    except RuntimeError as exc:
         user = Path(value).parts[0][1:]
         raise UnusableError(
             f"must be the path of a folder, and no user here is named {user!r}; a folder of such a "
             "name is given by its whole path"
-        ) from None
+        ) from exc
 
 
 def parse_roots(value: object, base: Path) -> tuple[Path | str, ...]:

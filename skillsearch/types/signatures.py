@@ -135,7 +135,7 @@ def _checking(function: Callable[..., Any], defaults: Mapping[str, object]) -> C
         try:
             arguments = shown.bind(*args, **kwargs).arguments
         except TypeError as exc:
-            raise TypeError(f"{function.__qualname__}() {exc}") from None
+            raise TypeError(f"{function.__qualname__}() {exc}") from exc
         for name, value in arguments.items():
             if name in kinds and not _fits(value, kinds[name], texts[name]):
                 wanted = texts[name].replace(" | ", " or ")

@@ -54,21 +54,22 @@ SIGNATURES = {
 The checklist has those that its documents write out.
 """
 
+OFFSET = {"offset": 0}  # of tools whose answer may be cut; no document has it
 TOOLS = {  # arguments with their defaults; None for one that may be left out
-    ("000", "skill"): {"skill": REQUIRED},
-    ("001", "load_skill_chunk"): {"skill_name": REQUIRED, "chunk_id": REQUIRED},
+    ("000", "skill"): {"skill": REQUIRED} | OFFSET,
+    ("001", "load_skill_chunk"): {"skill_name": REQUIRED, "chunk_id": REQUIRED} | OFFSET,
     ("002", "list_skills"): {},
     ("002", "search_skills"): {"query": REQUIRED, "limit": 5},
-    ("002", "get_skill"): {"name": REQUIRED},
-    ("003", "load_skill"): {"skill_name": REQUIRED},
+    ("002", "get_skill"): {"name": REQUIRED} | OFFSET,
+    ("003", "load_skill"): {"skill_name": REQUIRED} | OFFSET,
     ("003", "search_skills"): {"query": REQUIRED, "n": 5},
-    ("003", "load_skill_asset"): {"skill_name": REQUIRED, "relative_path": REQUIRED},
+    ("003", "load_skill_asset"): {"skill_name": REQUIRED, "relative_path": REQUIRED} | OFFSET,
     ("003", "get_skill_script_path"): {"skill_name": REQUIRED, "script_name": REQUIRED},
-    ("003", "list_skill_assets"): {"skill_name": REQUIRED},
+    ("003", "list_skill_assets"): {"skill_name": REQUIRED} | OFFSET,
     ("004", "skill_load"): {"skill": REQUIRED, "docs": None, "include_all_docs": False},
     ("004", "skill_select_docs"): {"skill": REQUIRED, "docs": None, "include_all_docs": False}
     | {"mode": "replace"},
-    ("004", "skill_list_docs"): {"skill": REQUIRED},
+    ("004", "skill_list_docs"): {"skill": REQUIRED} | OFFSET,
     ("004", "skill_run"): {"skill": REQUIRED, "command": REQUIRED, "cwd": "", "env": {}}
     | {"output_files": [], "inputs": [], "outputs": None, "timeout": None}
     | {"save_as_artifacts": False, "omit_inline_content": False, "artifact_prefix": ""}

@@ -88,7 +88,5 @@ def _stop() -> None:
         # Not its number: in a container that may stay, or be another process here.
         with briefly_locked(Path(client.lock_path()), END_SECONDS):
             say("The daemon has stopped.")
-    except TimeoutError:
-        raise DaemonError(
-            f"The daemon does not stop; to end it: kill -9 {stopped['pid']}"
-        ) from None
+    except TimeoutError as exc:
+        raise DaemonError(f"The daemon does not stop; to end it: kill -9 {stopped['pid']}") from exc
