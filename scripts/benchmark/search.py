@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import ParamSpec, TypeVar
 from unittest.mock import patch
 
 import numpy as np
@@ -38,6 +38,8 @@ CANDIDATES = 50
 _BLOCK = 1 << 14
 
 Rows = NDArray[np.float32]
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Stopwatch:
@@ -61,10 +63,10 @@ class Stopwatch:
                 stack.enter_context(patch.object(owner, name, timed))
             yield
 
-    def _timed(self, step: str, call: Callable[..., Any]) -> Callable[..., Any]:
+    def _timed(self, step: str, call: Callable[_P, _T]) -> Callable[_P, _T]:
         """Return a function that does the same and is timed."""
 
-        def run(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             """Call and note the time."""
             self._inner.append(0.0)
             started = time.perf_counter()

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +103,15 @@ class Tuned:
             "seconds": round(self.seconds, 1),
             "notes": list(self.notes),
         }
+
+
+class Tune(Protocol):
+    """A function that tunes one of the models, as `tune` does."""
+
+    def __call__(
+        self, options: TuneOptions, *, progress: Progress, tell: Callable[[str], None]
+    ) -> Tuned:
+        """Tune a model, and measure whether that was worth it."""
 
 
 def tune(

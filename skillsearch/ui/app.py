@@ -29,7 +29,7 @@ from skillsearch.rendering.html_page import STYLE, load_templates
 from skillsearch.skills.folders import repository_of
 from skillsearch.system_errors import unexpected
 from skillsearch.text.provenance import shown_name, source_tag
-from skillsearch.ui.pages import WINDOW, Pages, Shown
+from skillsearch.ui.pages import WINDOW, Pages
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ _OUTSIDE = "Open the address that skillsearch ui has printed; it is a new one ea
 _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
 
-View: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Shown]]
+View: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Mapping[str, object]]]
 """A page, by the parameters of its address, which are empty if they are not there."""
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -144,7 +144,7 @@ class _Site:
             message = unexpected(error)
         return self._render("error", {"message": message}, status)
 
-    def _render(self, name: str, shown: Shown, status: int = 200) -> Response:
+    def _render(self, name: str, shown: Mapping[str, object], status: int = 200) -> Response:
         template = self._templates.get_template(f"{name}.html")
         return HTMLResponse(template.render(shown, page=name), status)
 

@@ -1,4 +1,4 @@
-"""The values that the template of each page renders."""
+"""What each page shows: searches, skills and files, reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from skillsearch.budget.costs import measure, report_budget, sources_of_index
@@ -40,6 +40,18 @@ from skillsearch.types.answers import Family, Hit, Relative, SearchResult, Selec
 from skillsearch.types.skills import LAST_SECOND, SkillFile
 from skillsearch.ui.first_requests import first_requests
 from skillsearch.ui.skill_map import make_map
+from skillsearch.ui.views import (
+    AnswerView,
+    FileView,
+    HealthView,
+    HostsView,
+    MapView,
+    RelativesView,
+    ReportsView,
+    SearchView,
+    SkillView,
+    TableView,
+)
 from skillsearch.usage.log import UsageLog
 from skillsearch.usage.recording import learn, log_of, record, record_load
 
@@ -55,10 +67,6 @@ WINDOWS = (32_000, 128_000, 200_000, 1_000_000)
 WINDOW = WINDOWS[2]  # the one that is assumed
 SLOW_SECONDS, PATIENCE = 600.0, 0.5
 """How long slow work may take, and how long a page waits for it before it says so."""
-
-
-Shown: TypeAlias = dict[str, object]
-"""The values that a template shows, by their names there; one that is missing is an error."""
 
 
 class Pages:
@@ -101,7 +109,7 @@ class Pages:
         refresh: bool = False,
         read: bool = True,
         submitted: bool = False,
-    ) -> Shown:
+    ) -> SearchView:
         """Search the selected skills, as seen from a project of the index, or `ALL_PROJECTS`.
 
         With `read`, the reader of the settings looks at the hits, and names are looked for that the
@@ -113,9 +121,14 @@ class Pages:
         index = self.index(0 if refresh else MAX_AGE, selection)
         query = query[:MOST_CHARS].strip()
         notes = self._note.splitlines()
-        shown = self._answer(index, query, selection, notes.append, read=read)
-        shown |= {"query": query, "notes": notes, "count": len(index)}
-        shown |= {"project": project, "projects": self._projects(index)}
+        shown: SearchView = {
+            **self._answer(index, query, selection, notes.append, read=read),
+            "query": query,
+            "notes": notes,
+            "count": len(index),
+            "project": project,
+            "projects": self._projects(index),
+        }
         if query:
             is_again = refresh and (query, selection) in self._answered
             if submitted and not is_again:
@@ -125,11 +138,11 @@ class Pages:
             return shown
         if refresh:  # whoever opens the page is about to type
             self.searching.submit(index.search, "anything")
-        return shown | {"requests": self._first_requests(index, selection)}
+        return {**shown, "requests": self._first_requests(index, selection)}
 
     def _answer(
         self, index: SkillIndex, query: str, selection: Selection, tell: Tell, *, read: bool
-    ) -> Shown:
+    ) -> AnswerView:
         """Search if there is a query, and look for names that it may misspell if nothing fits."""
         options = replace(
             SearchOptions.of(self.settings),
@@ -139,12 +152,12 @@ class Pages:
             explain=True,
             face="page",
         )
-        shown: Shown = {}
+        shown: AnswerView = {}
         for result in answer_queries(index, [query] if query else [], tell, options):
             self._standing = result, selection
             is_lost = read and not result
             near = near_names(index, query, selection) if is_lost else ()
-            shown |= {"result": result, "near": near}
+            shown = {"result": result, "near": near}
         return shown
 
     def _first_requests(self, index: SkillIndex, selection: Selection) -> tuple[str, ...]:
@@ -186,7 +199,7 @@ class Pages:
             self._record_request(index)
         record_load(self._log, index, doc_id, selection)
 
-    def skill(self, doc_id: str, *, answers: bool = False) -> Shown:
+    def skill(self, doc_id: str, *, answers: bool = False) -> SkillView:
         """Show a skill as it is on disk now, what it costs, and what else answers its requests.
 
         If it was opened because it `answers` a request, that is recorded as usage.
@@ -217,7 +230,7 @@ class Pages:
             "is_cut": len(skill.body) > MOST_BYTES,
         }
 
-    def file(self, doc_id: str, path: str, offset: int) -> Shown:
+    def file(self, doc_id: str, path: str, offset: int) -> FileView:
         """Show a file of a skill, or a page of a long one."""
         index = self.index()
         document = index.find(doc_id)
@@ -226,7 +239,7 @@ class Pages:
         warning = body_warning(root.trust, root.origin)
         return {"document": document, "file": page, "warning": warning}
 
-    def families(self) -> Shown:
+    def families(self) -> TableView:
         """Show the families of near-copies, the largest first."""
         index = self.index()
         families = index.families()
@@ -239,7 +252,7 @@ class Pages:
         heads = "first skill", "repository", "near-copies", "which, and what differs"
         return _first_of("Families", heads, rows, len(families))
 
-    def map(self) -> Shown:
+    def map(self) -> MapView:
         """Show how many skills the map has."""
         return {"count": len(self.index())}
 
@@ -247,9 +260,9 @@ class Pages:
         """Return what the map draws, as JSON; None while it is computed."""
         return await self._of_index("map", make_map)
 
-    async def hosts(self, window: int) -> Shown:
+    async def hosts(self, window: int) -> HostsView:
         """Show what each host would cut from its listing."""
-        shown: Shown = {
+        shown: HostsView = {
             "window": window,
             "windows": WINDOWS,
             "fates": FATES,
@@ -263,10 +276,15 @@ class Pages:
         skills, problems = measured
         n = self.settings.n
         report = await self.aside.run(report_budget, skills, n=n, window=window or None)
-        shown |= {"levels": levels(report), "listings": listings(report)}
-        return shown | {"report": report, "problems": problems[:MOST_ROWS]}
+        return {
+            **shown,
+            "levels": levels(report),
+            "listings": listings(report),
+            "report": report,
+            "problems": problems[:MOST_ROWS],
+        }
 
-    async def health(self) -> Shown:
+    async def health(self) -> HealthView:
         """Check the installation, the settings and the index, each time anew."""
         health = await self._once("health", "", lambda: _health(self.settings.index_dir))
         if health is None:
@@ -274,7 +292,7 @@ class Pages:
         self._made.pop("health", None)
         return health
 
-    async def audit(self) -> Shown:
+    async def audit(self) -> TableView:
         """Show the findings of an audit."""
         findings = await self._of_index("audit", audit)
         if findings is None:
@@ -283,7 +301,7 @@ class Pages:
         rows = [(item.severity, item.code, item.message, item.path) for item in shown]
         return _first_of("Findings", ("severity", "code", "finding", "file"), rows, len(findings))
 
-    def report_list(self) -> Shown:
+    def report_list(self) -> ReportsView:
         """Show the names of saved evaluation pages, the newest first."""
         files = self.reports.glob("*.html") if self.reports else ()
         dated = sorted(((file.stat().st_mtime, file.name) for file in files), reverse=True)
@@ -300,7 +318,7 @@ class Pages:
         rivals = index.search(about, RIVALS, 0.0, exclude=[document.doc_id], reader="off")
         return list(rivals)
 
-    def _relatives(self, index: SkillIndex, document: Document) -> Shown:
+    def _relatives(self, index: SkillIndex, document: Document) -> RelativesView:
         ids = sorted(index.copies([document.doc_id]) - {document.doc_id})
         others = [index.find(other_id) for other_id in ids[:MOST_LISTED]]
         differs = index.family(document, others).members
@@ -326,7 +344,7 @@ class Pages:
                 self._made.pop(name, None)
 
 
-def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> Shown:
+def _first_of(title: str, heads: Sequence[str], rows: Sequence[Row], count: int) -> TableView:
     """Show the first rows of a longer table."""
     table = Table(title, heads, [RowGroup(rows)], texts=heads)
     return {"count": count, "shown": len(rows), "table": table}
@@ -346,7 +364,7 @@ def _names_of(family: Family, repository: str) -> str:
     return family.names_by(shown)
 
 
-def _health(folder: Path) -> Shown:
+def _health(folder: Path) -> HealthView:
     """Check everything; `lost` is left out if there is no index to ask."""
     checks = doctor(folder)
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,7 @@ from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_s
 from skillsearch.text.safe_text import counted
 
 if TYPE_CHECKING:
-    from skillsearch.training.tuning import Tuned
+    from skillsearch.training.tuning import Tune, Tuned
 
 _NAMES = {
     "held_out": "requests held out of the skills",
@@ -101,7 +100,7 @@ def tune_command(
         request.roots, out.absolute(), request.model, queries, minutes, seed, teacher, keep, reader
     )
     # A caller that runs us in its own process may bring another way to tune.
-    run: Callable[..., Tuned] = click.get_current_context().obj or _tuning(reader)
+    run: Tune = click.get_current_context().obj or _tuning(reader)
     with output.progress_bars() as progress:
         tuned = run(wishes, progress=progress, tell=output.say)
     if as_json:
@@ -110,7 +109,7 @@ def tune_command(
         _show_tuned(tuned, "query --reader" if reader else "index --model")
 
 
-def _tuning(reader: str) -> Callable[..., Tuned]:
+def _tuning(reader: str) -> Tune:
     """Return the function that tunes a reader, or else the embedder."""
     if reader:
         from skillsearch.training.reader_tuning import tune_reader

@@ -180,6 +180,6 @@ def hook_command(host: str | None, include_unvetted: bool) -> None:
     """
     index_dir = read_flags()["index_dir"]
     # A caller that runs us in its own process may grant more time, or less.
-    seconds = click.get_current_context().obj or hook.SECONDS
+    seconds: float = click.get_current_context().obj or hook.SECONDS
     folder = str(index_dir) if index_dir else None
     hook.run(host, folder, seconds, include_unvetted=include_unvetted)
