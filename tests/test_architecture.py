@@ -546,6 +546,54 @@ def test_only_few_classes_hold_state():
     assert mutable(ast.parse("class A:\n def __init__(self):\n  self.a = 1")) == set()
 
 
+OF_LIBRARIES = set(
+    """__doc__ __qualname__ __signature__ attrib daemon document exit_code max_width
+    min_points_per_centroid niter ratio should_exit stream tag tail timeoutlen
+    ttimeoutlen""".split()
+)
+"""Attributes of objects of libraries, which are told so what to do."""
+TOLD = {
+    "usage.recording": {"index.usage"},  # an open index, what its skills were used for
+    "mcp_server.served_library": {"library.selection"},  # an open library, what a client sees
+}
+
+
+def made_in(function):
+    """Return the names of what a function makes by calls, and of what ``with`` and a catch name."""
+    names = set()
+    for node in ast.walk(function):
+        if isinstance(node, ast.ExceptHandler):
+            names.add(node.name)
+        is_made = isinstance(getattr(node, "value", None), ast.Call)
+        targets = getattr(node, "targets", [getattr(node, "target", None)]) if is_made else []
+        targets += [node.optional_vars] if isinstance(node, ast.withitem) else []
+        stored = [inner for target in targets if target for inner in ast.walk(target)]
+        names |= {ast.unparse(n) for n in stored if isinstance(getattr(n, "ctx", None), ast.Store)}
+    return names
+
+
+def told(tree):
+    """Return the attributes that functions assign to objects which they have not made."""
+    return {
+        ast.unparse(node)
+        for function in ast.walk(tree)
+        if isinstance(function, FUNCTION)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store | ast.Del)
+        if ast.unparse(node.value) not in made_in(function) | {"self", "sys"}
+    }
+
+
+def test_an_object_is_changed_by_its_own_methods_or_by_who_made_it():
+    changed = offenders(
+        lambda name: {
+            each for each in told(tree_of(name)) if each.split(".")[-1] not in OF_LIBRARIES
+        }
+    )
+    assert changed == TOLD
+    assert told(ast.parse("def f(a):\n b = A()\n b.c, a.d, b.e.f = 1")) == {"a.d", "b.e.f"}
+
+
 def test_every_module_says_what_it_is_for():
     assert [name for name in PATHS if not ast.get_docstring(tree_of(name))] == []
 

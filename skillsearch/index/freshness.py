@@ -70,8 +70,12 @@ class LookTimer:
         """Return the result of a comparison with the disk, and remember its cost."""
         begun = thread_time()
         is_current = compare()
-        self.seconds = thread_time() - begun
+        self.take_cost(begun)
         return is_current
+
+    def take_cost(self, begun: float) -> None:
+        """Remember the cost of a look that began at a time of this thread."""
+        self.seconds = thread_time() - begun
 
 
 class Freshness:
@@ -325,7 +329,7 @@ def _renew(folder: Path, timer: LookTimer) -> None:
     if index.has_changed_model() or index.opened.settings.pending or not index.is_current():
         index.refresh(keep_missing=True)
     if index.generation == before:  # Else it was more than a look.
-        timer.seconds = thread_time() - begun
+        timer.take_cost(begun)
 
 
 def _state_of(root: str) -> str:

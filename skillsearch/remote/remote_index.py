@@ -123,7 +123,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
             for root in run.request.roots:
                 note_index(root, f"the collection {index._collection} in Milvus")
             report = run.run()
-            index._embedder.loaded = run.embedder
+            index._embedder = QueryEmbedder(run.embedder, device=connection.get("device"))
         return index, report
 
     @classmethod

@@ -66,6 +66,15 @@ class Budget:
         self.entries = self.total_bytes = 0
         self.notes: list[str] = []  # on what was left out
 
+    def note(self, *notes: str) -> None:
+        """Add notes on what was left out."""
+        self.notes += notes
+
+    def take_entry(self, path: str) -> None:
+        """Count an entry of a folder; a WorkspaceError if it is one too many."""
+        self.entries += 1
+        self.check("entries", self.entries, path)
+
     def taken(self, file: int | bytes, path: str) -> Iterator[bytes]:
         """Yield the contents of a file, given or open, as far as they may be copied."""
         size = 0

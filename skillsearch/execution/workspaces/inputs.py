@@ -75,7 +75,7 @@ class InputStager(NamedTuple):
     def _stage(self, workspace: Workspace, plan: _Plan, budget: files.Budget) -> StagedInput:
         link = plan.linked(workspace) if plan.spec.mode == "link" else None
         if plan.spec.mode == "link" and link is None:
-            budget.notes.append(f"{plan.source} was copied: a link would leave the workspace.")
+            budget.note(f"{plan.source} was copied: a link would leave the workspace.")
         if plan.scheme == "artifact":
             return self._put_artifact(workspace, plan, budget)
         with plan.explained(_READ):
@@ -96,7 +96,7 @@ class InputStager(NamedTuple):
             if is_folder:
                 with plan.explained(_READ):
                     tree = list_tree(fd, budget, plan.spec.source)
-                budget.notes += tree.notes
+                budget.note(*tree.notes)
                 with using(open_folder(folder, (name,), make=True)) as into:
                     digest_tree(fd, tree, budget, into)
             else:

@@ -143,7 +143,7 @@ def digest_tree(
         try:
             fd = files.open_plain(folder, parts, owner)
         except OSError as exc:
-            budget.notes.append(_left_out(tree.path(parts), exc))
+            budget.note(_left_out(tree.path(parts), exc))
             continue
         digest.update(_on_disk(parts) + b"\0")
         with using(fd):
@@ -224,8 +224,7 @@ class _Listing:
             if target != LINKS[path]:
                 self._notes.append(f"{shown(path)} gives way to a folder of the workspace.")
             return False
-        self._budget.entries += 1
-        self._budget.check("entries", self._budget.entries, path)
+        self._budget.take_entry(path)
         if stat.S_ISREG(status.st_mode):
             self._files[parts] = bool(status.st_mode & 0o111)
         elif not stat.S_ISDIR(status.st_mode):
