@@ -34,10 +34,10 @@ from skillsearch.evaluation.types import (
     SystemAnswers,
     SystemReport,
 )
+from skillsearch.text.languages import UNKNOWN
 
 FEW = 10
 """Systems are compared on the queries of a language from this number on; below, chance decides."""
-UNKNOWN = "unknown"  # name of the queries of an unknown language
 SAME, CROSS = "same language", "cross-language"
 BINS = 10  # bins of the calibration error
 SHARES = (0.9, 0.95)  # shares of the answerable queries to keep by a threshold

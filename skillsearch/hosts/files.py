@@ -23,13 +23,12 @@ from skillsearch.files.openat import read_regular
 from skillsearch.files.private import make_private
 from skillsearch.hosts.edit import edit
 from skillsearch.hosts.entries import HOSTS, NAME, Entry
-from skillsearch.hosts.plugins import plugins_of, read_json
+from skillsearch.hosts.plugins import MAX_BYTES, plugins_of, read_json
 from skillsearch.hosts.table import Files
 from skillsearch.settings.environ import host_folders
 from skillsearch.text.safe_text import visible
 from skillsearch.types.json_values import JsonObject
 
-_MAX_BYTES = 16 << 20
 _BACKUP = ".skillsearch.bak"
 _SHOWN_CHARS = 300
 """Of a line in a diff; hosts keep long ones."""
@@ -125,8 +124,8 @@ class FileChange:
             edited = _edited(before or b"", entries)
         except EditError as exc:
             raise ConfigError(f"{path} {exc}; it was left as it is.") from exc
-        if len(edited) > _MAX_BYTES:
-            raise ConfigError(f"{path} would have more than {_MAX_BYTES:,} bytes; shorten it.")
+        if len(edited) > MAX_BYTES:
+            raise ConfigError(f"{path} would have more than {MAX_BYTES:,} bytes; shorten it.")
         if edited == (before or b""):
             return cls(path, target, before, before, mode, undoes=False)
         if before is None:
@@ -203,7 +202,7 @@ def _target_of(path: Path, within: Path | None) -> Path:
 def _read(path: Path) -> tuple[bytes | None, int]:
     """Return the bytes and the mode of a file; None and 0 if it is missing."""
     try:
-        data, status = read_regular(path, _MAX_BYTES)
+        data, status = read_regular(path, MAX_BYTES)
     except FileNotFoundError:
         return None, 0
     except OSError as exc:

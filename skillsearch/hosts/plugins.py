@@ -23,7 +23,8 @@ from skillsearch.text.jsonc import parse_jsonc
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.skills import SKILL_MD
 
-_MAX_BYTES = 16 << 20
+MAX_BYTES = 16 << 20
+"""Of a file of a host; larger ones are not read."""
 _MAX_PLUGINS = 1_000
 _NUMBERS = lazy_pattern(r"\d+")
 # Scopes of Claude Code for which a plugin is installed in one project.
@@ -82,7 +83,7 @@ def _of_codex(base: Path, project: Path | None) -> Iterator[Plugin]:
         return
     settings: JsonObject = {}
     with suppress(OSError, ValueError, RecursionError):
-        settings = tomllib.loads(read_regular(base / "config.toml", _MAX_BYTES)[0].decode())
+        settings = tomllib.loads(read_regular(base / "config.toml", MAX_BYTES)[0].decode())
     used = set()
     for name, entry in _table(settings.get("plugins")).items():
         plugin, _, market = name.partition("@")
@@ -187,7 +188,7 @@ def read_json(path: Path, *keys: str) -> JsonObject:
     """Return the table at a path of keys in a host's JSON file; empty if there is none."""
     table: Json = {}
     with suppress(OSError, ValueError):
-        table = parse_jsonc(read_regular(path, _MAX_BYTES)[0].decode("utf-8-sig"))
+        table = parse_jsonc(read_regular(path, MAX_BYTES)[0].decode("utf-8-sig"))
     for key in keys:
         table = _table(table).get(key)
     return _table(table)

@@ -16,7 +16,7 @@ from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.files.paths import is_plain, is_utf8, printable
 from skillsearch.skills.findings import finding_of
 from skillsearch.skills.folders import is_in_trash, is_thrown_away
-from skillsearch.skills.resources import SKIPPED_FOLDERS
+from skillsearch.skills.resources import MAX_DEPTH, SKIPPED_FOLDERS
 from skillsearch.skills.words import WORDS
 from skillsearch.text.safe_text import visible
 from skillsearch.types.skills import (
@@ -30,7 +30,6 @@ from skillsearch.types.skills import (
     is_skill_md,
 )
 
-MAX_DEPTH = 12
 MAX_FOLDERS = 2_500_000
 """Enough for two million skills; some 500 bytes of memory each."""
 

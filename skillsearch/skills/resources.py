@@ -47,7 +47,8 @@ _SKIPPED_FILES = lazy_pattern(
 )
 """Files that systems and programs leave behind."""
 
-_MAX_LIST_DEPTH = 12
+MAX_DEPTH = 12
+"""Folders that are entered, one in the other, below a root or a skill."""
 MAX_ENTRIES = 20_000
 """Entries of a skill folder that are looked at; it may contain all other skills."""
 
@@ -304,7 +305,7 @@ def list_files(
     *,
     limit: int = MAX_LISTED_FILES,
     max_entries: int = MAX_ENTRIES,
-    depth: int = _MAX_LIST_DEPTH,
+    depth: int = MAX_DEPTH,
 ) -> tuple[tuple[str, ...], bool]:
     """List the regular files of a skill except SKILL.md; return also whether some are missing.
 

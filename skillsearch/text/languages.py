@@ -22,6 +22,8 @@ REQUEST_WORDS = {code: frozenset(row) for code, row in _TABLES["request words"].
 TELLING_LETTERS = {code: row[0] for code, row in _TABLES["telling letters"].items()}
 TELLING_ENDINGS = {code: tuple(row) for code, row in _TABLES["telling endings"].items()}
 LANGUAGE_NAMES = {code: row[0] for code, row in _TABLES["names"].items()}
+UNKNOWN = "unknown"
+"""Stands for a language that could not be detected."""
 SCRIPTS = _TABLES["scripts"]
 """For each script: letters that make about one word, its main language, and its blocks."""
 

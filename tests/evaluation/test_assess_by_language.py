@@ -5,11 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from skillsearch.evaluation.assess import CROSS, FEW, SAME, UNKNOWN, assess
+from skillsearch.evaluation.assess import CROSS, FEW, SAME, assess
 from skillsearch.evaluation.assess import with_languages as add_languages
 from skillsearch.evaluation.comparison import compare, interval
 from skillsearch.evaluation.languages import query_languages
 from skillsearch.evaluation.types import Collection, JudgedDocument, JudgedQuery, SystemAnswers
+from skillsearch.text.languages import UNKNOWN
 
 RIGHT_AT_2, RIGHT_AT_3 = 1 / math.log2(3), 1 / 2
 DOCUMENTS = (

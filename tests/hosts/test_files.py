@@ -241,7 +241,7 @@ def test_what_is_no_file_of_settings_is_left_alone(tmp_path, kind):
 
 
 def test_a_file_is_not_edited_to_be_larger_than_what_is_read(config, monkeypatch):
-    monkeypatch.setattr(files, "_MAX_BYTES", len(OLD) + 20)
+    monkeypatch.setattr(files, "MAX_BYTES", len(OLD) + 20)
     with pytest.raises(ConfigError, match="would have more than"):
         FileChange.plan(config, [ENTRY])
 

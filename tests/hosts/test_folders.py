@@ -306,7 +306,7 @@ def test_no_file_of_a_host_can_block(home, kind, monkeypatch):
     elif kind == "folder":
         path.mkdir()
     else:
-        monkeypatch.setattr(plugins, "_MAX_BYTES", 1_000)
+        monkeypatch.setattr(plugins, "MAX_BYTES", 1_000)
         data = {"huge": b" " * 2_000, "binary": b"\xff\0", "nested": b"[" * 900}[kind]
         path.write_bytes(data)
     folder = claude_plugin(home, "on")

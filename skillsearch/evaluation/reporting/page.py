@@ -28,7 +28,6 @@ from skillsearch.text.safe_text import counted, listed, one_line
 Plot: TypeAlias = tuple[str | None, str]
 """An SVG element, if there is anything to show, and its caption as HTML."""
 
-_QUERY_CHARS = 160  # a longer query is cut, and opens on a click
 _MAX_RELEVANT = 5  # relevant documents named of a query
 _NAMED = 3  # collections named in the title; more are counted
 _MEAN = "mean of the collections"
@@ -70,7 +69,7 @@ def page_templates() -> Templates:
     used = (findings, language_tables, report_plots, system_plots, missing)
     templates.globals |= {function.__name__: function for function in used}
     more = {"counted": counted, "words": words, "tables": tables, "said": _TEXTS}
-    templates.globals |= {**more, "FEW": FEW, "QUERY_CHARS": _QUERY_CHARS}
+    templates.globals |= {**more, "FEW": FEW, "QUERY_CHARS": tables.QUERY_CHARS}
     return templates
 
 

@@ -27,7 +27,8 @@ _WORST = 3
 _MAX_PAIRS = 20
 """Confusable pairs shown on a terminal; --json has all."""
 _EXAMPLE_CHARS = 120
-_QUERY_CHARS = 160
+QUERY_CHARS = 160
+"""Of a query that is shown; a longer one is cut."""
 _NAME_CHARS = 32
 _DIFFERENCE = ("95 % interval", "p", "Holm p", "won/tied/lost", "verdict")
 
@@ -218,7 +219,7 @@ def _worst_queries(report: Report) -> Blocks:
         best = max(systems, key=lambda system: system.means.get(MAIN_MEASURE, 0.0))
         yield TextLine(((f"Worst queries of {_name(best.name)}", "bold"),), begins=True)
         for example in best.worst[:_WORST]:
-            yield TextLine((one_line(example.text, _QUERY_CHARS),))
+            yield TextLine((one_line(example.text, QUERY_CHARS),))
             yield TextLine(((_describe(example), "dim"),), indent=2)
 
 

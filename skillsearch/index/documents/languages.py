@@ -6,9 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from skillsearch.index.documents.document import Document
-
-UNKNOWN = "unknown"
-"""Stands for languages that could not be detected."""
+from skillsearch.text.languages import UNKNOWN
 
 
 def count_languages(documents: Iterable[Document]) -> dict[str, int]:

@@ -23,7 +23,6 @@ from skillsearch.index.indexing.reading import NO_EXAMPLES, FileReader, is_same
 from skillsearch.index.indexing.snapshot import SeenFile, SeenFiles, Snapshot
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.skills.discovery import (
-    MAX_DEPTH,
     Discovery,
     Scope,
     discover,
@@ -33,6 +32,7 @@ from skillsearch.skills.discovery import (
     scopes_at,
 )
 from skillsearch.skills.example_requests import ExampleBook, beside_hash
+from skillsearch.skills.resources import MAX_DEPTH
 from skillsearch.types.indexing import Progress
 from skillsearch.types.skills import SKILL_MD, Diagnostic, FileStat, Root, SkillFile
 
