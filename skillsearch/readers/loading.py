@@ -34,7 +34,7 @@ class Readers:
         self._setting: str | None = None
 
     def choice(self, spec: str | None) -> str:
-        """Return a spec, or else the setting: of `setting_values.READING`, or a model."""
+        """Return a spec, or else the setting: one of `settings.values.READING`, or a model."""
         if spec is None and self._setting is None:
             self._setting = config.load_only("reader").reader
         return spec or self._setting or DEFAULT_READER

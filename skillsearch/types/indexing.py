@@ -14,7 +14,7 @@ from skillsearch.types.skills import Diagnostic
 Progress: TypeAlias = Callable[[str, int, int], None]
 """Called with the stage, how many are done, and of how many.
 
-The stages are ``read``, ``embed``, ``compare`` and ``search``.
+The stages are ``read``, ``embed``, ``compare``, ``search`` and, of a model, ``train``.
 """
 
 
