@@ -119,8 +119,9 @@ class SkillCatalog:
         if self._describe is None:
             return
         diagnostics = frozenset(self.library.diagnostics)
-        for new in sorted(diagnostics - self._logged, key=lambda new: (new.path, new.line or 0)):
-            if text := self._describe(new):
+        new = sorted(diagnostics - self._logged, key=lambda each: (each.path, each.line or 0))
+        for diagnostic in new:
+            if text := self._describe(diagnostic):
                 self._logger.warning("%s", one_line(text, MAX_MESSAGE_CHARS))
         self._logged = diagnostics
 

@@ -151,7 +151,11 @@ def sources_of_roots(paths: Sequence[Path]) -> tuple[list[SkillFile], tuple[Diag
     """Return the skills below folders, in the order of the folders, and what cannot be read."""
     roots, problems = make_roots(paths)
     discovery = discover(roots)
-    errors = (item for item in (*problems, *discovery.diagnostics) if item.severity == "error")
+    errors = (
+        diagnostic
+        for diagnostic in (*problems, *discovery.diagnostics)
+        if diagnostic.severity == "error"
+    )
     return _by_root(discovery.files, roots), tuple(errors)
 
 

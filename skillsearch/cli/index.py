@@ -244,8 +244,8 @@ def _show(
     names = [root.origin or str(root.path) for root in roots]
     if as_json:
         trust = [root.trust for root in roots]
-        places = {"places": [each.to_dict() for each in folders]} if folders else {}
-        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **places})
+        followed = {"folders": [each.to_dict() for each in folders]} if folders else {}
+        emit_json({**report.to_dict(), **target, "roots": names, "trust": trust, **followed})
         return
     show_diagnostics(report.diagnostics)
     if report.healed:

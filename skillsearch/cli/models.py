@@ -148,7 +148,7 @@ USAGE = (
     fields_of(UsageReport) | {"usage": str, "file": str, "bytes": int, "days": int | None},
     *({"file": str, "done": bool, what: int} for what in ("forgotten", "pinned", "unpinned")),
 )
-INDEX = (INDEXED | {"index_dir": str, "places?": [FolderReport]}, INDEXED | {"collection": str})
+INDEX = (INDEXED | {"index_dir": str, "folders?": [FolderReport]}, INDEXED | {"collection": str})
 QUERY = fields_of(answers.SearchResult) | {"nearest?": [str], "notes?": [str], "_id?": int | str}
 DOCTOR = keyed(int, "ok warning error") | {"checks": [Check]}
 WHY = fields_of(Why)

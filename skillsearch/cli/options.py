@@ -145,7 +145,7 @@ index_dir = click.option(
     type=NamedPath(file_okay=False, readable=False, path_type=Path),
 )
 trust = click.option("--trust", cls=SettingOption, multiple=True, metavar="[ROOT=]LEVEL")
-n = click.option("-n", cls=SettingOption, type=Count(1, MAX_N))
+n = click.option("-n", cls=SettingOption, type=Count(1, MAX_N), metavar="N")
 threshold = click.option("--threshold", cls=SettingOption, type=Number(0, 1), metavar="T")
 reader = click.option("--reader", cls=SettingOption, metavar="R")
 no_refresh = click.option(

@@ -189,13 +189,13 @@ def in_mb(size: int) -> str:
 
 def show_diagnostics(diagnostics: Sequence[Diagnostic]) -> None:
     """Show the first errors and the warnings whose code occurs once; count the rest."""
-    kinds = Counter((item.severity, item.code) for item in diagnostics)
-    errors = [item for item in diagnostics if item.severity == "error"]
-    rare = [item for item in diagnostics if kinds[item.severity, item.code] == 1]
-    warnings = [item for item in rare if item.severity == "warning"]
-    for item in [*errors, *warnings][:_SHOWN_DIAGNOSTICS]:
-        say(describe(item))
-        kinds[item.severity, item.code] -= 1
+    kinds = Counter((diagnostic.severity, diagnostic.code) for diagnostic in diagnostics)
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
+    warnings = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "warning"]
+    rare = [diagnostic for diagnostic in warnings if kinds["warning", diagnostic.code] == 1]
+    for diagnostic in [*errors, *rare][:_SHOWN_DIAGNOSTICS]:
+        say(describe(diagnostic))
+        kinds[diagnostic.severity, diagnostic.code] -= 1
     for severity in ("error", "warning", "note"):
         counts = [
             f"{code} {n}" for (kind, code), n in kinds.most_common() if n and kind == severity

@@ -188,7 +188,11 @@ class JudgedIndex:
         self._copies = cache(lambda doc_id: index.copies([doc_id]))
         self.notes: tuple[str, ...] = ()
         if missing := [doc_id for doc_id in ids.values() if doc_id not in self._indexed]:
-            errors = (item.message for item in index.diagnostics() if item.severity == "error")
+            errors = (
+                diagnostic.message
+                for diagnostic in index.diagnostics()
+                if diagnostic.severity == "error"
+            )
             count = f"{len(missing):,}, such as {shown(missing[0])}"
             reason = next(errors, "it is gone from the disk")
             left_out = "Documents that could not be indexed and count as never found"

@@ -399,7 +399,7 @@ class SkillLibrary:
         documents = self._documents
         if self._known is None or self._known[0] is not documents:
             shadowed = find_shadowed(documents, self.roots)
-            hidden = {item.document.doc_id for item in shadowed}
+            hidden = {each.document.doc_id for each in shadowed}
             listed = [document for document in documents if document.doc_id not in hidden]
             listed.sort(key=lambda document: (document.name.casefold(), document.doc_id))
             self._known = (documents, shadowed, tuple(listed))

@@ -36,7 +36,7 @@ class WordIndex:
         self, documents: DocumentStore, about: Mapping[str, str], roots: Sequence[Root]
     ) -> None:
         """Index the metadata of all documents not shadowed; `about` is as in a `Scan`."""
-        left_out = {item.document.doc_id for item in find_shadowed(documents, roots)}
+        left_out = {each.document.doc_id for each in find_shadowed(documents, roots)}
         counted: list[Document] = []
         with tempfile.TemporaryDirectory(prefix="skillsearch-") as folder:
             writer = LexicalWriter(Path(folder), METADATA)

@@ -276,9 +276,9 @@ def _check_roots(paths: Sequence[Path], held: Sequence[Root] = ()) -> Iterator[C
     roots, diagnostics = make_roots(paths)
     indexed = {root.path: root for root in held}
     yield from (Check("root", "ok", describe_root(indexed.get(root.path, root))) for root in roots)
-    for problem in diagnostics:
-        detail = f"{problem.path}: {problem.message}"
-        yield Check.of("root", detail, detail if problem.severity == "error" else "", "error")
+    for diagnostic in diagnostics:
+        detail = f"{diagnostic.path}: {diagnostic.message}"
+        yield Check.of("root", detail, detail if diagnostic.severity == "error" else "", "error")
     if not paths:
         yield Check("root", "warning", "none is known; name one: skillsearch index FOLDER")
 
@@ -289,7 +289,7 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
     except CacheError as exc:
         yield Check("skills", "error", str(exc))
         return
-    counts = Counter((item.severity, item.code) for item in diagnostics)
+    counts = Counter((diagnostic.severity, diagnostic.code) for diagnostic in diagnostics)
     lost = f"lost: {counted(skipped, 'skill')}; " if (skipped := count_skipped(diagnostics)) else ""
     for severity in ("error", "warning", "note"):
         codes = [f"{code} {n}" for (kind, code), n in counts.most_common() if kind == severity]
@@ -297,7 +297,7 @@ def _check_diagnostics(index: SkillIndex) -> Iterator[Check]:
             detail = f"{lost * (severity == 'error')}{severity}s: {', '.join(codes)}"
             yield Check.of("skills", detail, "" if severity == "note" else detail)
     for code, verdict in _OF_NAMES.items():
-        names = [item.message for item in diagnostics if item.code == code]
+        names = [diagnostic.message for diagnostic in diagnostics if diagnostic.code == code]
         yield from (Check("names", verdict, name) for name in names[:_MAX_NAMED])
     if not counts:
         yield Check("skills", "ok", "nothing was reported about any of them")

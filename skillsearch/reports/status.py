@@ -43,7 +43,7 @@ class Status(TypedDict):
     roots: list[dict[str, object]]
     sources: list[dict[str, str]]
     differences: dict[str, list[str]]
-    in_sync: bool
+    is_current: bool
 
 
 def status(index: SkillIndex) -> tuple[Status, Changes]:
@@ -68,7 +68,7 @@ def status(index: SkillIndex) -> tuple[Status, Changes]:
         "roots": [asdict(root) | {"path": str(root.path)} for root in settings.roots],
         "sources": _sources_of(index),
         "differences": differences.to_dict(),
-        "in_sync": not len(differences) and not differences.missing_roots,
+        "is_current": not len(differences) and not differences.missing_roots,
     }
     return record, differences
 

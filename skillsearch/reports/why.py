@@ -173,8 +173,8 @@ def _sightings(
 ) -> Iterator[tuple[str, str]]:
     """Yield the path of each skill of a name that is not indexed, and why not."""
     wanted = name_hash(name)
-    for item in index.diagnostics():
-        yield from _reported(item, wanted)
+    for diagnostic in index.diagnostics():
+        yield from _reported(diagnostic, wanted)
     for path in index.differences().added:
         if name_hash(Path(path).parent.name) == wanted:
             yield path, f"it is new, and not indexed yet; to do that: skillsearch index{option}"
@@ -344,9 +344,9 @@ def _check_text(index: SkillIndex, document: Document, option: str) -> Iterator[
     is_stale = skill.content_hash != document.content_hash
     changed = f"it has changed since it was indexed; to index it: skillsearch index{option}"
     yield Check.of("file", "as it was indexed", changed if is_stale else "")
-    for item in reported:
-        if item.severity != "note":
-            yield Check("file", "warning", f"{item.code}: {item.message}")
+    for diagnostic in reported:
+        if diagnostic.severity != "note":
+            yield Check("file", "warning", f"{diagnostic.code}: {diagnostic.message}")
     for finding in audit_text(skill, decode_skill_md(data)[0]):
         yield Check("audit", "warning", f"{finding.code}: {finding.message}")
     if document.hubness > 0:

@@ -298,7 +298,9 @@ class Pages:
         if findings is None:
             return {}
         shown = findings[:MOST_ROWS]
-        rows = [(item.severity, item.code, item.message, item.path) for item in shown]
+        rows = [
+            (finding.severity, finding.code, finding.message, finding.path) for finding in shown
+        ]
         return _first_of("Findings", ("severity", "code", "finding", "file"), rows, len(findings))
 
     def report_list(self) -> ReportsView:
@@ -371,6 +373,6 @@ def _health(folder: Path) -> HealthView:
         lost = skipped(SkillIndex.open(folder).diagnostics())
     except SkillSearchError:
         return {"checks": checks}
-    rows = [(item.path, item.message) for item in lost[:MOST_ROWS]]
+    rows = [(diagnostic.path, diagnostic.message) for diagnostic in lost[:MOST_ROWS]]
     heads = "file or folder", "why"
     return {"checks": checks, "lost": _first_of("Lost skills", heads, rows, len(lost))}

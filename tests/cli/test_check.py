@@ -23,7 +23,7 @@ from skillsearch.hosts.table import hosts, readers_of_fields
 def test_status_proves_that_index_and_disk_are_the_same(indexed, index_dir, drinks):
     result = indexed("status", "--json")
     record = json.loads(result.stdout)
-    assert (result.exit_code, record["in_sync"], record["indexed"]) == (0, True, 3)
+    assert (result.exit_code, record["is_current"], record["indexed"]) == (0, True, 3)
     assert (record["model"], record["fields"], record["skipped"]) == ("hashing", "full", 0)
     assert record["index_dir"] == str(index_dir)
     everybodys = {"projects": [], "hidden_from": []}
@@ -42,7 +42,7 @@ def test_status_names_every_difference_and_exits_with_1(indexed, drinks, make_sk
     changed = make_skill(drinks, "steep-tea", "Steep black tea.")
     result = indexed("status", "--json")
     record = json.loads(result.stdout)
-    assert (result.exit_code, record["in_sync"]) == (1, False)
+    assert (result.exit_code, record["is_current"]) == (1, False)
     assert record["differences"] == {
         "added": [str(added)],
         "changed": [str(changed)],

@@ -18,7 +18,7 @@ def test_status_hashes_every_file(drinks, index_dir):
     record, differences = status(index)
     assert differences.changed == (str(path),)
     assert record["differences"]["changed"] == [str(path)]
-    assert not record["in_sync"]
+    assert not record["is_current"]
 
 
 def test_status_counts_what_was_skipped(drinks, index_dir, make_skill):

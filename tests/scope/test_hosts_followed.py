@@ -182,7 +182,7 @@ def test_index_says_of_each_folder_what_became_of_it(world, cli, home):
     own = world / "blog" / ".claude" / "skills"
     with chdir(world / "blog"):
         first = cli("index").stderr
-        folders = json.loads(cli("index", "--json").stdout)["places"]
+        folders = json.loads(cli("index", "--json").stdout)["folders"]
     assert f"new: {own} (1 skill; " in first
     assert {folder["state"] for folder in folders} == {"indexed"}
     assert {folder["project"] for folder in folders} == {"", str(world / "blog")}

@@ -140,19 +140,21 @@ class SkillLoader:
         """The library as it is offered."""
         return SkillCatalog(self.library, describe=self._warning, logger=logger)
 
-    def _warning(self, new: Diagnostic) -> str | None:
+    def _warning(self, diagnostic: Diagnostic) -> str | None:
         """Return the log line of a diagnostic, for errors and anything about the folder itself."""
         # With strict, the library has said that it left the skill out, and why.
-        is_left_out = new.code == _NOT_LOADED and not self._is_strict
-        is_error = new.severity == "error" or is_left_out
-        if new.path == printable(self.skills_dir) or (is_error and new.code in _LISTING_CODES):
-            return f"Failed to read skills directory: {new.path}: {new.message}"
+        is_left_out = diagnostic.code == _NOT_LOADED and not self._is_strict
+        is_error = diagnostic.severity == "error" or is_left_out
+        if diagnostic.path == printable(self.skills_dir) or (
+            is_error and diagnostic.code in _LISTING_CODES
+        ):
+            return f"Failed to read skills directory: {diagnostic.path}: {diagnostic.message}"
         if not is_error:
             return None
         for start, head in _WARNINGS.items():
-            if new.code.startswith(start):
-                return f"{head} {new.path}: {new.message}"
-        return f"Failed to load skill: {Path(new.path).parent.name}: {new.message}"
+            if diagnostic.code.startswith(start):
+                return f"{head} {diagnostic.path}: {diagnostic.message}"
+        return f"Failed to load skill: {Path(diagnostic.path).parent.name}: {diagnostic.message}"
 
 
 class _SkillArguments(PagedArguments):

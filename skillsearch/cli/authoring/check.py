@@ -105,24 +105,28 @@ def _report(
 
     counts = count_severities(findings)
     if as_json:
-        diagnostics = [item.to_dict() for item in findings]
+        diagnostics = [finding.to_dict() for finding in findings]
         about = {"checked": checked} if lost is None else {"checked": checked, "lost": lost}
         output.emit_json({**about, **counts, "diagnostics": diagnostics})
     else:
-        output.emit_rows((output.describe(item),) for item in shown)
-        more = Counter(item.code for item in findings) - Counter(item.code for item in shown)
+        output.emit_rows((output.describe(finding),) for finding in shown)
+        more = _codes(findings) - _codes(shown)
         left_out = ", ".join(f"{code} {count:,}" for code, count in more.items())
         say(f"more: {left_out} (--all prints all)" if left_out else "")
         say(f"{output.lost(lost or 0)}skills checked: {checked}; {output.in_words(counts)}")
     return counts
 
 
+def _codes(findings: Sequence[Diagnostic]) -> Counter[str]:
+    return Counter(finding.code for finding in findings)
+
+
 def _first_of_each_kind(findings: Sequence[Diagnostic]) -> list[Diagnostic]:
     """Return the first findings with each code, fewer with the same message: of one family."""
     shown, seen = [], Counter[tuple[str, ...]]()
-    for item in findings:
-        code, message = (item.code,), (item.code, item.message)
+    for finding in findings:
+        code, message = (finding.code,), (finding.code, finding.message)
         if seen[code] < _SHOWN_OF_CODE and seen[message] < _SHOWN_OF_FAMILY:
             seen.update((code, message))
-            shown.append(item)
+            shown.append(finding)
     return shown

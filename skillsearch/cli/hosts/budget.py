@@ -91,7 +91,7 @@ def budget_command(
     report = report_budget(skills, n=settings.n, window=window or None, hosts=hosts or HOSTS)
     problems = (*problems, *more)
     if as_json:
-        diagnostics = [item.to_dict() for item in problems]
+        diagnostics = [problem.to_dict() for problem in problems]
         emit_json({**report.to_dict(), "counted_by": COUNTED_BY, "diagnostics": diagnostics})
     elif not skills:
         say("There are no skills to measure.")
@@ -100,7 +100,7 @@ def budget_command(
         _show_budget(report)
     if problems:
         show_diagnostics(problems)
-        unread = sum(item.severity == "error" for item in problems)
+        unread = sum(problem.severity == "error" for problem in problems)
         say(f"not measured: skills or folders: {unread:,}, documents: {len(problems) - unread:,}")
 
 

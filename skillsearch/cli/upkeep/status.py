@@ -42,11 +42,11 @@ def status_command(as_json: bool) -> int:
     record, changes = status(index)
     rows = _status_rows(record, index.opened.settings.roots)
     output.show_record(record, rows, as_json=as_json)
-    if not record["in_sync"]:
+    if not record["is_current"]:
         option = index_option(index.folder, settings)
         say(f"The index differs from the disk ({changes}); run: skillsearch index{option}")
     is_changed = any(entry["problem"] for entry in record["sources"])
-    return 0 if record["in_sync"] and not is_changed else 1
+    return 0 if record["is_current"] and not is_changed else 1
 
 
 def _describe_milvus(settings: Settings) -> JsonObject:
@@ -72,7 +72,7 @@ def _status_rows(record: Status, roots: Sequence[Root]) -> list[tuple[str, str]]
     from skillsearch.skills.example_requests import exampled_in_words
 
     rows = [
-        ("verdict", "in sync with the disk" if record["in_sync"] else "differs from the disk"),
+        ("verdict", "like the disk" if record["is_current"] else "differs from the disk"),
         ("skills", "{indexed:,} indexed, {skipped:,} skipped".format(**record)),
         ("reported", output.in_words(record["diagnostics"])),
         ("index", f"{record['index_dir']} ({output.in_mb(record['size_bytes'])})"),

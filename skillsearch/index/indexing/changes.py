@@ -133,7 +133,11 @@ class FileChanges:
 
     def snapshot(self, generation: str) -> Snapshot:
         """Return the state of all that was looked at, once every file that changed was read."""
-        unreadable = {d.path for d in self.discovery.diagnostics if d.code == "folder-unreadable"}
+        unreadable = {
+            diagnostic.path
+            for diagnostic in self.discovery.diagnostics
+            if diagnostic.code == "folder-unreadable"
+        }
         folders = {path: -1 if path in unreadable else at for path, at in self.discovery.folders}
         read = self.reader.files
         seen = (

@@ -149,7 +149,11 @@ def empty_roots(roots: Iterable[Root]) -> Iterator[Diagnostic]:
 
 def skipped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return why skills are lost: of each file or folder that could not be indexed, one error."""
-    errors = (d for d in diagnostics if d.severity == "error" and not d.code.startswith("root-"))
+    errors = (
+        diagnostic
+        for diagnostic in diagnostics
+        if diagnostic.severity == "error" and not diagnostic.code.startswith("root-")
+    )
     return list({error.path: error for error in errors}.values())
 
 
