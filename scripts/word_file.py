@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.unigram import Parts, code_points, hash_substrings
+from skillsearch.embedders.unigram import ModelArrays, code_points, hash_substrings
 
 # What a tokenizer uses.
 _TABLES = ("piece.hash", "piece.id", "piece.score", "fold.from", "fold.to")
@@ -21,7 +21,7 @@ _ALIGNMENT = 64
 
 def build_tables(
     pieces: Sequence[str], scores: NDArray[np.float32], folds: Mapping[int, str]
-) -> Parts:
+) -> ModelArrays:
     """Return the pieces by hash and the folds of single characters, for a `UnigramTokenizer`."""
     lengths = np.fromiter(map(len, pieces), dtype=np.int64, count=len(pieces))
     starts = np.cumsum(lengths) - lengths
@@ -35,7 +35,7 @@ def build_tables(
     return dict(zip(_TABLES, tables, strict=True))
 
 
-def pack(parts: Parts) -> bytes:
+def pack(parts: ModelArrays) -> bytes:
     """Write arrays one after the other, behind a line of JSON that says where each one is."""
     layout, data = {}, bytearray()
     for name, part in parts.items():

@@ -199,15 +199,24 @@ SHARED_NAMES = {
     "ListSkillsArgs": "a document's arguments of the tool that the default tools have too",
     "SearchSkillsArgs": "as `ListSkillsArgs`",
 }
-"""Names of more than one public class, and why they are; see skillsearch/agents/toolsets."""
+"""Names of more than one public type, and why they are; see skillsearch/agents/toolsets."""
 
 
-def test_no_two_public_classes_share_a_name():
+def types_of(tree):
+    """Return the public names that a module gives to classes, and to types by an alias."""
+    classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
+    assigned = [node.targets[0] for node in tree.body if isinstance(node, ast.Assign)]
+    assigned += [node.target for node in tree.body if isinstance(node, ast.AnnAssign)]
+    names = [*classes, *(node.id for node in assigned if isinstance(node, ast.Name))]
+    return [name for name in names if re.match("[A-Z]", name) and not name.isupper()]
+
+
+def test_no_two_public_types_share_a_name():
     """Who reads a name knows without its imports what it means."""
-    statements = [node for name in PATHS for node in tree_of(name).body]
-    times = Counter(node.name for node in statements if isinstance(node, ast.ClassDef))
-    shared = {name for name, count in times.items() if count > 1 and not name.startswith("_")}
-    assert shared == SHARED_NAMES.keys()
+    times = Counter(name for module in PATHS for name in types_of(tree_of(module)))
+    assert {name for name, count in times.items() if count > 1} == SHARED_NAMES.keys()
+    lines = "A_B = 1", "class Row: pass", "Rows = list[Row]", "Kind: TypeAlias = int", "_Row = 2"
+    assert types_of(ast.parse("\n".join(lines))) == ["Row", "Rows", "Kind"]
 
 
 OURS = {

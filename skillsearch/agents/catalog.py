@@ -26,7 +26,7 @@ from skillsearch.types.json_values import Json, JsonObject, objects_of, texts_of
 from skillsearch.types.skills import LOADED_NAME_CHARS, Diagnostic, Skill
 from skillsearch.usage.recording import record, record_load
 
-Record = JsonObject
+ToolRecord = JsonObject
 Describe = Callable[[Diagnostic], str | None]
 """Returns the log line of a diagnostic, or None."""
 
@@ -128,23 +128,25 @@ class SkillCatalog:
 
 def record_of(
     result: SearchResult, row: Callable[[Hit], Mapping[str, Json]], room: int = MAX_CHARS
-) -> Record:
+) -> ToolRecord:
     """Return an answer for a model: the skills that fit, those that may, and a note if needed.
 
     What it has no room for, ``left_out`` tells.
     """
     rows, fits = list(map(row, result.shown)), len(result)
     shown, left_out = first(rows, "skill", "say the task more exactly", room=room)
-    record: Record = {"skills": shown[:fits], "perhaps": shown[fits:]}
+    record: ToolRecord = {"skills": shown[:fits], "perhaps": shown[fits:]}
     record |= {"left_out": left_out} if left_out else {}
     note = note_for_model(fits=bool(result), perhaps=bool(result.perhaps))
     return record | ({"note": note} if note else {})
 
 
-def as_list(record: Record) -> list[Record]:
+def as_list(record: ToolRecord) -> list[ToolRecord]:
     """Return the skills of an answer: those that fit, then with a ``state`` those that may."""
     perhaps = ({**row, "state": "perhaps"} for row in objects_of(record["perhaps"]))
-    left_out: list[Record] = [{"left_out": line} for line in texts_of(record.get("left_out", []))]
+    left_out: list[ToolRecord] = [
+        {"left_out": line} for line in texts_of(record.get("left_out", []))
+    ]
     return [*objects_of(record["skills"]), *perhaps, *left_out]
 
 

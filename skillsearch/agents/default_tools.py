@@ -15,13 +15,13 @@ from pydantic import Field, ValidationError
 
 from skillsearch.agents.arguments import checked
 from skillsearch.agents.bounds import MAX_CHARS, cut_at, first
-from skillsearch.agents.catalog import Record, SkillCatalog, as_list, record_of
+from skillsearch.agents.catalog import SkillCatalog, ToolRecord, as_list, record_of
 from skillsearch.agents.failures import problems_of
 from skillsearch.agents.prompt import MAX_SHOWN_FILES, fold_files
 from skillsearch.agents.tool import (
-    Count,
+    MaxCount,
     Need,
-    Query,
+    QueryText,
     SearchArgs,
     SkillName,
     Style,
@@ -64,7 +64,7 @@ class SearchSkillsArgs(SearchArgs):
     load_skill with the best name.
     """
 
-    query: Query = Field(description="The task, as a sentence.")
+    query: QueryText = Field(description="The task, as a sentence.")
     threshold: float | None = Field(None, ge=0, le=1, description="Lowest score; usually left out.")
 
 
@@ -93,7 +93,7 @@ class ListSkillsArgs(ToolArguments):
     """List all skills, in pages. Only to browse; for a task use search_skills."""
 
     cursor: str | None = Field(None, description="next_cursor of the page before.")
-    n: Count = 50
+    n: MaxCount = 50
 
 
 def library_tools(
@@ -125,18 +125,18 @@ class LibraryTools:
             Tool.of("list_skills", ListSkillsArgs, self.list, text=list_text),
         )
 
-    def search(self, args: SearchSkillsArgs, room: int = MAX_CHARS) -> Record:
+    def search(self, args: SearchSkillsArgs, room: int = MAX_CHARS) -> ToolRecord:
         """Return `record_of` an answer: name, description, score and path of each skill."""
         catalog = SkillCatalog(self.library(), threshold=self.threshold)
         answer = catalog.search(args.query, args.n, args.threshold)
 
-        def row(hit: Hit) -> Record:
-            record: Record = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
+        def row(hit: Hit) -> ToolRecord:
+            record: ToolRecord = {**catalog.overview(hit), "score": hit.score, "path": hit.path}
             return record | ({"chunk": hit.chunk} if hit.chunk else {})
 
         return record_of(answer, row, room)
 
-    def load(self, args: LoadSkillArgs) -> Record:
+    def load(self, args: LoadSkillArgs) -> ToolRecord:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
         catalog, loaded = SkillCatalog(library), library.load(args.name)
@@ -156,7 +156,7 @@ class LibraryTools:
         if loaded.files_truncated:
             more_files = [f"(not listed: files beyond {len(loaded.files):,}; {_IN_FOLDERS})"]
         left_out = [cut_at(body, MAX_CHARS, in_file), *more_chunks, *more_files]
-        record: Record = {
+        record: ToolRecord = {
             **catalog.overview(skill),
             "body": body[:MAX_CHARS],
             "directory": printable(loaded.folder),
@@ -164,7 +164,7 @@ class LibraryTools:
             "files_truncated": bool(more_files),
             "stale": loaded.stale,
         }
-        optional: Record = {
+        optional: ToolRecord = {
             "body_truncated": len(body) > MAX_CHARS,
             "chunks": chunks,
             "left_out": list(filter(None, left_out)),
@@ -172,12 +172,12 @@ class LibraryTools:
         }
         return record | {key: value for key, value in optional.items() if value}
 
-    def read(self, args: ReadSkillFileArgs) -> Record:
+    def read(self, args: ReadSkillFileArgs) -> ToolRecord:
         """Return a page of a file."""
         page = self.library().read(args.name, args.path, offset=args.offset, limit=args.limit)
         return page.to_dict()
 
-    def list(self, args: ListSkillsArgs) -> Record:
+    def list(self, args: ListSkillsArgs) -> ToolRecord:
         """Return a page; the cursor is the id of the last skill before it.
 
         A QueryError if no skill has the id.
@@ -198,7 +198,7 @@ class LibraryTools:
         return {"skills": skills, "next_cursor": last, "total": len(documents)}
 
 
-def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[Record]:
+def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[ToolRecord]:
     """Find the skills for a task, best first, in the newest index that the settings name.
 
     What changed on disk is indexed first, as ``skillsearch query`` does; much, in the background.
@@ -214,12 +214,12 @@ def search_skills(query: str, n: int = 5, threshold: float | None = None) -> lis
     return as_list(configured().search(args, sys.maxsize))
 
 
-def tool_specs(style: Style = "openai") -> list[Record]:
+def tool_specs(style: Style = "openai") -> list[ToolRecord]:
     """Return the definitions of the default tools; needs no index, but usable settings."""
     return _TOOLSET.specs(style)
 
 
-def call(name: str, arguments: Mapping[str, Json] | str | None = None) -> Record:
+def call(name: str, arguments: Mapping[str, Json] | str | None = None) -> ToolRecord:
     """Call a default tool as a model asks for it, like `Toolset.call`."""
     return _TOOLSET.call(name, arguments)
 

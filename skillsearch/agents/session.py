@@ -22,9 +22,9 @@ from skillsearch.text.safe_text import counted
 from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.signatures import public
 
-Kind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
+StateKind = Literal["loaded", "docs", "chunks", "since", "lifetime"]
 """The kinds of records of a skill; `since` is when it was loaded."""
-KINDS: tuple[Kind, ...] = get_args(Kind)
+KINDS: tuple[StateKind, ...] = get_args(StateKind)
 
 Lifetime = Literal["turn", "once", "session"]
 """turn: until the next turn begins; once: until the next model request is done; session: stays."""
@@ -33,7 +33,7 @@ LIFETIMES: tuple[Lifetime, ...] = get_args(Lifetime)
 SelectMode = Literal["add", "replace", "clear"]
 """How named documents change a selection; clear empties it, whatever is named."""
 
-Changes = dict[str, str | None]  # new values by key; None removes a key
+StateChanges = dict[str, str | None]  # new values by key; None removes a key
 
 LOADED = "1"
 ALL_DOCS = "*"
@@ -52,10 +52,10 @@ _MODES: dict[str, SelectMode] = {"add": "add", "clear": "clear"}
 utc_now = partial(datetime.now, UTC)
 
 
-class StateDelta(Changes):
+class StateDelta(StateChanges):
     """Changes of a call to the state, and the skills it evicted, least recently touched first."""
 
-    def __init__(self, changes: Changes | tuple[()] = (), evicted: Iterable[str] = ()) -> None:
+    def __init__(self, changes: StateChanges | tuple[()] = (), evicted: Iterable[str] = ()) -> None:
         super().__init__(changes)
         self.evicted = tuple(evicted)
 
@@ -83,7 +83,7 @@ class LoadedEntry(NamedTuple):
 class SkillKey(NamedTuple):
     """The record of a skill for an agent, which is empty for a host without agents."""
 
-    kind: Kind
+    kind: StateKind
     agent: str
     name: str
 
@@ -152,12 +152,12 @@ class SkillSession:
 
         `docs` replaces the selected documents, unless it is empty; `include_all_docs` selects all.
         """
-        values: dict[Kind, str] = {"loaded": LOADED, "lifetime": self._lifetime}
+        values: dict[StateKind, str] = {"loaded": LOADED, "lifetime": self._lifetime}
         if not self.is_loaded(name):
             values["since"] = self._clock().astimezone(UTC).isoformat()
         if include_all_docs or docs:
             values["docs"] = ALL_DOCS if include_all_docs else names_text(docs or ())
-        changes: Changes = {self._key(kind, name): value for kind, value in values.items()}
+        changes: StateChanges = {self._key(kind, name): value for kind, value in values.items()}
         order = self._touched(name)
         evicted = self._surplus(order)
         changes |= self._in_order(order[len(evicted) :]) | self._forgetting(evicted)
@@ -268,7 +268,7 @@ class SkillSession:
         touched = [name for name in parse_names(self._text(_ORDER)) if name in loaded]
         return [*touched, *sorted(loaded.difference(touched))]
 
-    def _in_order(self, names: Sequence[str]) -> Changes:
+    def _in_order(self, names: Sequence[str]) -> StateChanges:
         return {self._key(_ORDER): names_text(names) if names else None}
 
     def _touched(self, name: str) -> list[str]:
@@ -279,10 +279,13 @@ class SkillSession:
         """Return the skills at the front that exceed the limit."""
         return order[: max(0, len(order) - self._max_loaded)] if self._max_loaded else ()
 
-    def _record(self, kind: Kind, name: str, value: str) -> StateDelta:
+    def _record(self, kind: StateKind, name: str, value: str) -> StateDelta:
         """Write a record of a skill and touch it; a skill new to the state gets a lifetime."""
         lifetime = self._lifetime_of(name)
-        changes: Changes = {self._key(kind, name): value, self._key("lifetime", name): lifetime}
+        changes: StateChanges = {
+            self._key(kind, name): value,
+            self._key("lifetime", name): lifetime,
+        }
         if self.is_loaded(name):
             changes |= self._in_order(self._touched(name))
         return self._apply(changes)
@@ -296,11 +299,11 @@ class SkillSession:
         left = [name for name in self._order() if name not in names]
         return self._apply(self._forgetting(names) | self._in_order(left))
 
-    def _forgetting(self, names: Iterable[str]) -> Changes:
+    def _forgetting(self, names: Iterable[str]) -> StateChanges:
         """Return the changes that remove all records of skills except their place in the order."""
         return {self._key(kind, name): None for name in names for kind in KINDS}
 
-    def _apply(self, changes: Changes, evicted: Iterable[str] = ()) -> StateDelta:
+    def _apply(self, changes: StateChanges, evicted: Iterable[str] = ()) -> StateDelta:
         """Make changes to the state and return those that had an effect."""
         real = {key: value for key, value in changes.items() if self.state.get(key) != value}
         delta = StateDelta(real, evicted)
@@ -311,7 +314,7 @@ class SkillSession:
                 self.state[key] = value
         return delta
 
-    def _adopting(self) -> Changes:
+    def _adopting(self) -> StateChanges:
         """Return the changes that give the agent the loads and selections that nobody owns.
 
         As in trpc-agent-go, ``temp:skill:loaded:NAME`` and ``temp:skill:docs:NAME`` become keys of
@@ -321,7 +324,7 @@ class SkillSession:
         """
         nobody = SkillSession(self.state)
         theirs = {name for name in nobody._skills() if nobody._text("lifetime", name)}
-        changes: Changes = {}
+        changes: StateChanges = {}
         for kind, _, name in nobody._recorded():
             value = nobody._text(kind, name)
             if kind in {"loaded", "docs"} and name not in theirs and value:

@@ -26,7 +26,7 @@ from skillsearch.types.json_values import Json, JsonObject
 from skillsearch.types.skills import LOADED_NAME_CHARS, MAX_NAME_CHARS
 
 Style = Literal["openai", "anthropic"]  # the vendor whose format a definition has
-Query = Annotated[
+QueryText = Annotated[
     str, Field(min_length=1, max_length=MAX_QUERY_CHARS, description="The task, in words.")
 ]
 """The argument of every search."""
@@ -34,7 +34,7 @@ SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a
 """The argument that says which skill to read or to run."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
-Count = Annotated[int, Field(ge=1, le=MAX_N, description="How many at most.")]
+MaxCount = Annotated[int, Field(ge=1, le=MAX_N, description="How many at most.")]
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")  # function names that both OpenAI and Anthropic accept
 _NEAREST_NAMES = 5
@@ -70,8 +70,8 @@ class ToolResult(BaseModel):
 class SearchArgs(ToolArguments):
     """Arguments of a search for skills."""
 
-    query: Query
-    n: Count = 5
+    query: QueryText
+    n: MaxCount = 5
 
 
 class Deferred(NamedTuple):

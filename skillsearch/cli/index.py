@@ -24,7 +24,13 @@ from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_dia
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots, request_of
 from skillsearch.index.roots.request import key_of
-from skillsearch.index.roots.root_change import SHOWN_ROOTS, How, RootChange, Scope, default_follows
+from skillsearch.index.roots.root_change import (
+    SHOWN_ROOTS,
+    How,
+    RootChange,
+    RootScope,
+    default_follows,
+)
 from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
 from skillsearch.reports.cache import prune_archives
@@ -76,7 +82,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--scope",
-    type=click.Choice(get_args(Scope)),
+    type=click.Choice(get_args(RootScope)),
     help="Who sees the skills of the ROOTs: user, from everywhere; project, from the project "
     "around each. [default: project for folders where hosts look for those of a project, else "
     "user]",
@@ -89,7 +95,7 @@ def index_command(
     examples: bool,
     replaces: bool,
     remove: bool,
-    scope: Scope | None,
+    scope: RootScope | None,
     as_json: bool,
 ) -> None:
     """Add folders of skills to the index, or bring it up to date.

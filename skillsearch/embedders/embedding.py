@@ -26,14 +26,14 @@ VERSION = 1
 CHARACTERS_PER_TOKEN = 16
 KEY_BYTES = 16
 
-Row = NDArray[np.float32]
+EmbeddingRow = NDArray[np.float32]
 
 
 class EmbeddedText(NamedTuple):
     """The vector of the text at a position, all zero without any token, and whether it was cut."""
 
     position: int
-    vector: Row
+    vector: EmbeddingRow
     truncated: bool
 
 
@@ -129,7 +129,7 @@ def head_of(text: str, max_tokens: int) -> tuple[str, bool]:
     return head.strip(), len(text) > limit
 
 
-def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> Row:
+def unit_row(vector: NDArray[np.floating], embedder: Embedder) -> EmbeddingRow:
     """Return a vector at unit length; an EmbedderError if it is not one of finite numbers."""
     if vector.shape != (embedder.dimensions,) or not np.isfinite(vector).all():
         raise EmbedderError(

@@ -18,13 +18,11 @@ from pathlib import Path
 
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
+from skillsearch.embedders.embedding import EmbeddingRow
 from skillsearch.files.own_folder import other_owner
 from skillsearch.files.private import make_private
 from skillsearch.settings.user_folders import cache_dir
-
-Row = NDArray[np.float32]
 
 FOLDER, FILE = "embeddings", "vectors.db"
 # Size in bytes from which on the longest unused vectors are removed, and the percentage of them.
@@ -82,10 +80,10 @@ class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
             self._file.close()
             self._file = None
 
-    def get(self, keys: Iterable[bytes]) -> dict[bytes, Row]:
+    def get(self, keys: Iterable[bytes]) -> dict[bytes, EmbeddingRow]:
         """Return the intact vectors of texts by their `text_key`."""
         today = int(time.time()) // _DAY
-        vectors: dict[bytes, Row] = {}
+        vectors: dict[bytes, EmbeddingRow] = {}
         used: list[tuple[int, bytes]] = []
 
         def read(file: sqlite3.Connection) -> None:
@@ -103,7 +101,7 @@ class EmbeddingCache(contextlib.AbstractContextManager["EmbeddingCache"]):
             self._try(lambda file: file.executemany(_USE, used), writes=True)
         return vectors
 
-    def put(self, vectors: Mapping[bytes, Row]) -> None:
+    def put(self, vectors: Mapping[bytes, EmbeddingRow]) -> None:
         """Keep vectors by the `text_key` of each; they outlive the process from then on."""
         today = int(time.time()) // _DAY
         names = ((self._name(key), np.asarray(row, "<f4")) for key, row in vectors.items())

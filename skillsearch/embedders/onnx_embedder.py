@@ -29,7 +29,7 @@ OUTPUTS = (POOLED_OUTPUT, "last_hidden_state", "token_embeddings")
 KNOWN_INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 MAX_WORKERS = 8
 
-Result = TypeVar("Result")
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,7 +47,7 @@ class OnnxEmbedder:
     dimensions: int
     _max_tokens: int
     _tokenizer: Tokenizer
-    _run: Callable[[Encoding], embedding.Row]
+    _run: Callable[[Encoding], embedding.EmbeddingRow]
 
     @classmethod
     def load(cls, folder: Path) -> Self:
@@ -99,7 +99,7 @@ def load_tokenizer(path: Path, max_tokens: int | None = None) -> Tokenizer:
     return tokenizer
 
 
-def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.Row]:
+def _load_session(path: Path, pooling: str) -> Callable[[Encoding], embedding.EmbeddingRow]:
     """Load an ONNX model and return a function from a tokenizer's encoding to a vector."""
     described, next_step = "a text encoder we know", "; name another model"
     output, run = load_output(path, OUTPUTS, described, next_step)
@@ -149,7 +149,7 @@ def open_session(model: Path) -> InferenceSession:
         return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def map_ahead(function: Callable[[int, str], Result], texts: Sequence[str]) -> Iterator[Result]:
+def map_ahead(function: Callable[[int, str], _Result], texts: Sequence[str]) -> Iterator[_Result]:
     """Yield the result for each position and text, in order, computed in threads.
 
     Those begun run to their end when the iterator is closed, the others do not begin.

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 # Arrays by name: what the graph and the tokenizer use.
-Parts = dict[str, NDArray[Any]]
+ModelArrays = dict[str, NDArray[Any]]
 
 # The first character of a piece that begins a word; it is nowhere else in a piece.
 SPACE = "▁"
@@ -42,7 +42,7 @@ _KEPT_CHARS = 24
 class UnigramTokenizer:
     """Splits texts into pieces, each word once."""
 
-    def __init__(self, tables: Parts) -> None:
+    def __init__(self, tables: ModelArrays) -> None:
         """Use the tables of a file of words without copying them."""
         self._hashes = tables["piece.hash"]
         self._seen = np.zeros(1 << _SEEN_BITS, dtype=np.bool_)

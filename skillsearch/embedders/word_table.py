@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from skillsearch.embedders.unigram import Parts, UnigramTokenizer
+from skillsearch.embedders.unigram import ModelArrays, UnigramTokenizer
 from skillsearch.errors import EmbedderError, translated
 
 WORDS_NAME = "words.bin"
@@ -73,7 +73,7 @@ def unpack(blocks: NDArray[np.uint8]) -> NDArray[np.float32]:
     return numbers.reshape(len(blocks), -1)
 
 
-def read_parts(path: Path) -> Parts:
+def read_parts(path: Path) -> ModelArrays:
     """Map the arrays of a verified file, read-only: a line of JSON says where each one is."""
     with path.open("rb") as file:
         data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))

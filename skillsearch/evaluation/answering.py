@@ -16,11 +16,11 @@ from skillsearch.evaluation.runs import DROPPED, read_run
 from skillsearch.evaluation.types import (
     DROPPED_RELEVANT,
     FOREIGN,
-    Answers,
     Collection,
     Job,
     JudgedQuery,
     Ranking,
+    Run,
     SystemAnswers,
     SystemSpec,
 )
@@ -215,7 +215,7 @@ class _Asker:
 
     def _ask(
         self, queries: Sequence[JudgedQuery], n: int, hidden: Mapping[str, frozenset[str]] = {}
-    ) -> Answers:
+    ) -> Run:
         """Answer queries, each without some documents; one that is refused has no answer."""
         answers: dict[str, Ranking] = {}
         for query in queries:

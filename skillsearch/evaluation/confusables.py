@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from skillsearch.evaluation.pools import copies
-from skillsearch.evaluation.types import Answers, Collection, JudgedDocument
+from skillsearch.evaluation.types import Collection, JudgedDocument, Run
 from skillsearch.text.tokenizer import terms as default_terms
 
 MAX_EXAMPLES = 3
@@ -24,7 +24,7 @@ _WORD = re.compile(r"\w+")
 Terms: TypeAlias = Callable[[str], list[str]]  # a text → the terms that are searched
 _Stolen: TypeAlias = list[tuple[str, float | None]]
 """Texts of queries, with the lead of the winner if the loser was found."""
-Place: TypeAlias = Literal["description", "body", "nowhere"]
+TextField: TypeAlias = Literal["description", "body", "nowhere"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class ConfusingWord:
     text: str
     queries: int
     documents: int
-    in_loser: Place
+    in_loser: TextField
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Confusion:
 
 def confusables(
     collection: Collection,
-    answers: Answers,
+    answers: Run,
     *,
     terms: Terms = default_terms,
     least: int = LEAST_STOLEN,
@@ -132,7 +132,7 @@ class _Vocabulary:
         for word in dict.fromkeys(word for text in texts for word in _WORD.findall(text)):
             if len(stems := self.terms(word)) == 1:
                 spelled.setdefault(stems[0], word.lower())
-        places: dict[str, Place] = dict.fromkeys(self.terms(self.documents[loser].body), "body")
+        places: dict[str, TextField] = dict.fromkeys(self.terms(self.documents[loser].body), "body")
         places |= dict.fromkeys(self.metadata[loser], "description")
         words = {}
         for term in telling:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from skillsearch.errors import EvaluationError
-from skillsearch.evaluation.types import Answers, Qrels
+from skillsearch.evaluation.types import Qrels, Run
 
 MEASURES = ("nDCG@10", "R@5", "R@10", "Success@1", "Success@5", "RR@10", "Judged@10")
 """Names as in ir_measures, with whose values ours are tested. Judged@10 is of the judgments."""
@@ -19,7 +19,7 @@ def answerable_qrels(qrels: Qrels) -> dict[str, Mapping[str, int]]:
     return {query: grades for query, grades in qrels.items() if any(g > 0 for g in grades.values())}
 
 
-def measure(qrels: Qrels, answers: Answers) -> dict[str, dict[str, float]]:
+def measure(qrels: Qrels, answers: Run) -> dict[str, dict[str, float]]:
     """Return measure → query id → value from 0 to 1, for queries that have a relevant document.
 
     A ranking counts in the order given, whatever its scores; a query without an answer is 0.

@@ -36,7 +36,7 @@ from skillsearch.text.tables import read_tables
 from skillsearch.types.skills import Diagnostic, Skill
 
 NAME = "own skills"
-EvalFiles: TypeAlias = Callable[[Skill], Iterable[tuple[str, bytes]]]
+ReadEvalFiles: TypeAlias = Callable[[Skill], Iterable[tuple[str, bytes]]]
 """A skill → relative path and bytes of its eval files."""
 KINDS = ("trigger", "task", "example", "heading")
 """Kinds of queries, those most like real requests first."""
@@ -129,7 +129,7 @@ class _Claim(NamedTuple):
 
 
 def own_collection(
-    skills: Sequence[Skill], eval_files: EvalFiles, *, kinds: AbstractCollection[str] = KINDS
+    skills: Sequence[Skill], eval_files: ReadEvalFiles, *, kinds: AbstractCollection[str] = KINDS
 ) -> tuple[Collection, tuple[Diagnostic, ...]]:
     """Make a judged collection of skills from their eval files and their own text.
 
@@ -185,7 +185,7 @@ def _from_text(skills: Sequence[Skill]) -> Iterator[_Claim]:
 
 
 def _from_files(
-    skills: Sequence[Skill], eval_files: EvalFiles
+    skills: Sequence[Skill], eval_files: ReadEvalFiles
 ) -> tuple[list[_Claim], list[Diagnostic]]:
     """Return the positive and negative queries of eval files, and problems with these files."""
     claims: list[_Claim] = []

@@ -20,7 +20,7 @@ import numpy as np
 from skillsearch.errors import EvaluationError, UnusableError, explained
 from skillsearch.evaluation import lines
 from skillsearch.evaluation.reporting.report import Outcome
-from skillsearch.evaluation.types import DROPPED_RELEVANT, FOREIGN, Answers, Collection, Ranking
+from skillsearch.evaluation.types import DROPPED_RELEVANT, FOREIGN, Collection, Ranking, Run
 from skillsearch.text.safe_text import counted
 
 DROPPED = "dropped:"
@@ -89,7 +89,7 @@ def _known_id(word: str, ids: AbstractSet[str], file: str) -> str:
     )
 
 
-def write_run(path: Path, answers: Answers, tag: str) -> None:
+def write_run(path: Path, answers: Run, tag: str) -> None:
     """Write answers so that every reader, trec_eval too, gets them in the same order.
 
     A score that is not below the one before it becomes the next smaller 32-bit float. In an id with
@@ -118,7 +118,7 @@ def save_runs(outcomes: Iterable[Outcome], folder: Path) -> None:
         write_run(folder / f"{name}.trec", answers, system.name)
 
 
-def _lines(answers: Answers, tag: str) -> Iterator[str]:
+def _lines(answers: Run, tag: str) -> Iterator[str]:
     for query_id, ranking in answers.items():
         value = np.float32(np.inf)
         for rank, (doc_id, score) in enumerate(ranking, start=1):

@@ -15,7 +15,7 @@ Qrels: TypeAlias = Mapping[str, Mapping[str, int]]
 """Query id → document id → grade; above 0 is relevant."""
 Ranking: TypeAlias = tuple[tuple[str, float], ...]
 """Document ids with scores, best first; ties keep the order of the system."""
-Answers: TypeAlias = Mapping[str, Ranking]
+Run: TypeAlias = Mapping[str, Ranking]
 """Query id → its ranking, empty for a query without a hit."""
 PerQuery: TypeAlias = Mapping[str, float]  # query id → value of a measure
 Examples = Literal["none", "given", "packaged", "all"]
@@ -124,8 +124,8 @@ class SystemAnswers:
 
     name: str
     settings: str
-    answers: Answers
-    unanswerable: Mapping[str, Answers] = field(default_factory=dict)
+    answers: Run
+    unanswerable: Mapping[str, Run] = field(default_factory=dict)
     """By source, such as ``negatives``, answers to queries that nothing answers."""
     threshold: float | None = None  # None if scores carry no meaning
     has_states: bool = False  # whether skills below the threshold may fit, by the bounds of faces

@@ -10,8 +10,8 @@ from typing import Any
 
 from skillsearch.errors import answered
 
-Attributes = Mapping[str, str | int | bool]
-Tell = Callable[[Attributes], None]  # adds attributes to the open span
+SpanAttributes = Mapping[str, str | int | bool]
+AddAttributes = Callable[[SpanAttributes], None]  # adds attributes to the open span
 
 _PROGRAM = re.compile(r"[\w./+-]{1,100}")
 
@@ -23,7 +23,7 @@ def command_name(command: str | tuple[str, ...]) -> str:
 
 
 @contextmanager
-def span(name: str, attributes: Mapping[str, str | int | bool] = {}) -> Iterator[Tell]:
+def span(name: str, attributes: Mapping[str, str | int | bool] = {}) -> Iterator[AddAttributes]:
     """Trace a step of a run; of an error inside only the type, as its message may hold secrets."""
 
     def make_manager() -> Any:
@@ -35,7 +35,7 @@ def span(name: str, attributes: Mapping[str, str | int | bool] = {}) -> Iterator
     manager = _harmless(make_manager)
     current = _harmless(lambda: manager.__enter__())
 
-    def tell(more: Attributes) -> None:
+    def tell(more: SpanAttributes) -> None:
         _harmless(lambda: current.set_attributes(more))
 
     def end(kind: type[BaseException] | None, *_: object) -> None:

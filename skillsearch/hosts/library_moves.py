@@ -28,8 +28,8 @@ from skillsearch.hosts.table import library_folder
 from skillsearch.settings import user_folders
 from skillsearch.types.json_values import Record
 
-State = Literal["moving", "moved", "restoring", "restored"]
-STATES: tuple[State, ...] = get_args(State)
+MoveState = Literal["moving", "moved", "restoring", "restored"]
+STATES: tuple[MoveState, ...] = get_args(MoveState)
 _JOURNAL, _INCOMING, _LEAVING = "journal.jsonl", ".incoming-", ".leaving-"
 _LOCK_SECONDS = 60.0
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class Move(Record):
     name: str
     source: str
     target: str
-    state: State
+    state: MoveState
     link: str = ""
     switch: str = ""
     before: str = ""
@@ -167,7 +167,7 @@ def move_back(journal: Journal, move: Move) -> Move:
 def _carry_out(journal: Journal, move: Move) -> Move:
     journal.note(move)
     begin, end = _ends(move)
-    goal: State = "moved" if move.state == "moving" else "restored"
+    goal: MoveState = "moved" if move.state == "moving" else "restored"
     try:
         end.parent.mkdir(parents=True, exist_ok=True)
         _transfer(move, begin, end)
@@ -193,7 +193,7 @@ def fault(exc: OSError, path: Path | str = "") -> str:
     return f"{path}: {exc.strerror}" if path and exc.strerror else str(exc)
 
 
-def _noted(journal: Journal, move: Move, state: State) -> Move:
+def _noted(journal: Journal, move: Move, state: MoveState) -> Move:
     done = replace(move, state=state)
     journal.note(done)
     return done

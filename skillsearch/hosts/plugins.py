@@ -113,8 +113,12 @@ def _of_gemini(base: Path, project: Path | None) -> Iterator[Plugin]:
             yield Plugin(folder.name, folder, version, is_enabled, _skills(folder))
 
 
-Reader = Callable[[Path, Path | None], Iterator[Plugin]]
-READERS: Mapping[str, Reader] = {"claude": _of_claude, "codex": _of_codex, "gemini": _of_gemini}
+PluginReader = Callable[[Path, Path | None], Iterator[Plugin]]
+READERS: Mapping[str, PluginReader] = {
+    "claude": _of_claude,
+    "codex": _of_codex,
+    "gemini": _of_gemini,
+}
 """What reads each kind of registry: the user's plugins, or what a project enables besides."""
 
 

@@ -44,7 +44,7 @@ class Switch(TypedDict):
     value: str
 
 
-class Row(Files):
+class HostRow(Files):
     """What is known of a host; the comments of the file say what the keys mean."""
 
     title: str
@@ -69,17 +69,17 @@ class Row(Files):
     list: NotRequired[str]
 
 
-Rows = dict[str, Row]
+HostRows = dict[str, HostRow]
 """The hosts by their names."""
 
 
 @cache
-def hosts() -> Rows:
+def hosts() -> HostRows:
     """Return the table, in its order."""
     return tomllib.loads(TEXT)
 
 
-def with_key(key: str) -> Rows:
+def with_key(key: str) -> HostRows:
     """Return the hosts of which the table says something."""
     return {name: row for name, row in hosts().items() if key in row}
 

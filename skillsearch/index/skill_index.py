@@ -33,7 +33,7 @@ from skillsearch.index.indexing.changes import ChangeDetector, Changes
 from skillsearch.index.indexing.options import IndexOptions
 from skillsearch.index.indexing.snapshot import Snapshot
 from skillsearch.index.roots.held import last_request
-from skillsearch.index.roots.request import IndexConfig, IndexRequest, Missing
+from skillsearch.index.roots.request import IndexConfig, IndexRequest, OnMissing
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.search.analysis import analyse_queries
 from skillsearch.index.search.calibration import Calibration
@@ -274,7 +274,7 @@ class SkillIndex:
         and how many there are. A RootError, EmbedderError or StorageError as of `from_roots`, or an
         IndexNotFoundError if the index is gone, leaves the index as it is.
         """
-        missing: Missing = "keep" if keep_missing else "refuse"
+        missing: OnMissing = "keep" if keep_missing else "refuse"
         options = IndexOptions(verify=verify, missing=missing, only=only, progress=progress)
         return self.apply(RootChange.of_caller(self.folder, "keep"), options)
 

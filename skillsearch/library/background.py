@@ -16,7 +16,7 @@ from skillsearch.library.word_index import WordIndex
 from skillsearch.types.indexing import IndexProgress, Progress
 
 Make: TypeAlias = Callable[[Progress | None], SkillIndex]
-Count: TypeAlias = Callable[[], WordIndex]
+IndexWords: TypeAlias = Callable[[], WordIndex]
 ANY_QUERY = "a task"
 """A query that only warms up an index, whose first search is slow."""
 WORDS_AFTER = 1.0
@@ -52,7 +52,12 @@ class Indexer:
         return self._job.progress() if self._job and self.last is None else None
 
     def index_of(
-        self, state: object, make: Make, count_words: Count | None = None, *, at_once: bool = False
+        self,
+        state: object,
+        make: Make,
+        count_words: IndexWords | None = None,
+        *,
+        at_once: bool = False,
     ) -> SkillIndex | WordIndex:
         """Return the index of a state, told apart by identity, as `make` makes it.
 
@@ -84,7 +89,7 @@ class _Job:
     """An index that is being made for a state."""
 
     def __init__(
-        self, state: object, make: Make, count_words: Count | None, executor: Executor
+        self, state: object, make: Make, count_words: IndexWords | None, executor: Executor
     ) -> None:
         self.state, self.make, self.count_words = state, make, count_words
         self.words: WordIndex | None = None

@@ -42,7 +42,7 @@ MAX_QUERY_BYTES = 4096  # some 600 words: a task, not the document it is about
 FOUND_BY_WORDS = "Found by words alone"
 ERROR_KEY = "skillsearch/error"  # where the metadata of a failed call hold the error for programs
 
-Report = Callable[[float, float, str], Awaitable[None]]
+ReportProgress = Callable[[float, float, str], Awaitable[None]]
 """Tells a client that asked for it how much is done, of how much, and what that is."""
 Context = ServerRequestContext[Any, Any]
 
@@ -95,7 +95,11 @@ class Calls:
         return CallToolResult(content=[text], is_error=True, _meta={ERROR_KEY: error})
 
     async def answer(
-        self, session: str, name: str, arguments: Mapping[str, Json], report: Report | None = None
+        self,
+        session: str,
+        name: str,
+        arguments: Mapping[str, Json],
+        report: ReportProgress | None = None,
     ) -> tuple[Tool | None, ToolAnswer]:
         """Answer a call as `Toolset.call` does; `report` is called while it waits for an index.
 
@@ -166,7 +170,7 @@ class Calls:
 class Teller:
     """Tells a waiting client the progress of the first index: now and then, and never less."""
 
-    def __init__(self, report: Report | None, *, seconds: float = TELLING_SECONDS) -> None:
+    def __init__(self, report: ReportProgress | None, *, seconds: float = TELLING_SECONDS) -> None:
         self._report, self._seconds = report, seconds
         self._told, self._next = 0, 0.0
 

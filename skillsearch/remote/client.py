@@ -46,9 +46,9 @@ Field = Literal[
     # of a term
     "kind", "version", "metadata", "full", "metadata_before", "full_before", "note", "nothing",
 ]  # fmt: skip
-Row = dict[Field, Any]
+MilvusRow = dict[Field, Any]
 """The fields of one entity by name."""
-Answer = TypeVar("Answer")
+_Answer = TypeVar("_Answer")
 Item = TypeVar("Item")
 _P = ParamSpec("_P")
 
@@ -67,7 +67,7 @@ _MAX_MESSAGE = 400
 class _Pages(Protocol):
     """What reads rows batch by batch."""
 
-    def next(self) -> list[Row]: ...
+    def next(self) -> list[MilvusRow]: ...
     def close(self) -> None: ...
 
 
@@ -96,10 +96,10 @@ class _Client(Protocol):
     def load_collection(self, collection_name: str, *, timeout: float) -> None: ...
     def drop_collection(self, collection_name: str, *, timeout: float) -> None: ...
     def flush(self, collection_name: str, *, timeout: float) -> None: ...
-    def insert(self, collection_name: str, data: list[Row], *, timeout: float) -> object: ...
+    def insert(self, collection_name: str, data: list[MilvusRow], *, timeout: float) -> object: ...
     def delete(self, collection_name: str, *, ids: list[str], timeout: float) -> object: ...
     def upsert(
-        self, collection_name: str, data: list[Row], *, partial_update: bool, timeout: float
+        self, collection_name: str, data: list[MilvusRow], *, partial_update: bool, timeout: float
     ) -> object: ...
     def create_collection(
         self, name: str, /, *, schema: CollectionSchema, consistency_level: str, timeout: float
@@ -107,8 +107,8 @@ class _Client(Protocol):
     def create_index(
         self, name: str, index_params: IndexParams, /, *, sync: bool, timeout: float
     ) -> None: ...
-    def get(self, name: str, /, *, ids: list[str], **how: Unpack[_Returned]) -> list[Row]: ...
-    def query(self, name: str, /, *, limit: int, **how: Unpack[_Filtered]) -> list[Row]: ...
+    def get(self, name: str, /, *, ids: list[str], **how: Unpack[_Returned]) -> list[MilvusRow]: ...
+    def query(self, name: str, /, *, limit: int, **how: Unpack[_Filtered]) -> list[MilvusRow]: ...
     def query_iterator(
         self, name: str, /, *, batch_size: int, **how: Unpack[_Filtered]
     ) -> _Pages: ...
@@ -189,12 +189,12 @@ class MilvusServer:
         """Have the server index the written rows, which makes them faster to search."""
         self._ask("flush", self._client.flush, name, timeout=_WRITE_SECONDS)
 
-    def insert(self, name: str, rows: Sequence[Row]) -> None:
+    def insert(self, name: str, rows: Sequence[MilvusRow]) -> None:
         """Add rows whose ids are new."""
         if rows:
             self._ask("insert", self._client.insert, name, list(rows), timeout=_WRITE_SECONDS)
 
-    def upsert(self, name: str, rows: Sequence[Row], *, partial: bool = False) -> None:
+    def upsert(self, name: str, rows: Sequence[MilvusRow], *, partial: bool = False) -> None:
         """Replace rows by id, each atomically; with `partial` only the given fields."""
         call, seconds = self._client.upsert, _WRITE_SECONDS
         if rows:
@@ -205,21 +205,23 @@ class MilvusServer:
         if ids:
             self._ask("delete", self._client.delete, name, ids=list(ids), timeout=_WRITE_SECONDS)
 
-    def get(self, name: str, ids: Sequence[str], fields: Sequence[Field]) -> dict[str, Row]:
+    def get(self, name: str, ids: Sequence[str], fields: Sequence[Field]) -> dict[str, MilvusRow]:
         """Read rows of a collection or alias by id, all as of one moment, without missing ones."""
         if not ids:
             return {}
         rows = self._read("read", self._client.get, name, ids=list(ids), **_returned(fields))
         return {str(row["id"]): dict(row) for row in rows}
 
-    def query(self, name: str, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
+    def query(
+        self, name: str, condition: str, fields: Sequence[Field], limit: int
+    ) -> list[MilvusRow]:
         """Read rows that meet a condition, in no order."""
         how: _Filtered = {**_returned(fields), "filter": condition}
         return list(map(dict, self._read("read", self._client.query, name, limit=limit, **how)))
 
     def iterate(
         self, name: str, condition: str, fields: Sequence[Field], batch: int
-    ) -> Iterator[list[Row]]:
+    ) -> Iterator[list[MilvusRow]]:
         """Read all rows that meet a condition, in batches."""
         how: _Filtered = {**_returned(fields), "filter": condition}
         pages = self._read("read", self._client.query_iterator, name, batch_size=batch, **how)
@@ -236,7 +238,7 @@ class MilvusServer:
         condition: str,
         limit: int,
         fields: Sequence[Field],
-    ) -> list[Row]:
+    ) -> list[MilvusRow]:
         """Return the rows nearest to a query in any of some vector fields, each row once.
 
         `queries` gives the metric and the vector, or the text, by field; the `limit` is for each.
@@ -253,11 +255,11 @@ class MilvusServer:
     def _read(
         self,
         doing: str,
-        call: Callable[Concatenate[str, _P], Answer],
+        call: Callable[Concatenate[str, _P], _Answer],
         name: str,
         *args: _P.args,
         **options: _P.kwargs,
-    ) -> Answer:
+    ) -> _Answer:
         """Read from a collection, after loading it if necessary."""
         try:
             return self._ask(doing, call, name, *args, **options)
@@ -268,8 +270,8 @@ class MilvusServer:
         return self._ask(doing, call, name, *args, **options)
 
     def _ask(
-        self, doing: str, call: Callable[_P, Answer], *args: _P.args, **options: _P.kwargs
-    ) -> Answer:
+        self, doing: str, call: Callable[_P, _Answer], *args: _P.args, **options: _P.kwargs
+    ) -> _Answer:
         """Make a request, and turn every failure into a `RemoteError`."""
         # pymilvus lets through grpc's errors, its own and Python's.
         with translated(partial(self._failure, doing)):

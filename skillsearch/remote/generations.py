@@ -23,7 +23,7 @@ from skillsearch.errors import (
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import K1, B, LexicalStatistics
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import MilvusServer, Row
+from skillsearch.remote.client import MilvusRow, MilvusServer
 from skillsearch.remote.rows import LEXICAL, RemoteGeneration
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Head:
         length, average_idf = self.totals[field]
         return LexicalStatistics(self.searched, length / max(self.searched, 1), average_idf)
 
-    def to_row(self) -> Row:
+    def to_row(self) -> MilvusRow:
         """Return the row that holds the head."""
         record = {
             "format": FORMAT,
@@ -87,7 +87,7 @@ class Head:
         return packed.note_row(packed.HEAD, packed.RECORD, self.version, record)
 
     @classmethod
-    def from_row(cls, row: Row) -> Head:
+    def from_row(cls, row: MilvusRow) -> Head:
         """Read the result of `to_row`; raise `CacheError` for damage or another format."""
         with packed.checked("the head of the collection"):
             record = json.loads(packed.unpack(row["note"]))

@@ -30,7 +30,7 @@ from skillsearch.index.search.reading import Reading
 from skillsearch.index.search.search import answer
 from skillsearch.index.storage.document_store import DocumentStore
 from skillsearch.readers.loading import Readers
-from skillsearch.remote.client import MilvusServer, Row
+from skillsearch.remote.client import MilvusRow, MilvusServer
 from skillsearch.remote.rows import COLLECTION, document_of
 from skillsearch.remote.view import RemoteView
 from skillsearch.roots.sources import note_index
@@ -48,7 +48,7 @@ from skillsearch.types.skills import Root, Skill
 if TYPE_CHECKING:
     from skillsearch.usage.support import Usage
 
-Read = TypeVar("Read")
+_Result = TypeVar("_Result")
 
 TRIES = 5  # attempts of a reader that writers overtake
 
@@ -262,7 +262,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
 
         return delete(self._server, self._collection, doc_ids)
 
-    def _read(self, read: Callable[[RemoteView], Read | None], query: str = "") -> Read:
+    def _read(self, read: Callable[[RemoteView], _Result | None], query: str = "") -> _Result:
         """Return what a function reads of the current version, which knows a query's terms.
 
         It is called again, with a newer version, if it returns None or its collection is gone.
@@ -329,7 +329,7 @@ class RemoteIndex(AbstractContextManager["RemoteIndex"]):
     def _with_shadowed(
         self,
         hits: tuple[Hit, ...],
-        rows: Sequence[Row],
+        rows: Sequence[MilvusRow],
         options: SearchOptions,
         view: RemoteView,
     ) -> tuple[Hit, ...]:

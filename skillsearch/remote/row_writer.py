@@ -22,7 +22,7 @@ from skillsearch.errors import CacheError, IndexNotFoundError
 from skillsearch.index.corpus import IndexSettings
 from skillsearch.index.lexical.postings import average_idf
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import Field, MilvusServer, Row, batches
+from skillsearch.remote.client import Field, MilvusRow, MilvusServer, batches
 from skillsearch.remote.generations import FieldTotals, Head, WriteClaim, find_current, read_head
 from skillsearch.remote.rows import FOREVER, LEXICAL, Addition, CountedTerms, RemoteGeneration
 
@@ -126,7 +126,7 @@ class RowWriter:
         self._forget_old()
         return head
 
-    def _count(self, rows: Iterable[Row], sign: int) -> None:
+    def _count(self, rows: Iterable[MilvusRow], sign: int) -> None:
         """Count documents that are added (sign 1) or removed (sign -1)."""
         for row in rows:
             self.changed += 1
@@ -204,13 +204,13 @@ class RowWriter:
             for page in list(self._server.iterate(name, condition, ["id"], _TERM_ROWS)):
                 self._server.delete(name, [row["id"] for row in page])
 
-    def _read(self, ids: Iterable[str], fields: Sequence[Field]) -> Iterable[Row]:
+    def _read(self, ids: Iterable[str], fields: Sequence[Field]) -> Iterable[MilvusRow]:
         for some in batches(ids, _READ_ROWS):
             yield from self._server.get(self._generation.documents, some, fields).values()
 
     def _set_until(self, ids: Sequence[str], until: int) -> None:
         self._claim.renew()
-        rows: list[Row] = [{"id": key, "until": until} for key in ids]
+        rows: list[MilvusRow] = [{"id": key, "until": until} for key in ids]
         self._server.upsert(self._generation.documents, rows, partial=True)
 
 
@@ -296,13 +296,13 @@ class Histograms:
         numbers, terms = np.array(sorted(self._counts[field].items()), np.int64).reshape(-1, 2).T
         return average_idf(numbers, documents, terms)
 
-    def to_row(self, version: int) -> Row:
+    def to_row(self, version: int) -> MilvusRow:
         """Return the row that holds the counts of a version."""
         tables = {name: sorted(self._counts[name].items()) for name in LEXICAL}
         return packed.note_row(f"histograms-{version}", packed.RECORD, version, tables)
 
     @classmethod
-    def from_row(cls, row: Row) -> Histograms:
+    def from_row(cls, row: MilvusRow) -> Histograms:
         """Read the result of `to_row`; raise `CacheError` if it is damaged."""
         with packed.checked("the statistics row of the collection"):
             tables = json.loads(packed.unpack(row["note"]))
@@ -313,7 +313,7 @@ class Histograms:
         return cls(counts)
 
 
-def _known_frequencies(row: Row | None, version: int) -> tuple[int, int]:
+def _known_frequencies(row: MilvusRow | None, version: int) -> tuple[int, int]:
     """Return the frequencies at a version; only concurrent writers can have made it forget."""
     if (numbers := packed.frequencies_at(row, version)) is None:
         raise CacheError("a term was written by a newer version of the index than the one read")

@@ -25,7 +25,7 @@ from skillsearch.errors import CacheError, UnusableError
 from skillsearch.index.chunk_index import term_set
 from skillsearch.index.dense.vectors import mean_vector
 from skillsearch.index.documents.document import Document, FieldTexts, name_hash
-from skillsearch.remote.client import Field, Row
+from skillsearch.remote.client import Field, MilvusRow
 from skillsearch.skills.example_requests import beside_hash, digest_of_skill
 from skillsearch.text.tokenizer import term_hash
 from skillsearch.types.json_values import Json
@@ -85,13 +85,13 @@ class RemoteGeneration(NamedTuple):
         return cls(alias, int(match[2])) if match and match[1] == alias else None
 
 
-def note_row(key: str, kind: int, version: int, record: Json = None) -> Row:
+def note_row(key: str, kind: int, version: int, record: Json = None) -> MilvusRow:
     """Return a row of the collection of terms that holds a record, if any, instead of a term."""
     note = [] if record is None else pack(json.dumps(record).encode())
     return {**term_row(key, version, (0, 0), (0, 0)), "kind": kind, "note": note}
 
 
-def term_row(key: str, version: int, now: Sequence[int], before: Sequence[int]) -> Row:
+def term_row(key: str, version: int, now: Sequence[int], before: Sequence[int]) -> MilvusRow:
     """Return the row of a term: its document frequencies at this version and before it."""
     numbers = dict(zip(FREQUENCIES, (version, *now, *before), strict=True))
     return {"id": key, "kind": TERM, **numbers, "note": [], "nothing": np.zeros(2, np.float32)}
@@ -102,7 +102,7 @@ def term_id(term: int) -> str:
     return f"{term:016x}"
 
 
-def frequencies_at(row: Row | None, version: int) -> tuple[int, int] | None:
+def frequencies_at(row: MilvusRow | None, version: int) -> tuple[int, int] | None:
     """Return both document frequencies of a term at a version; None if its row forgot them."""
     if row is None:
         return 0, 0
@@ -220,7 +220,7 @@ class Addition(NamedTuple):
     replaces: str = ""
 
 
-def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool) -> Row:
+def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool) -> MilvusRow:
     """Make the row of a document, seen from version `since` on; the vectors hold all its texts."""
     texts, document = addition.texts, addition.texts.document
     key = key_of(document.doc_id)
@@ -261,7 +261,7 @@ def row_of(addition: Addition, vectors: Vectors, *, since: int, with_body: bool)
     }
 
 
-def document_of(row: Row) -> Document:
+def document_of(row: MilvusRow) -> Document:
     """Read the document of a row with ``record``; raise `CacheError` if it is damaged."""
     with checked("the record of a row"):
         document = Document.from_json(json.loads(unpack(row["record"])))
@@ -271,7 +271,7 @@ def document_of(row: Row) -> Document:
     return document
 
 
-def counts_of(row: Row) -> CountedTerms:
+def counts_of(row: MilvusRow) -> CountedTerms:
     """Read the terms of a row with ``counts``; raise `CacheError` if they are damaged."""
     data = unpack(row["counts"])
     with checked("the list of terms of a row"):
@@ -282,7 +282,7 @@ def counts_of(row: Row) -> CountedTerms:
     return CountedTerms(hashes, frequencies, (metadata_length, full_length))
 
 
-def chunks_of(row: Row) -> tuple[NDArray[np.float16], list[NDArray[np.uint64]]]:
+def chunks_of(row: MilvusRow) -> tuple[NDArray[np.float16], list[NDArray[np.uint64]]]:
     """Read vectors and `term_set` of the chunks of a row, or raise `CacheError`."""
     data = unpack(row["chunks"])
     if not data:

@@ -27,7 +27,7 @@ from skillsearch.index.search.query import QueryForm
 from skillsearch.index.storage.cache import Generation
 from skillsearch.index.storage.document_store import DocumentSegment, DocumentStore
 from skillsearch.remote import rows as packed
-from skillsearch.remote.client import Field, MilvusServer, Row
+from skillsearch.remote.client import Field, MilvusRow, MilvusServer
 from skillsearch.remote.generations import Head, read_head
 from skillsearch.remote.rows import HEAD, RemoteGeneration, frequencies_at, term_id
 from skillsearch.text.tokenizer import term_hash
@@ -94,7 +94,7 @@ class RemoteView(NamedTuple):
             return False
         return now.number == self.head.number and now.version <= self.head.version + 1
 
-    def index_of(self, rows: Sequence[Row]) -> OpenedIndex:
+    def index_of(self, rows: Sequence[MilvusRow]) -> OpenedIndex:
         """Return an index of rows with `fields` for one query; `CacheError` if one is damaged."""
         settings = self.head.settings
         pairs = [(packed.document_of(row), row) for row in rows]
@@ -116,7 +116,7 @@ class RemoteView(NamedTuple):
         generation = Generation(self.generation.documents, Path(), {}, {})
         return OpenedIndex(generation, settings, corpus)
 
-    def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[Row]:
+    def candidates(self, form: QueryForm, n: int, condition: str = "") -> list[MilvusRow]:
         """Read the candidates of a query for n hits, with `fields`, each once."""
         k = min(count_candidates(n), _MAX_CANDIDATES)
         visible = f"{self.head.condition} and shadowed == false"
@@ -139,7 +139,7 @@ class RemoteView(NamedTuple):
         doc_ids: Collection[str] = (),
         fields: Sequence[Field] = ("record",),
         limit: int = _NAMED,
-    ) -> list[Row]:
+    ) -> list[MilvusRow]:
         """Read documents with certain names or ids."""
         numbers = ", ".join(str(packed.name_key(name)) for name in names)
         condition = f"(name_key in [{numbers}] or key in [{_keys(doc_ids)}])"
@@ -150,13 +150,13 @@ class RemoteView(NamedTuple):
         rows = self._matching(f'key == "{packed.key_of(doc_id)}"', ("content",), 1)
         return packed.unpack(rows[0]["content"]) if rows else None
 
-    def rows(self, fields: Sequence[Field]) -> Iterator[Row]:
+    def rows(self, fields: Sequence[Field]) -> Iterator[MilvusRow]:
         """Read all documents, in no order."""
         documents, condition = self.generation.documents, self.head.condition
         for page in self.server.iterate(documents, condition, ("id", *fields), _PAGE):
             yield from page
 
-    def _matching(self, condition: str, fields: Sequence[Field], limit: int) -> list[Row]:
+    def _matching(self, condition: str, fields: Sequence[Field], limit: int) -> list[MilvusRow]:
         """Read documents that meet a condition, even shadowed ones."""
         condition = f"{condition} and {self.head.condition}"
         return self.server.query(self.generation.documents, condition, fields, limit)
@@ -225,7 +225,7 @@ def _keys(doc_ids: Iterable[str]) -> str:
     return ", ".join(f'"{packed.key_of(doc_id)}"' for doc_id in doc_ids)
 
 
-def _matrix(rows: Sequence[Row], field: Field, dimensions: int) -> NDArray[np.float32]:
+def _matrix(rows: Sequence[MilvusRow], field: Field, dimensions: int) -> NDArray[np.float32]:
     with packed.checked("the vector of a row"):
         vectors = [row[field] for row in rows]
         matrix = np.array(vectors, np.float32).reshape(len(rows), dimensions)
@@ -235,7 +235,7 @@ def _matrix(rows: Sequence[Row], field: Field, dimensions: int) -> NDArray[np.fl
 
 
 def _chunk_index(
-    documents: Sequence[Document], rows: Sequence[Row], dimensions: int
+    documents: Sequence[Document], rows: Sequence[MilvusRow], dimensions: int
 ) -> ChunkIndex | None:
     """Make the index of all chunks, None without any; `CacheError` if a record has others."""
     matrices, sets = [], []

@@ -65,8 +65,8 @@ EXTRAS = {
 _MAX_NAMED = 10
 _BLOCK = 4096  # bytes: what a disk gives to the smallest file
 
-Verdict = Literal["ok", "warning", "error"]
-_OF_NAMES: Mapping[str, Verdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
+CheckVerdict = Literal["ok", "warning", "error"]
+_OF_NAMES: Mapping[str, CheckVerdict] = {"name-ambiguous": "warning", "name-of-project": "ok"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +74,11 @@ class Check(Record):
     """One thing that was checked; it is a ``warning`` if it works, but needs attention."""
 
     name: str
-    verdict: Verdict
+    verdict: CheckVerdict
     detail: str
 
     @classmethod
-    def of(cls, name: str, good: str, bad: str = "", verdict: Verdict = "warning") -> Check:
+    def of(cls, name: str, good: str, bad: str = "", verdict: CheckVerdict = "warning") -> Check:
         """Return a check with the bad detail and its verdict, or ``ok`` if nothing is bad."""
         return cls(name, verdict if bad else "ok", bad or good)
 
@@ -164,7 +164,7 @@ def _is_installed(module: str) -> bool:
     return False
 
 
-def _check_folder(folder: Path) -> tuple[Verdict, str]:
+def _check_folder(folder: Path) -> tuple[CheckVerdict, str]:
     above = (folder, *folder.absolute().parents)
     existing = next((path for path in above if path.exists()), folder)
     try:  # a full or read-only disk grants permission all the same

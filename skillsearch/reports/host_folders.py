@@ -14,7 +14,7 @@ from skillsearch.index.skill_index import SkillIndex
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.json_values import Record
 
-State = Literal["new", "indexed", "disabled", "outside", "left out", "not indexed"]
+FolderState = Literal["new", "indexed", "disabled", "outside", "left out", "not indexed"]
 MOST_COUNTED = 9_999
 
 
@@ -31,7 +31,7 @@ class FolderReport(Record):
     hosts: tuple[str, ...]
     project: str
     plugin: str
-    state: State
+    state: FolderState
     skills: int
 
     @property
@@ -45,7 +45,7 @@ class FolderReport(Record):
 
 def _state(
     host_folder: HostFolder, around: str, request: IndexRequest | None, before: Collection[str]
-) -> State:
+) -> FolderState:
     """Return whether an index has the skills of a folder by a root `around` it, or why not."""
     if around and (host_folder.is_enabled or host_folder.is_outside):
         return "indexed" if around in before else "new"

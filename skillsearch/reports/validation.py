@@ -7,12 +7,12 @@ from pathlib import Path
 
 from skillsearch.index.indexing.reading import count_skipped
 from skillsearch.skills.discovery import discover, make_roots
-from skillsearch.skills.validator import Readers, validate
+from skillsearch.skills.validator import FieldReaders, validate
 from skillsearch.types.skills import SKILL_MD_NAMES, Diagnostic
 
 
 def validate_paths(
-    paths: Sequence[Path], readers: Readers | None = None
+    paths: Sequence[Path], readers: FieldReaders | None = None
 ) -> tuple[int, int, tuple[Diagnostic, ...]]:
     """Check skills, or all below a folder; return how many, how many are lost, and all problems.
 

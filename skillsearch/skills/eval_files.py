@@ -28,7 +28,7 @@ from skillsearch.types.skills import Diagnostic
 MAX_FILE_BYTES = 1 << 20
 MAX_QUERIES = 2_000  # of one skill
 
-Kind: TypeAlias = Literal["trigger", "task"]
+CaseKind: TypeAlias = Literal["trigger", "task"]
 """``trigger``: about which skill is chosen; ``task``: about the work that it then does."""
 
 _MAX_DEPTH = 12
@@ -58,7 +58,7 @@ class EvalQuery(NamedTuple):
     """
 
     text: str
-    kind: Kind
+    kind: CaseKind
     is_wanted: bool | None
     skills: tuple[str, ...]
 
@@ -210,7 +210,7 @@ class _Place(NamedTuple):
         resolved = dict.fromkeys(filter(None, map(self._resolve, skills)))
         return EvalQuery(text, kind, is_wanted, tuple(resolved))
 
-    def _judge(self, fields: Mapping[str, Json]) -> tuple[bool | None, Sequence[str], Kind]:
+    def _judge(self, fields: Mapping[str, Json]) -> tuple[bool | None, Sequence[str], CaseKind]:
         """Decide by the clearest sign: a flag, a skill, a kind, what stands above."""
         own, keys = [self.owner], filter(fields.__contains__, _KEYS["right"])
         named = (_named_skills(key, fields[key], self.owner) for key in keys)

@@ -33,7 +33,7 @@ MAX_BODY_TOKENS = 5_000
 
 _UNKNOWN = "The specification has no field {!r}; nest it in 'metadata'."
 _READ = "The specification has no field {!r}; hosts that read it: {}."
-Readers = Mapping[str, Sequence[str]]
+FieldReaders = Mapping[str, Sequence[str]]
 """The hosts that read each field that the specification does not know, by their names."""
 
 _CHARS_PER_TOKEN = 4
@@ -54,7 +54,9 @@ class Verdict(NamedTuple):
     is_lost: bool
 
 
-def validate(path: Path, readers: Readers | None = None, roots: Sequence[Path] = ()) -> Verdict:
+def validate(
+    path: Path, readers: FieldReaders | None = None, roots: Sequence[Path] = ()
+) -> Verdict:
     """Check a skill folder, or the SKILL.md in it, by one read; return every problem.
 
     The skill is valid if none is an error; warnings and notes are advice. Verdicts agree with the

@@ -57,7 +57,7 @@ _ENDS = lazy_pattern(r"^[^\w`/<\[{(\"'“「『«„]+|[\s.,;:\uff1a。、…—
 _WORD = lazy_pattern(r"[^\W_]+")
 
 
-class Block(NamedTuple):
+class MarkdownBlock(NamedTuple):
     """A line of Markdown, or a list item with its continuation lines."""
 
     kind: Literal["heading", "lead", "item", "text"]
@@ -65,7 +65,7 @@ class Block(NamedTuple):
     level: int = 0
 
 
-def blocks(body: str) -> Iterator[Block]:
+def blocks(body: str) -> Iterator[MarkdownBlock]:
     """Yield what stands outside fenced code."""
     item: list[str] = []
     unfenced = ("" if line.is_fenced else line.text for line in lines(body[:_MAX_BODY_CHARS]))
@@ -77,23 +77,23 @@ def blocks(body: str) -> Iterator[Block]:
             item.append(text)
             continue
         if item:
-            yield Block("item", " ".join(item))
+            yield MarkdownBlock("item", " ".join(item))
             item = []
         if heading:
-            yield Block("heading", heading["text"].strip(" #"), len(heading["level"]))
+            yield MarkdownBlock("heading", heading["text"].strip(" #"), len(heading["level"]))
         elif listed:
             item = [listed["text"].strip()]
         elif text:
-            yield Block("lead" if _LEAD.fullmatch(text) else "text", text)
+            yield MarkdownBlock("lead" if _LEAD.fullmatch(text) else "text", text)
 
 
-def section_headings(parsed: Iterable[Block]) -> Iterator[str]:
+def section_headings(parsed: Iterable[MarkdownBlock]) -> Iterator[str]:
     """Return headings of level 2 and 3 without their numbers; deeper ones are details."""
     headings = (each.text for each in parsed if each.kind == "heading" and each.level in (2, 3))
     return (plain(_NUMBERING.sub("", plain(text), count=1)) for text in headings)
 
 
-def requests(parsed: Iterable[Block]) -> Iterator[str]:
+def requests(parsed: Iterable[MarkdownBlock]) -> Iterator[str]:
     """Yield, as written, what a body gives as requests of users.
 
     These are quoted phrases and list items below a line like "When to use", and quoted phrases

@@ -30,7 +30,7 @@ functional = torch.nn.functional
 
 Embed = Callable[[Sequence[str]], NDArray[np.float32]]
 """Texts → their unit vectors, float32, one row each."""
-Check = Callable[[Embed], float]
+Validate = Callable[[Embed], float]
 """Validates an embedder on held-out queries; higher is better."""
 CHUNK = 32
 """Texts of similar length that run together on a CPU, which gains nothing from more of them and
@@ -103,7 +103,7 @@ def train(
     *,
     vectors: NDArray[np.floating[Any]],
     teacher: Embed | None = None,
-    check: Check | None = None,
+    check: Validate | None = None,
     checkpoints: Path | None = None,
     progress: Progress | None = None,
     deadline: float = np.inf,
@@ -204,7 +204,7 @@ class _Run(RunState):
         self.descend(loss, settings.rate_at(self.step + 1))
         self._times.append(time.perf_counter() - began)
 
-    def look(self, check: Check, *, is_late: bool) -> None:
+    def look(self, check: Validate, *, is_late: bool) -> None:
         """Validate the weights if it is time to, and keep them if they are the best."""
         is_last = is_late or self.step == self._settings.steps
         if is_last or self.step % self._settings.check_every == 0:

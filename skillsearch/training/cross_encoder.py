@@ -98,7 +98,7 @@ class TrainedReader(NamedTuple):
     values: Mapping[int, float]
 
 
-Read = Callable[[Sequence[tuple[str, str]]], NDArray[np.float64]]
+ReadPairs = Callable[[Sequence[tuple[str, str]]], NDArray[np.float64]]
 """Pairs of request and text → a logit each."""
 
 
@@ -255,7 +255,9 @@ def _contrasts(group: RequestGroup, logits_of: Mapping[int, Tensor]) -> Iterator
                 yield above if better > 0 else -above
 
 
-def reading_loss(read: Read, groups: Sequence[RequestGroup], settings: ReaderSettings) -> float:
+def reading_loss(
+    read: ReadPairs, groups: Sequence[RequestGroup], settings: ReaderSettings
+) -> float:
     """Return the loss of a reader on some groups."""
     logits = torch.from_numpy(read(pairs_of(groups))).float()
     return float(group_loss(logits, groups, settings))
@@ -266,7 +268,7 @@ def train_reader(
     groups: Sequence[RequestGroup],
     settings: ReaderSettings,
     *,
-    check: Callable[[Read], float] | None = None,
+    check: Callable[[ReadPairs], float] | None = None,
     checkpoints: Path | None = None,
     progress: Progress | None = None,
     deadline: float = np.inf,
@@ -328,7 +330,7 @@ class _Run(RunState):
             for name, parameter in self.trained.items():
                 self._means[name].lerp_(parameter, 1.0 - past)
 
-    def look(self, check: Callable[[Read], float], *, is_last: bool) -> None:
+    def look(self, check: Callable[[ReadPairs], float], *, is_last: bool) -> None:
         """Validate the mean of the weights if it is time to, and keep it if it is the best."""
         if not is_last and self.step % self._settings.check_every:
             return

@@ -35,8 +35,8 @@ from skillsearch.settings.values import MAX_QUERY_CHARS
 from skillsearch.text.requests import fold_blanks
 from skillsearch.training.bert_weights import BertWeights
 from skillsearch.training.cross_encoder import (
-    Read,
     ReaderSettings,
+    ReadPairs,
     RequestGroup,
     TorchReader,
     TrainedReader,
@@ -262,7 +262,7 @@ class _ReaderTuning(Tuning):
     def _value(self, weights: BertWeights) -> float:
         return self._value_of(TorchReader(weights).read)
 
-    def _value_of(self, read: Read) -> float:
+    def _value_of(self, read: ReadPairs) -> float:
         return -reading_loss(read, self._watched, self._settings)
 
     def _train(self) -> TrainedReader:

@@ -52,7 +52,7 @@ _BUSY = "Earlier requests still take all the time; reload the page in a moment."
 
 View: TypeAlias = Callable[[Mapping[str, str]], Awaitable[Mapping[str, object]]]
 """A page, by the parameters of its address, which are empty if they are not there."""
-Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
+Respond: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(pages: Pages, secret: str) -> ASGIApp:
@@ -99,7 +99,7 @@ class _Site:
             "audit": lambda _: pages.audit(),
             "reports": lambda _: run(pages.report_list),
         }
-        answers: dict[str, Answer] = {
+        answers: dict[str, Respond] = {
             name: partial(self._answer, name, view) for name, view in views.items()
         }
         answers |= {"report": self._report, "map.json": self._map, "page.css": _page_css}
@@ -108,7 +108,7 @@ class _Site:
         routes = (Route(paths[name], self._guarded(answer)) for name, answer in answers.items())
         return [*routes, static]
 
-    def _guarded(self, answer: Answer) -> Answer:
+    def _guarded(self, answer: Respond) -> Respond:
         async def guarded(request: Request) -> Response:
             try:
                 return await answer(request)

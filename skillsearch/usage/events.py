@@ -16,8 +16,8 @@ from skillsearch.types.skills import LAST_SECOND
 
 Vector = NDArray[np.float32]
 """A request as its embedder has it, at unit length; or several, one a row."""
-Kind = Literal["asked", "loaded", "pin"]
-KINDS: tuple[Kind, ...] = ("asked", "loaded", "pin")
+EventKind = Literal["asked", "loaded", "pin"]
+KINDS: tuple[EventKind, ...] = ("asked", "loaded", "pin")
 LEVELS = 127
 """A vector is kept in whole numbers from -LEVELS to LEVELS, as shares of its largest."""
 MAX_TEXT_CHARS = 1000
@@ -51,7 +51,7 @@ class Event(NamedTuple):
         text: The words of the request, if they are kept.
     """
 
-    kind: Kind
+    kind: EventKind
     at: int
     index_id: str
     project_id: str = ""

@@ -29,7 +29,7 @@ from skillsearch.types.answers import SearchResult
 from skillsearch.usage.events import (
     MAX_TEXT_CHARS,
     Event,
-    Kind,
+    EventKind,
     OfferedSkill,
     Vector,
     is_request,
@@ -244,7 +244,7 @@ class UsageLog:
             file.seek(begin)
             return file.read(min(count, 2 * MAX_BYTES))
 
-    def _request(self, kind: Kind, origin: Origin, text: str, vector: Vector) -> Event:
+    def _request(self, kind: EventKind, origin: Origin, text: str, vector: Vector) -> Event:
         index, project, hashed = self._hashed(origin.index_dir, _project(origin), _plain(text))
         kept = text[:MAX_TEXT_CHARS] if self._has_text else ""
         event = Event(kind, int(time.time()), index, project, request_id=hashed, text=kept)

@@ -3,7 +3,7 @@
 import pytest
 
 from skillsearch.text.requests import (
-    Block,
+    MarkdownBlock,
     blocks,
     fold_blanks,
     fold_words,
@@ -33,12 +33,12 @@ She said "warm the cup" and left.
 
 def test_a_body_is_parted_into_blocks():
     assert list(blocks(BODY)) == [
-        Block("heading", "Tea", 1),
-        Block("heading", "1. When to use:", 2),
-        Block("item", "Steep **green** tea for two"),
-        Block("item", "Boil water — in a kettle"),
-        Block("lead", "**Examples**"),
-        Block("text", 'She said "warm the cup" and left.'),
+        MarkdownBlock("heading", "Tea", 1),
+        MarkdownBlock("heading", "1. When to use:", 2),
+        MarkdownBlock("item", "Steep **green** tea for two"),
+        MarkdownBlock("item", "Boil water — in a kettle"),
+        MarkdownBlock("lead", "**Examples**"),
+        MarkdownBlock("text", 'She said "warm the cup" and left.'),
     ]
 
 

@@ -15,9 +15,9 @@ from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of, problem_in
 from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import (
-    Count,
+    MaxCount,
     PagedArguments,
-    Query,
+    QueryText,
     Tool,
     ToolArguments,
     ToolResult,
@@ -285,8 +285,8 @@ class SearchSkillsArgs(ToolArguments):
     Then get_skill; if no skill fits, go on without one.
     """
 
-    query: Query
-    limit: Count = 5
+    query: QueryText
+    limit: MaxCount = 5
 
 
 class GetSkillArgs(PagedArguments):

@@ -21,7 +21,7 @@ from skillsearch.hosts.files import FileChange, host_file, switched_off, switche
 from skillsearch.hosts.library_moves import (
     Journal,
     Move,
-    State,
+    MoveState,
     fault,
     move_away,
     move_back,
@@ -282,7 +282,7 @@ def _switch_off(journal: Journal, host: str, names: Iterable[str], change: FileC
         move = Move(number, name, source, target="", state="moving", switch=host, before=before)
         journal.note(move)
         moves.append(move)
-    state: State = "restored"
+    state: MoveState = "restored"
     try:
         change.write()
         state = "moved"

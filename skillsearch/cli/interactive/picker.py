@@ -43,7 +43,7 @@ _DESCRIPTION_LINES, _BODY_LINES = 3, 40
 _KEYS = {"up": -1, "c-p": -1, "down": 1, "c-n": 1}
 _HELP = "Type what is to be done; Up and Down choose, Enter takes, Esc leaves."
 
-Search = Callable[[str], SearchResult]
+RunSearch = Callable[[str], SearchResult]
 
 
 @contextlib.contextmanager
@@ -57,7 +57,9 @@ def terminal() -> Iterator[tuple[Input, Output]]:
 class Picker:
     """A request that is being typed, the skills that fit or may fit it, and the chosen one."""
 
-    def __init__(self, searches: Sequence[Search], body: Callable[[str], str], status: str) -> None:
+    def __init__(
+        self, searches: Sequence[RunSearch], body: Callable[[str], str], status: str
+    ) -> None:
         self._searches = searches
         self._body = cache(body)
         self._status = f"{status} {_HELP}"
@@ -158,7 +160,7 @@ class Picker:
             await asyncio.wait_for(self._wakes.wait(), pause)
         return self._wakes.is_set()
 
-    async def _ask(self, search: Search) -> None:
+    async def _ask(self, search: RunSearch) -> None:
         text = self._text
         status = _HELP
         result = None

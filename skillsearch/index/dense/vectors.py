@@ -11,17 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from skillsearch.errors import CacheError
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.index.dense.faiss_files import FaissWriter, map_rows
+from skillsearch.index.dense.faiss_files import FaissWriter, Rows, map_rows
 from skillsearch.index.storage.numbering import NOTHING, Floats, Numbers, divided, numbered, without
 
 if TYPE_CHECKING:
     from faiss import Index, IndexPQFastScan
 
-Rows = NDArray[Any]
 
 # Up to this many vectors an exact scan is as fast as one of codes, and touches as little memory.
 FLAT_LIMIT = 5_000

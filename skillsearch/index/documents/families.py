@@ -25,7 +25,7 @@ import numpy as np
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.documents.document import SKETCH_SIZE
 from skillsearch.index.storage.family_table import FamilyTable
-from skillsearch.index.storage.numbering import NOTHING, Flags, Floats, Numbers, repeats
+from skillsearch.index.storage.numbering import NOTHING, Floats, Mask, Numbers, repeats
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -122,7 +122,7 @@ class Likeness:
     def alike(self, some: _Rows, others: _Rows) -> Levels:
         """Return how near some documents and others are to copies: `COPY`, `CLONE` or 0."""
         store, left, right = self.documents, some.numbers[:, np.newaxis], others.numbers
-        equal: Flags = store.abouts[left] == store.abouts[right]
+        equal: Mask = store.abouts[left] == store.abouts[right]
         close = equal | (store.names[left] == store.names[right])
         maybe = close.copy()
         if some.vectors is not None and others.vectors is not None:
@@ -146,7 +146,7 @@ class Likeness:
             )
         return alike
 
-    def _can_be_copies(self, some: Numbers, others: Numbers) -> Flags:
+    def _can_be_copies(self, some: Numbers, others: Numbers) -> Mask:
         """Return which pairs share hashes of their bodies, have one body, or none and one text.
 
         No others are near-copies, whatever their metadata, and this takes a hundredth of the time.
@@ -159,11 +159,11 @@ class Likeness:
         for value in np.intersect1d(left[left > 0], right).tolist():
             has, have = ((sketches == value).any(axis=1) for sketches in (left, right))
             shared[np.ix_(has, have)] += 1
-        can_be: Flags = is_one_body & (is_one_text | (store.bodies[others] > 0))
+        can_be: Mask = is_one_body & (is_one_text | (store.bodies[others] > 0))
         can_be |= shared >= MOST * _LEAST_HASHES
         return can_be
 
-    def _are_copies(self, some: Numbers, others: Numbers, close: Flags, equal: Flags) -> Levels:
+    def _are_copies(self, some: Numbers, others: Numbers, close: Mask, equal: Mask) -> Levels:
         """Return how near pairs are to copies, given whether their metadata or names are close.
 
         Of pairs that are not, one description may still have nearly all of the other.
@@ -230,9 +230,9 @@ def _with_enough(sketches: Sketches) -> Sketches:
     return enough
 
 
-def have_most(shared: Numbers, smaller: Numbers, most: float = MOST) -> Flags:
+def have_most(shared: Numbers, smaller: Numbers, most: float = MOST) -> Mask:
     """Return whether one text of each pair has most of the other, given their `overlaps`."""
-    are: Flags = (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
+    are: Mask = (smaller >= _LEAST_HASHES) & (shared >= most * smaller)
     return are
 
 

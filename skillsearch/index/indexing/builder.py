@@ -37,7 +37,7 @@ from skillsearch.index.roots.held import last_request
 from skillsearch.index.roots.request import (
     REQUEST_FILE,
     IndexRequest,
-    Missing,
+    OnMissing,
     key_of,
     resolve_roots,
 )
@@ -106,7 +106,7 @@ class Builder:
         there = {root.path for root in usable}
         self._gone = tuple(root for root in self._roots if root.path not in there)
 
-    def _earlier_roots(self, usable: Sequence[Root], missing: Missing) -> tuple[Root, ...]:
+    def _earlier_roots(self, usable: Sequence[Root], missing: OnMissing) -> tuple[Root, ...]:
         """Return the roots of the index before if those that are gone keep their skills.
 
         Raises RootError if roots that are gone are neither to be kept nor left out.

@@ -10,7 +10,7 @@ from skillsearch.embedders.embedding import Embedder
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.corpus import Corpus
 from skillsearch.index.dense.vectors import FLAT_LIMIT
-from skillsearch.index.roots.request import Missing
+from skillsearch.index.roots.request import OnMissing
 from skillsearch.skills.example_requests import ExampleBook
 from skillsearch.types.indexing import Progress
 
@@ -56,7 +56,7 @@ class IndexOptions:
     """
 
     verify: bool = False
-    missing: Missing = "refuse"
+    missing: OnMissing = "refuse"
     only: Sequence[Path] = ()
     device: str | None = None
     embedders: Mapping[str, Embedder] = field(default_factory=dict)

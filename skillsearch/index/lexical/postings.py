@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from skillsearch.fast_start.dataclasses import dataclass
 from skillsearch.index.storage.array_table import ArrayTable
-from skillsearch.index.storage.numbering import Flags, Floats, Hashes, Numbers, find_sorted
+from skillsearch.index.storage.numbering import Floats, Hashes, Mask, Numbers, find_sorted
 
 # BM25Okapi's defaults: saturation, length normalisation, and the idf floor as a share of the mean.
 K1, B, EPSILON = 1.5, 0.75, 0.25
@@ -82,7 +82,7 @@ class LexicalSegment(Postings):
         """Return the number of documents of each row, 0 for the row -1."""
         return np.where(rows >= 0, self.starts[rows + 1] - self.starts[rows], 0)
 
-    def find(self, row: int, documents: Numbers) -> tuple[Numbers, Flags]:
+    def find(self, row: int, documents: Numbers) -> tuple[Numbers, Mask]:
         """Return where each document would stand among all postings, and whether the row has it."""
         begin, end = self.starts[row : row + 2].tolist()
         postings = self.documents[begin:end]

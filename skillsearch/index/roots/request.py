@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 
 REQUEST_FILE = "request.json"
 _OTHER_FORM = (ConfigError, ValueError, KeyError, TypeError)
-Missing = Literal["refuse", "keep", "leave"]
+OnMissing = Literal["refuse", "keep", "leave"]
 """What becomes of a root that cannot be read: an error; its skills stay as they were indexed, if
 the root was; its skills are left out until it is there."""
 
@@ -115,7 +115,7 @@ class IndexRequest:
         return self.projects.get(key, ()), self.hidden_from.get(key, ())
 
     def applied_to(
-        self, held: IndexRequest | None, *, unpack: bool = True, missing: Missing = "refuse"
+        self, held: IndexRequest | None, *, unpack: bool = True, missing: OnMissing = "refuse"
     ) -> IndexRequest:
         """Return itself, whatever is held; see `RootChange.applied_to`."""
         return self

@@ -27,7 +27,7 @@ from skillsearch.index.roots.request import (
     FOLLOWS,
     Follows,
     IndexRequest,
-    Missing,
+    OnMissing,
     join_roots,
     key_of,
     replace_command,
@@ -44,7 +44,7 @@ from skillsearch.types.skills import Trust
 Roots = Sequence[Path | str]
 """Folders, archives or URLs."""
 How = Literal["add", "replace", "remove", "keep"]
-Scope = Literal["user", "project"]
+RootScope = Literal["user", "project"]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 SHOWN_ROOTS = 10
@@ -79,7 +79,7 @@ class RootChange:
     follows: Follows | None = None
     folders: Sequence[str | Path] = ()
     without: Collection[str] = ()
-    scope: Scope | None = None
+    scope: RootScope | None = None
     examples: bool = False
     otherwise: IndexRequest | None = None
 
@@ -93,7 +93,7 @@ class RootChange:
         return cls(request.named, "add", settings)
 
     def applied_to(
-        self, held: IndexRequest | None, *, unpack: bool = True, missing: Missing = "refuse"
+        self, held: IndexRequest | None, *, unpack: bool = True, missing: OnMissing = "refuse"
     ) -> IndexRequest:
         """Return what the index is to hold, given what it holds.
 
@@ -295,7 +295,7 @@ class RootChange:
         return tuple(key for key in keys if key in unnamed)
 
     def _folders(
-        self, named: Roots, held: IndexRequest | None, *, unpack: bool, missing: Missing
+        self, named: Roots, held: IndexRequest | None, *, unpack: bool, missing: OnMissing
     ) -> tuple[Path, ...]:
         folders: list[Path] = []
         earlier = held.named if held else ()

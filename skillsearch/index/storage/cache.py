@@ -42,7 +42,7 @@ from skillsearch.types.json_values import Json, JsonObject, checked, object_of, 
 
 logger = logging.getLogger(__name__)
 
-Read = TypeVar("Read")
+_Result = TypeVar("_Result")
 
 # Bump when a part changes in form or meaning; an index of another version is rebuilt.
 FORMAT_VERSION = 16
@@ -110,7 +110,7 @@ class IndexFolder:
             raise errors.CacheError(generation_parts.describe_damage(self.path, damaged))
         return generation
 
-    def settled(self, read: Callable[[], Read]) -> Read:
+    def settled(self, read: Callable[[], _Result]) -> _Result:
         """Read again after a CacheError if another generation was published in the meantime."""
         while True:
             stamp = self.stamp()

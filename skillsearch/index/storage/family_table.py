@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from skillsearch.fast_start.dataclasses import dataclass
-from skillsearch.index.storage.numbering import NOTHING, Flags, Numbers, find_sorted, union
+from skillsearch.index.storage.numbering import NOTHING, Mask, Numbers, find_sorted, union
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class FamilyTable:
 
     members: Numbers = field(default_factory=lambda: NOTHING)
     leaders: Numbers = field(default_factory=lambda: NOTHING)
-    peers: Flags = field(default_factory=lambda: np.zeros(0, np.bool_))
+    peers: Mask = field(default_factory=lambda: np.zeros(0, np.bool_))
 
     def __len__(self) -> int:
         return len(self.members)
@@ -45,12 +45,12 @@ class FamilyTable:
         """Return the members whose leader is not left out, so that it is shown for them."""
         return self.members[find_sorted(left_out, self.leaders) < 0]
 
-    def are_leading(self, numbers: Numbers) -> Flags:
+    def are_leading(self, numbers: Numbers) -> Mask:
         """Return for each document whether it stands for others."""
         leaders = self._by_leader[0]
         return leaders.searchsorted(numbers) < leaders.searchsorted(numbers, "right")
 
-    def followers(self, leader: int) -> tuple[Numbers, Flags]:
+    def followers(self, leader: int) -> tuple[Numbers, Mask]:
         """Return the documents that one stands for, ascending, and which of them are its peers."""
         leaders, order = self._by_leader
         places = order[slice(*leaders.searchsorted((leader, leader + 1)).tolist())]
@@ -60,7 +60,7 @@ class FamilyTable:
         """Return the other documents of a document's family, ascending."""
         leader = self.leader_of(number)
         family = union(np.array([leader]), self.followers(leader)[0])
-        are_others: Flags = family != number
+        are_others: Mask = family != number
         return family[are_others]
 
     @cached_property

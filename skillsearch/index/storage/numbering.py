@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]
 """Vectors, one a row, and the values computed of them."""
 Values = NDArray[np.float64]
 """Features and scores, of a document each."""
-Flags = NDArray[np.bool_]
+Mask = NDArray[np.bool_]
 Hashes = NDArray[np.uint64]
 """Of terms, ids or texts."""
 NOTHING: Numbers = np.zeros(0, np.int64)
@@ -28,10 +28,10 @@ class Sized(Protocol):
         """Number of documents."""
 
 
-Part = TypeVar("Part", bound=Sized)
+_Part = TypeVar("_Part", bound=Sized)
 
 
-def numbered(parts: Iterable[Part]) -> Iterator[tuple[int, Part]]:
+def numbered(parts: Iterable[_Part]) -> Iterator[tuple[int, _Part]]:
     """Yield parts, each with the number of its first document."""
     first = 0
     for part in parts:
@@ -47,7 +47,7 @@ def locate(parts: Sequence[Sized], number: int) -> tuple[int, int]:
     raise IndexError(number)
 
 
-def divided(documents: Numbers, parts: Iterable[Part]) -> Iterator[tuple[int, Part, Numbers]]:
+def divided(documents: Numbers, parts: Iterable[_Part]) -> Iterator[tuple[int, _Part, Numbers]]:
     """Yield what `numbered` does, with those of ascending documents that a part has, by its own."""
     for first, part in numbered(parts):
         begin, end = documents.searchsorted((first, first + part.size)).tolist()
