@@ -38,7 +38,7 @@ _VERDICT_STYLES = {"better": "bold green", "worse": "bold red"}
 _MAX_CELL = 40
 """Characters of a cell in a table of a report."""
 _SHORT_CELL = 12
-"""Characters of a cell that is wrapped no sooner than a word: "100 %", "index folder"."""
+"""Characters of a cell that is wrapped later than long ones: "100 %", "index folder"."""
 
 
 def make_console() -> Console:
@@ -186,15 +186,16 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     if sum(map(_widest, columns)) + 2 * gaps > width:
         for cells in columns:  # heads, which come first, are broken before an @
             cells[0] = Text(cells[0].plain.replace("@", "\n@"), style=cells[0].style)
-    # Each column gets what its longest word needs, then all that it needs; where that is too much,
-    # the narrow ones do, and the others get the same. A short cell counts as a word.
-    words = [
-        [Text(word) for word in chain(head.plain.split(), *map(_words, body))]
-        for head, *body in columns
-    ]
-    wishes = [list(map(_widest, parts)) for parts in (words, columns)]
+    # Each column gets what its longest word needs, then its longest short cell, then all that it
+    # needs; where that is too much, the narrow ones do, and the others get the same. If some word
+    # is broken anyway, short cells are not.
+    words = [list(chain.from_iterable(map(_words, cells))) for cells in columns]
+    short = [[cell for cell in body if len(cell) <= _SHORT_CELL] for _, *body in columns]
+    wishes = [list(map(_widest, parts)) for parts in (words, short, columns)]
     needed = sum(wishes[0]) + gaps
     gap = 1 if needed <= width < needed + gaps else 2
+    if needed > width:
+        wishes[0] = list(map(max, *wishes[:2]))
     widths = [1] * len(columns)
     for wish in wishes:
         while sum(widths) < width - gap * gaps and (
@@ -204,9 +205,8 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     return gap, widths
 
 
-def _words(cell: Text) -> list[str]:
-    """Return the words of a cell, or a short cell as it is."""
-    return cell.plain.split() if len(cell) > _SHORT_CELL else [cell.plain]
+def _words(cell: Text) -> list[Text]:
+    return [Text(word) for word in cell.plain.split()]
 
 
 def _widest(cells: Iterable[Text]) -> int:
