@@ -81,7 +81,7 @@ LEARNS = TrainingSettings(
 
 def test_tuning_asks_nobody_and_writes_only_to_our_folders(root, model, watched):
     """Nor do torch and what it brings leave anything behind."""
-    options = "--minutes 2 --keep --out tuned"
+    options = "--minutes .6 --keep --out tuned"
     watched(f"skillsearch tune {root} --model {model} {options}").check()
 
 
