@@ -50,6 +50,7 @@ from skillsearch.mcp_server.session_tools import TOOLSETS
 from skillsearch.readers.mapped_reader import MAX_TOKENS, REQUEST_TOKENS
 from skillsearch.remote.row_writer import BATCH_SKILLS
 from skillsearch.remote.view import _MAX_CANDIDATES
+from skillsearch.rendering.html_page import STYLE
 from skillsearch.reports import proposal_trials, proposals
 from skillsearch.reports.audit import MOST_PROBES, SHARED_WORDS
 from skillsearch.reports.audit_text import KEYWORDS
@@ -60,6 +61,7 @@ from skillsearch.skills.example_requests import MAX_CHARS, MAX_EXAMPLES, PACKAGE
 from skillsearch.skills.metadata import MAX_DESCRIPTION_CHARS
 from skillsearch.skills.stubs import _LEAST_WORDS, _STUB_WORDS
 from skillsearch.text.states import BOUNDS
+from skillsearch.text.tables import read_tables
 from skillsearch.ui.projection import _SHARE as FEW_SHARE
 from skillsearch.ui.projection import NEIGHBOURS, PAIRS
 from skillsearch.usage.events import MAX_TEXT_CHARS
@@ -127,6 +129,8 @@ REPOSITORIES = len(
 CHECKLIST = Path(__file__).with_name("documents") / "checklist.tsv"
 DOCUMENTS = sorted({line[:3] for line in CHECKLIST.read_text("utf-8").splitlines()[1:]})
 SAME_METADATA, ALIKE_METADATA = copies_from(DEFAULT_SPEC)
+PASTED = read_tables(PACKAGE / "index" / "search" / "pasted_words.txt")
+(PHONE,) = re.findall(r"each row is a card.*\n.*: (\d+)rem\) ", STYLE.read_text("utf-8"))
 SAID = {
     "skillsearch/agents/toolsets/README.md": [
         *(text for document in DOCUMENTS for text in (f"| {document} |", f"## {document}: ")),
@@ -150,6 +154,7 @@ SAID = {
         f"above {next(n for n in range(9_999) if count_candidates(n + 1) > _MAX_CANDIDATES)} asks",
     ],
     "skillsearch/ui/README.md": [
+        f"Up to {PHONE} rem each row",
         f"the closest {PAIRS:,} pairs with a cosine above {score(confusable_from(DEFAULT_SPEC))}",
         f"fewer than {NEIGHBOURS * FEW_SHARE} skills",
     ],
@@ -199,6 +204,7 @@ SAID = {
         f"at least {score(SAME_METADATA)} (packaged model; {score(copies_from('other')[0])} for",
         f"(a cosine of {score(ALIKE_METADATA)}) and nearly all ({score(_OF_BODY_ELSEWHERE)}) of a",
         f"re-hashes up to\n   {REREAD_BYTES >> 20} MiB of parts",
+        f"pasted, in {len(PASTED['orders'])} languages",
     ],
     "skillsearch/cli/README.md": [
         f"exits with {INTERRUPTED} if you",
