@@ -33,12 +33,12 @@ from ray_fleet import Fleet, tell
 from ray_shards import Embedding, in_words
 
 from skillsearch.cli import options
-from skillsearch.cli.indexing import planned
 from skillsearch.embedders.embedder import load_embedder
 from skillsearch.embedders.embedding import Embedder, embed
 from skillsearch.errors import EmbedderError, SkillSearchError
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.remote.opening import planned
 from skillsearch.settings.environ import forbid_telemetry
 from skillsearch.settings.values import is_url
 from skillsearch.text.safe_text import one_line

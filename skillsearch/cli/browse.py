@@ -170,8 +170,8 @@ def show_command(
 def _load(name: str, settings: Settings) -> tuple[Document, Skill, Root]:
     """Read a skill, and record that as usage."""
     log = log_of(settings, "show")
-    if settings.backend == "milvus":
-        from skillsearch.cli.indexing import open_in_milvus
+    if settings.is_remote:
+        from skillsearch.remote.opening import open_in_milvus
 
         with open_in_milvus(settings) as remote:
             document, skill = remote.find(name), remote.get(name)

@@ -16,7 +16,6 @@ from skillsearch.cli.indexing import (
     ask_to_vouch,
     build_index,
     check_settings,
-    milvus_uri,
     show_folders,
 )
 from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_settings
@@ -121,7 +120,7 @@ def index_command(
     )
     if how == "add" or (how == "replace" and not is_named):
         check_settings(settings)
-    if settings.backend == "milvus":
+    if settings.is_remote:
         _index_in_milvus(change, as_json=as_json)
         return
     _index(change, [path.absolute() for path in only], verify=verify, as_json=as_json)
@@ -165,6 +164,7 @@ def _say_note(text: str) -> None:
 
 
 def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
+    from skillsearch.remote.opening import milvus_uri
     from skillsearch.remote.remote_index import RemoteIndex
 
     settings = change.settings

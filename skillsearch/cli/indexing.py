@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,9 +10,8 @@ import click
 
 from skillsearch.cli.options import NamedRoot, check_size, has_agreed, is_interactive, read_flags
 from skillsearch.cli.output import progress_bars, say
-from skillsearch.errors import ConfigError, IndexNotFoundError
 from skillsearch.index.absence import forget_report
-from skillsearch.index.roots.held import held_roots, request_of
+from skillsearch.index.roots.held import held_roots
 from skillsearch.index.roots.request import IndexRequest, key_of
 from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.roots.scope import Viewpoint
@@ -24,14 +22,13 @@ from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.remote.remote_index import RemoteIndex
     from skillsearch.reports.host_folders import FolderReport
 
 
 def check_settings(settings: Settings) -> None:
     """Do the same as `check_size` for the roots of the settings that are not held yet."""
     roots = [Path(root) for root in settings.roots if not is_bundle(root)]
-    held = held_roots(settings) if roots and settings.backend != "milvus" else ()
+    held = held_roots(settings) if roots and not settings.is_remote else ()
     for root in roots:
         if key_of(root) not in held:
             check_size(root, is_agreed=has_agreed())
@@ -75,34 +72,9 @@ def ask_to_vouch(index: SkillIndex, before: Collection[str]) -> None:
             index.apply(RootChange(how="keep", settings=settings))
 
 
-def open_in_milvus(settings: Settings) -> RemoteIndex:
-    """Open the index in Milvus that the settings name."""
-    from skillsearch.remote.remote_index import RemoteIndex
-
-    return RemoteIndex.open(milvus_uri(settings), collection=settings.collection)
-
-
-def planned(change: RootChange) -> IndexRequest:
-    """Return the request of the index after a change; nothing is written."""
-    if change.settings.backend != "milvus":
-        return change.applied_to(request_of(change.settings))
-    held = None
-    with suppress(IndexNotFoundError), open_in_milvus(change.settings) as index:
-        held = index.settings.request()
-    return change.applied_to(held)
-
-
 def request_for(roots: Sequence[NamedRoot], settings: Settings) -> IndexRequest:
     """Return a request for the named roots alone, or else for those of the index."""
     change = RootChange(roots, settings=settings)
+    from skillsearch.remote.opening import planned
+
     return change.applied_to(None) if roots else planned(change)
-
-
-def milvus_uri(settings: Settings) -> str:
-    """Return the address of the server of Milvus; a ConfigError if the settings name none."""
-    if not settings.uri:
-        raise ConfigError(
-            "The backend milvus needs the address of a server: --uri http://127.0.0.1:19530, or "
-            "SKILLSEARCH_URI."
-        )
-    return settings.uri

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from logging import INFO, WARNING
 from typing import BinaryIO
 
 import click
 
 from skillsearch.cli import options
 from skillsearch.cli.app import refuse, request_text
-from skillsearch.cli.options import LOGGER, SettingOption, read_settings
+from skillsearch.cli.options import SettingOption, read_settings
 from skillsearch.cli.output import emit_json, emit_rows, is_terminal, say, with_header
-from skillsearch.daemon import client
-from skillsearch.errors import DaemonError, UnusableError
+from skillsearch.daemon.searching import search, search_many
+from skillsearch.errors import UnusableError
 from skillsearch.index.next_steps import index_option
-from skillsearch.index.opening import answer_queries, answer_query, open_fresh
 from skillsearch.index.search.options import SearchOptions
 from skillsearch.settings.config import limits_of
 from skillsearch.settings.table import Settings
@@ -26,7 +24,6 @@ from skillsearch.text.provenance import shown_name, source_tag
 from skillsearch.text.safe_text import counted, one_line
 from skillsearch.text.states import MAY_FIT, ONLY_MAY_FIT
 from skillsearch.types.answers import SYSTEMS, QueryAnswer, SearchResult, System
-from skillsearch.usage.recording import learn, log_of, record
 
 Query = tuple[str | int | None, str]
 """Id and text of a query."""
@@ -88,7 +85,7 @@ def query_command(
     if batch:
         return _answer_batch(batch, settings, how, exit_code=exit_code)
     text = request_text(words)
-    answer = ask_daemon(text, settings, how) or _search_one(text, settings, how)
+    answer = search(text, settings, how)
     if limits := limits_of(settings):
         answer = answer._replace(notes=(*answer.notes, f"note: {limits}"))
     for note in answer.notes:
@@ -102,7 +99,7 @@ def _answer_batch(
 ) -> int:
     queries, problems = _read_batch(file)
     has_hits = False
-    results = _search_all([text for _, text in queries], settings, how)
+    results = search_many([text for _, text in queries], settings, how, say)
     for (key, _), result in zip(queries, results, strict=True):
         has_hits = has_hits or bool(result)
         emit_json({"_id": key, **result.to_dict()})
@@ -146,55 +143,6 @@ def _parse_query(line: bytes) -> Query:
     if len(text) > MAX_QUERY_CHARS:
         raise UnusableError(f'"text" has {len(text):,} characters, more than {MAX_QUERY_CHARS:,}')
     return key, text
-
-
-def ask_daemon(query: str, settings: Settings, how: SearchOptions) -> QueryAnswer | None:
-    """Have the daemon search; None if none runs, or it cannot."""
-    if settings.daemon == "off" or settings.backend == "milvus":
-        return None
-    try:
-        question = client.search_question(
-            query,
-            settings.index_dir,
-            how,
-            refresh=settings.refresh,
-            usage=str(log_of(settings, "query") or ""),
-        )
-        answer = client.ask("search", question, seconds=client.QUERY_SECONDS)
-        return None if answer is None else client.read_search(answer)
-    except DaemonError as exc:
-        # Nobody should wait without being told what for.
-        is_late = isinstance(exc.__cause__, TimeoutError)
-        LOGGER.log(WARNING if is_late else INFO, "searching without the daemon: %s", exc)
-        return None
-
-
-def _search_one(text: str, settings: Settings, how: SearchOptions) -> QueryAnswer:
-    notes = list[str]()
-    log = log_of(settings, "query")
-    if settings.backend == "milvus":
-        from skillsearch.cli.indexing import open_in_milvus
-
-        with open_in_milvus(settings) as remote:
-            learn(remote, log)
-            (result,) = remote.answer([text], how)
-            record(log, remote, result, how.selection)
-        return QueryAnswer(result, (), ())
-    index = open_fresh(settings, notes.append)
-    result, nearest = answer_query(index, text, how, notes.append, log)
-    return QueryAnswer(result, nearest, tuple(notes))
-
-
-def _search_all(
-    texts: Sequence[str], settings: Settings, how: SearchOptions
-) -> Iterator[SearchResult]:
-    if settings.backend == "milvus":
-        from skillsearch.cli.indexing import open_in_milvus
-
-        with open_in_milvus(settings) as remote:
-            yield from (remote.answer([text], how)[0] for text in texts)
-        return
-    yield from answer_queries(open_fresh(settings, say), texts, say, how)
 
 
 def _nothing_fits(result: SearchResult, option: str) -> str:

@@ -196,13 +196,18 @@ def _fit(columns: Sequence[list[Text]], width: int) -> tuple[int, list[int]]:
     gap = 1 if needed <= width < needed + gaps else 2
     if needed > width:
         wishes[0] = list(map(max, *wishes[:2]))
-    widths = [1] * len(columns)
+    return gap, _widths(wishes, width - gap * gaps)
+
+
+def _widths(wishes: Sequence[Sequence[int]], room: int) -> list[int]:
+    """Return the widths of columns that together have some room: narrow ones grow first."""
+    widths = [1] * len(wishes[0])
     for wish in wishes:
-        while sum(widths) < width - gap * gaps and (
+        while sum(widths) < room and (
             lacking := [column for column, most in enumerate(wish) if widths[column] < most]
         ):
             widths[min(lacking, key=widths.__getitem__)] += 1
-    return gap, widths
+    return widths
 
 
 def _words(cell: Text) -> list[Text]:

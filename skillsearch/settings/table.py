@@ -127,6 +127,11 @@ class Settings:
         return self.roots if self.is_of_project("roots") else ()
 
     @property
+    def is_remote(self) -> bool:
+        """Whether the index lies on a server."""
+        return self.backend == "milvus"
+
+    @property
     def is_project_index(self) -> bool:
         """Whether a project file names the index."""
         return self.is_of_project("index_dir")

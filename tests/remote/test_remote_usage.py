@@ -76,7 +76,7 @@ def test_another_collection_learns_nothing_from_it(ask, remote, memory, tmp_path
 @pytest.fixture
 def in_memory(cli, remote, monkeypatch):
     """Run commands on the index in memory."""
-    monkeypatch.setattr("skillsearch.cli.indexing.open_in_milvus", lambda _settings: remote)
+    monkeypatch.setattr("skillsearch.remote.opening.open_in_milvus", lambda _settings: remote)
     return lambda *args: cli(*args, "--backend", "milvus", "--uri", "http://memory")
 
 

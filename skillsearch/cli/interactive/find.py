@@ -58,7 +58,7 @@ def find_command(words: tuple[str, ...], printed: str) -> int:
     from skillsearch.cli.interactive import picker
 
     settings = read_settings()
-    refuse(settings.backend == "milvus", "find needs an index on this machine; use query.")
+    refuse(settings.is_remote, "find needs an index on this machine; use query.")
     index, log = open_fresh(settings, say), log_of(settings, "find")
     learn(index, log)
     head = f"{counted(len(index), 'skill')}."

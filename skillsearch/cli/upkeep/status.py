@@ -34,7 +34,7 @@ def status_command(as_json: bool) -> int:
     from skillsearch.reports.status import status
 
     settings = read_settings()
-    if settings.backend == "milvus":
+    if settings.is_remote:
         facts = _describe_milvus(settings)
         output.show_record(facts, facts.items(), as_json=as_json)
         return 0
@@ -50,7 +50,7 @@ def status_command(as_json: bool) -> int:
 
 
 def _describe_milvus(settings: Settings) -> JsonObject:
-    from skillsearch.cli.indexing import open_in_milvus
+    from skillsearch.remote.opening import open_in_milvus
     from skillsearch.text.provenance import source_tag
 
     with open_in_milvus(settings) as index:

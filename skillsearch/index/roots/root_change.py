@@ -337,7 +337,7 @@ class RootChange:
     @property
     def _option(self) -> str:
         """The options by which a command names this index."""
-        if (settings := self.settings).backend != "milvus":
+        if not (settings := self.settings).is_remote:
             return next_steps.index_option(settings.index_dir.absolute(), settings)
         values = {"backend": "milvus", "uri": "URI", "collection": settings.collection}
         flags = [key for key in values if settings.sources.get(key) == "flag"]
@@ -355,7 +355,7 @@ def default_follows(
         held: What it holds.
         is_named: Whether the user names some roots.
     """
-    if settings.backend == "milvus" or settings.is_project_index or how in ("keep", "remove"):
+    if settings.is_remote or settings.is_project_index or how in ("keep", "remove"):
         return None
     has_roots = is_named or settings.roots
     if how == "replace" and has_roots:
