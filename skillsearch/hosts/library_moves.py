@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -26,12 +26,14 @@ from skillsearch.files.locks import exclusive
 from skillsearch.files.private import make_private
 from skillsearch.hosts.table import library_folder
 from skillsearch.settings import user_folders
+from skillsearch.text.safe_text import listed
 from skillsearch.types.json_values import Record
 
 MoveState = Literal["moving", "moved", "restoring", "restored"]
 STATES: tuple[MoveState, ...] = get_args(MoveState)
 _JOURNAL, _INCOMING, _LEAVING = "journal.jsonl", ".incoming-", ".leaving-"
 _LOCK_SECONDS = 60.0
+_SHOWN = 10
 logger = logging.getLogger(__name__)
 
 
@@ -99,6 +101,20 @@ class Journal:
     def away(self) -> list[Move]:
         """Return the moves of skills that are in the library now."""
         return [move for move in self.moves.values() if move.state == "moved"]
+
+    def away_named(self, names: Sequence[str]) -> list[Move]:
+        """Return the moves of named skills in the library; a SkillError for a name of none.
+
+        Upper and lower case are alike.
+        """
+        away = self.away()
+        keys = {move.name.casefold() for move in away}
+        if lost := [name for name in names if name.casefold() not in keys]:
+            names_there = listed((move.name for move in away), _SHOWN)
+            there = f"In it are: {names_there}." if away else "It is empty."
+            raise SkillError(f"{lost[0]!r} is not in the library. {there}")
+        wanted = set(map(str.casefold, names))
+        return [move for move in away if move.name.casefold() in wanted]
 
 
 @contextmanager

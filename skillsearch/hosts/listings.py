@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,6 +38,11 @@ class Listings:
     def hosts_of(self, folder: Path, name: str) -> tuple[str, ...]:
         """Return the hosts that list a skill of the user now, plugins aside."""
         return tuple(host for host in self.readers(folder) if not self.is_off(host, name))
+
+    def counts(self, skills: Iterable[tuple[Path, str]]) -> dict[str, int]:
+        """Return how many skills of the user each host lists, plugins aside, given with names."""
+        counts = Counter(host for folder, name in skills for host in self.hosts_of(folder, name))
+        return {host: counts[host] for host in hosts()}
 
     def is_off(self, host: str, name: str) -> bool:
         """Return whether a host's own switch turns off the skill of a name, of no plugin."""

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from skillsearch.errors import IndexNotFoundError, RootError
 from skillsearch.fast_start.patterns import lazy_pattern
 from skillsearch.index.freshness import MAX_AGE, MAX_CHECKED_SKILLS, Freshness
+from skillsearch.index.roots.root_change import RootChange
 from skillsearch.index.roots.scope import folders_of
+from skillsearch.settings.config import load_settings, user_index_dir
 from skillsearch.settings.table import Settings
 from skillsearch.usage.recording import learn, record
 
@@ -48,6 +50,20 @@ def open_index(settings: Settings) -> SkillIndex:
     except RootError as exc:
         problem = f"The index in {folder.path} is damaged and cannot be built anew: {exc}"
         raise IndexNotFoundError(problem) from exc
+
+
+def open_user_index() -> SkillIndex:
+    """Open the user's index as the disk is now, made of what hosts look for if there is none."""
+    from skillsearch.index.skill_index import SkillIndex
+    from skillsearch.index.storage.cache import IndexFolder
+
+    folder = user_index_dir().absolute()
+    if IndexFolder(folder).exists():
+        index = SkillIndex.open(folder)
+        index.refresh(keep_missing=True)
+        return index
+    change = RootChange(settings=load_settings(index_dir=folder), follows="hosts")
+    return SkillIndex.build(change, folder)[0]
 
 
 def open_fresh(settings: Settings, tell: Tell) -> SkillIndex:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,21 +14,21 @@ from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.output import emit_json, say, show_rows
 from skillsearch.errors import SkillError, SkillSearchError
 from skillsearch.hosts.entries import HOSTS, switch_entry
-from skillsearch.hosts.files import FileChange, host_file, switched_off, switches
+from skillsearch.hosts.files import FileChange, host_file, switched_off
 from skillsearch.hosts.library_moves import (
     Journal,
     Move,
-    MoveState,
     fault,
     move_away,
     move_back,
     open_journal,
 )
+from skillsearch.hosts.library_switches import switch_off, switch_on
 from skillsearch.hosts.listings import Listings
 from skillsearch.hosts.table import hosts, library_folder, title_of, with_key
+from skillsearch.index.opening import open_user_index
 from skillsearch.index.roots.request import IndexRequest
 from skillsearch.index.roots.root_change import RootChange
-from skillsearch.settings.config import load_settings, user_index_dir
 from skillsearch.text.safe_text import listed
 
 if TYPE_CHECKING:
@@ -107,7 +104,7 @@ def _check(action: str, names: tuple[str, ...], switch: str | None, *, every_ski
 def _move(journal: Journal, names: Sequence[str], switch: str | None, *, yes: bool) -> bool:
     from skillsearch.index.indexing.options import IndexOptions
 
-    index = _open_index()
+    index = open_user_index()
     listings = Listings()
     before = _counts(index)
     documents = {Path(document.path).parent: document for document in map(index.find, names)}
@@ -180,9 +177,7 @@ def _to_switch_off(
             names.append(name)
     change = FileChange.plan(file, [switch_entry(host, name, is_off=True) for name in names])
     click.echo(change.diff(), err=True, nl=change.is_needed)
-    return (
-        [partial(_switch_off, journal, host, list(dict.fromkeys(names)), change)] if names else []
-    )
+    return [partial(switch_off, journal, host, list(dict.fromkeys(names)), change)] if names else []
 
 
 def _run_all(steps: Iterable[Callable[[], object]], what: str) -> bool:
@@ -204,7 +199,7 @@ def _titles(names: Iterable[str]) -> str:
 def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> bool:
     """Bring back the named skills, or with None all."""
     away = journal.away()
-    wanted = away if names is None else _named(away, names)
+    wanted = away if names is None else journal.away_named(names)
     if not wanted:
         say("Nothing to restore: name skills, or use --all." if away else _NOTHING_MOVED)
         return not away
@@ -217,7 +212,7 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
         say(f"{move.name}: {back}")
     if not has_consent(_OTHERWISE, yes=yes):
         return False
-    index = _open_index()
+    index = open_user_index()
     before = _counts(index)
     undo = (partial(_switch_on if move.switch else move_back, journal, move) for move in wanted)
     is_done = _run_all(undo, "not restored")
@@ -226,40 +221,10 @@ def _restore(journal: Journal, names: Sequence[str] | None, *, yes: bool) -> boo
     return is_done
 
 
-def _named(away: Sequence[Move], names: Sequence[str]) -> list[Move]:
-    """Return the moves of some skills, ignoring case; a SkillError for a name that none has."""
-    keys = {move.name.casefold() for move in away}
-    if lost := [name for name in names if name.casefold() not in keys]:
-        names_there = listed((move.name for move in away), _SHOWN)
-        there = f"In it are: {names_there}." if away else "It is empty."
-        raise SkillError(f"{lost[0]!r} is not in the library. {there}")
-    wanted = set(map(str.casefold, names))
-    return [move for move in away if move.name.casefold() in wanted]
-
-
-def _open_index() -> SkillIndex:
-    """Open the user's index, made of what hosts look for if there is none."""
-    from skillsearch.index.skill_index import SkillIndex
-    from skillsearch.index.storage.cache import IndexFolder
-
-    folder = user_index_dir().absolute()
-    if IndexFolder(folder).exists():
-        index = SkillIndex.open(folder)
-        index.refresh(keep_missing=True)
-        return index
-    change = RootChange(settings=load_settings(index_dir=folder), follows="hosts")
-    return SkillIndex.build(change, folder)[0]
-
-
 def _counts(index: SkillIndex) -> dict[str, int]:
     """Return how many of the user's skills each host lists, but for those of plugins."""
-    listings = Listings()
-    counts = Counter(
-        host
-        for document in index.documents()
-        for host in listings.hosts_of(Path(document.path).parent, document.name)
-    )
-    return {host: counts[host] for host in hosts()}
+    skills = ((Path(document.path).parent, document.name) for document in index.documents())
+    return Listings().counts(skills)
 
 
 def _show_counts(before: dict[str, int], index: SkillIndex) -> None:
@@ -271,32 +236,5 @@ def _show_counts(before: dict[str, int], index: SkillIndex) -> None:
             say(f"{change}; all {len(index)} are found")
 
 
-def _switch_off(journal: Journal, host: str, names: Iterable[str], change: FileChange) -> None:
-    values, away = switches(host), {(move.switch, move.name): move for move in journal.away()}
-    moves = []
-    for name in names:
-        same = away.get((host, name))
-        number = same.number if same else max(journal.moves, default=0) + 1
-        before = json.dumps(values[name]) if name in values else ""
-        source = str(change.path)
-        move = Move(number, name, source, target="", state="moving", switch=host, before=before)
-        journal.note(move)
-        moves.append(move)
-    state: MoveState = "restored"
-    try:
-        change.write()
-        state = "moved"
-    finally:
-        for move in moves:
-            journal.note(replace(move, state=state))
-
-
 def _switch_on(journal: Journal, move: Move) -> None:
-    file = Path(move.source)
-    if move.name in switched_off(move.switch, file):  # else its user has said otherwise since
-        entry = switch_entry(move.switch, move.name, is_off=False)
-        value = json.loads(move.before) if move.before else None
-        change = FileChange.plan(file, [entry._replace(value=value)])
-        click.echo(change.diff(), err=True)
-        change.write()
-    journal.note(replace(move, state="restored"))
+    click.echo(switch_on(journal, move), nl=False, err=True)
