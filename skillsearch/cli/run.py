@@ -28,6 +28,7 @@ from skillsearch.execution import types
 from skillsearch.execution.executors import FALLBACK, SAFEST, executor_names, select_executor
 from skillsearch.execution.runner import SkillRunner
 from skillsearch.execution.workspaces.globs import check_patterns
+from skillsearch.execution.workspaces.keeping import MemoryArtifactStore, keep_files
 from skillsearch.index.opening import open_fresh
 from skillsearch.settings.environ import INTERRUPTED
 from skillsearch.text.safe_text import one_line
@@ -296,7 +297,7 @@ def _run(
     outputs: _Outputs,
 ) -> _Outcome:
     """Run a command, whose inputs may lie in some folders, and keep the files that it left."""
-    collected = run_results.MemoryArtifactStore()
+    collected = MemoryArtifactStore()
     runner = SkillRunner(
         executor,
         artifacts=collected,
@@ -307,7 +308,7 @@ def _run(
     with closing(runner):
         result = runner.run(request)
     folder = outputs.folder or Path()
-    written, problems = run_results.keep_files(collected.files, folder, force=outputs.force)
+    written, problems = keep_files(collected.files, folder, force=outputs.force)
     hints = run_results.find_hints(result, request, executor.capabilities())
     return _Outcome(result, written if outputs.globs else None, problems, hints)
 

@@ -4,7 +4,6 @@ import io
 import json
 import os
 import re
-import resource
 import signal
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import pytest
 
 import skillsearch
 from skillsearch.cli.run import read_stdin
-from skillsearch.cli.run_results import find_hints, keep_files
+from skillsearch.cli.run_results import find_hints
 from skillsearch.execution.executors import REGISTRY, executor_statuses
 from skillsearch.execution.types import Capabilities, RunRequest, RunResult
 from skillsearch.index.skill_index import SkillIndex
@@ -238,23 +237,6 @@ def test_no_file_is_written_through_a_link(local, tmp_path, link, is_forced):
     assert result.exit_code == 125
     assert "out/a" in result.stderr
     assert (target / "a").read_text() == "mine"
-
-
-@pytest.mark.parametrize("is_forced", [False, True])
-def test_a_file_is_kept_whole_or_not_at_all(tmp_path, is_forced):
-    old = {"a": b"old"} if is_forced else {}
-    keep_files(old, tmp_path, force=False)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, limits[1]))
-    try:
-        saved, problems = keep_files({"a": bytes(200_000)}, tmp_path, force=is_forced)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
-    assert saved == []
-    assert "a was not written" in problems[0]
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == old
 
 
 NAMESPACE = Capabilities("namespaces", False, False, False, False, (), ())
