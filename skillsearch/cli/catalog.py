@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +11,6 @@ from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_diagnostics, show_rows
 from skillsearch.index.opening import open_fresh
 from skillsearch.text.safe_text import counted
-
-if TYPE_CHECKING:
-    from skillsearch.ard.catalog import SkillFiles
-    from skillsearch.mcp_server.publication import Published, Publisher
 
 
 @click.command("catalog")
@@ -38,12 +33,13 @@ def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: boo
     from skillsearch.ard.website import write_website
     from skillsearch.library.skill_library import SkillLibrary
     from skillsearch.mcp_server.publication import Publisher
+    from skillsearch.mcp_server.skill_files import files_of_skills
 
     url = base_of(url)
     settings = read_settings()
     index = open_fresh(settings, say)
     publisher = Publisher(SkillLibrary.of_index(index, settings.selection))
-    skills, unvetted = _skills(publisher, include_unvetted=include_unvetted)
+    skills, unvetted = files_of_skills(publisher, include_unvetted=include_unvetted)
     website = website_of(url, skills)
     done = write_website(folder, website.files)
     problems = publisher.problems()
@@ -58,37 +54,3 @@ def catalog_command(folder: Path, url: str, include_unvetted: bool, as_json: boo
     names = ("name", "type", "url")
     show_rows([(s.name, s.type, s.url) for s in website.skills], names, columns=names)
     say(f"{counted(len(done.written), 'file')} written, {len(done.removed)} removed in {folder}")
-
-
-def _skills(publisher: Publisher, *, include_unvetted: bool) -> tuple[list[SkillFiles], int]:
-    """Read the skills that can be published; also count those left out, as nobody vouches."""
-    unvetted = 0
-    skills: list[SkillFiles] = []
-    for skill in publisher.skills:
-        root = publisher.library.root_of(skill.document)
-        if root.trust != "vetted" and not include_unvetted:
-            unvetted += 1
-        elif read := _read(publisher, skill, root.origin):
-            skills.append(read)
-    return skills, unvetted
-
-
-def _read(publisher: Publisher, skill: Published, origin: str) -> SkillFiles | None:
-    """Read all files of a skill, or return None if it cannot be published."""
-    from skillsearch.ard.catalog import SkillFiles
-    from skillsearch.mcp_server.publication import read_published
-    from skillsearch.skills.findings import Finding
-    from skillsearch.types.json_values import text_of
-
-    looked = publisher.look(skill)
-    if isinstance(looked, Finding):
-        return None
-    return SkillFiles(
-        document=skill.document,
-        description=text_of(looked.frontmatter["description"]),
-        files={path: read_published(skill, path)[0] for path in looked.files},
-        programs=frozenset(
-            path for path in looked.files if (skill.folder / path).stat().st_mode & 0o100
-        ),
-        origin=origin,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +21,6 @@ from skillsearch.cli.options import NamedRoot, SettingOption, read_flags, read_s
 from skillsearch.cli.output import emit_json, lost, progress_bars, say, show_diagnostics
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.roots.held import held_roots, request_of
-from skillsearch.index.roots.request import key_of
 from skillsearch.index.roots.root_change import (
     SHOWN_ROOTS,
     How,
@@ -30,17 +28,15 @@ from skillsearch.index.roots.root_change import (
     RootScope,
     default_follows,
 )
-from skillsearch.index.roots.scope import Viewpoint, is_in_scope
 from skillsearch.index.storage.cache import IndexFolder
+from skillsearch.reports import index_notes
 from skillsearch.reports.cache import prune_archives
-from skillsearch.settings import config, user_folders
-from skillsearch.settings.table import Settings
+from skillsearch.settings import user_folders
 from skillsearch.text.provenance import tag_of
 from skillsearch.text.safe_text import counted, listed
 from skillsearch.types.indexing import IndexReport
 
 if TYPE_CHECKING:
-    from skillsearch.index.skill_index import SkillIndex
     from skillsearch.reports.host_folders import FolderReport
     from skillsearch.types import skills
 
@@ -124,7 +120,7 @@ def index_command(
         _index_in_milvus(change, as_json=as_json)
         return
     _index(change, [path.absolute() for path in only], verify=verify, as_json=as_json)
-    _say_note(_outside(settings, roots))
+    _say_note(index_notes.outside(settings, roots))
 
 
 def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: bool) -> None:
@@ -141,11 +137,11 @@ def _index(change: RootChange, only: Sequence[Path], *, verify: bool, as_json: b
         show_folders(reports)
         ask_to_vouch(index, before)
     prune_archives(user_folders.cache_dir())
-    _say_note(_below_no_root(only, index_roots))
+    _say_note(index_notes.below_no_root(only, index_roots))
     if change.how in ("add", "replace"):
-        _say_note(_without_skills(change.roots, index, report.diagnostics))
+        _say_note(index_notes.without_skills(change.roots, index, report.diagnostics))
     if report.generation != generation:
-        _say_note(_unvetted(index_roots, index_option(folder.path, change.settings)))
+        _say_note(index_notes.unvetted(index_roots, index_option(folder.path, change.settings)))
 
 
 def _how(only: Sequence[Path], *, remove: bool, replaces: bool) -> How:
@@ -180,62 +176,6 @@ def _index_in_milvus(change: RootChange, *, as_json: bool) -> None:
         index_roots = index.settings.roots
     _show(report, {"collection": settings.collection}, index_roots, (), as_json=as_json)
     prune_archives(user_folders.cache_dir())
-
-
-def _outside(settings: Settings, roots: Sequence[NamedRoot]) -> str:
-    """Return the next step for new roots outside of the project, if its index is used."""
-    if not settings.is_project_index:
-        return ""
-    file = settings.sources["index_dir"]
-    outside = [root for root in roots if not Path(root).is_relative_to(Path(file).parent)]
-    own = ["--index-dir", str(config.user_index_dir())]
-    note = f"this is the index of the project, which {file} names. To add to your own instead: "
-    return note + shlex.join(["skillsearch", "index", *map(str, outside), *own]) if outside else ""
-
-
-def _below_no_root(only: Sequence[Path], roots: Sequence[skills.Root]) -> str:
-    """Return a note on paths to look at that no root of the index holds or lies below."""
-    folders = [folder for root in roots for folder in (root.path, root.path.resolve())]
-
-    def is_known(path: Path) -> bool:
-        return any(path.is_relative_to(each) or each.is_relative_to(path) for each in folders)
-
-    stray = [path for path in only if not (is_known(path) or is_known(path.resolve()))]
-    names = listed(map(str, stray), SHOWN_ROOTS)
-    next_step = "correct the path, or add its folder: skillsearch index FOLDER"
-    return f"no root of this index holds {names}; {next_step}" if stray else ""
-
-
-def _without_skills(
-    named: Sequence[NamedRoot], index: SkillIndex, diagnostics: Sequence[skills.Diagnostic]
-) -> str:
-    """Return a note on named roots below which there is no SKILL.md, not even a broken one."""
-    reported = [Path(diagnostic.path) for diagnostic in diagnostics]
-
-    def has_skills(folder: Path) -> bool:
-        inner = [root for root in index.opened.settings.roots if root.path.is_relative_to(folder)]
-        documents = index.opened.corpus.documents
-        is_read = any(next(documents.with_prefix(f"{root.alias}:"), None) for root in inner)
-        return is_read or any(path.is_relative_to(folder) for path in reported)
-
-    empty = [str(root) for root in named if not has_skills(Path(key_of(root)))]
-    next_step = "correct the path, or put skills there"
-    return f"no SKILL.md lies below {listed(empty, SHOWN_ROOTS)}; {next_step}" if empty else ""
-
-
-def _unvetted(roots: Sequence[skills.Root], option: str) -> str:
-    """Return a note on roots that nobody vouches for and that are seen from here.
-
-    The `option` names the index in commands, if it has to.
-    """
-    here = Viewpoint.of(Path.cwd())
-    doubted = [root for root in roots if root.trust != "vetted" and is_in_scope(root, [here])]
-    names = listed((root.origin or str(root.path) for root in doubted), SHOWN_ROOTS)
-    if not doubted:
-        return ""
-    first = here.project_of(doubted[0]) or doubted[0].origin or str(doubted[0].path)
-    command = f"skillsearch index --trust {shlex.quote(f'{first}=vetted')}{option}"
-    return f"prompt and hook do not offer the skills of {names}; to vouch: {command}"
 
 
 def _show(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import time
-from codecs import BOM_UTF8
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -17,17 +14,13 @@ from skillsearch.cli import options
 from skillsearch.cli.app import has_consent, refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import emit_json, say, show_rows
-from skillsearch.errors import ConfigError, SkillError, explained
-from skillsearch.files.atomic_files import replace_unchanged
-from skillsearch.files.openat import read_regular
-from skillsearch.files.private import make_private
+from skillsearch.errors import ConfigError, SkillError
 from skillsearch.index.opening import open_fresh
 from skillsearch.index.roots.scope import scope_of
 from skillsearch.index.search.options import check_query
-from skillsearch.settings.config import MAX_FILE_BYTES
 from skillsearch.settings.table import Settings
-from skillsearch.settings.user_folders import user_file
 from skillsearch.text.safe_text import counted, listed, one_line, visible
+from skillsearch.usage.consent import set_usage, turn_on
 
 if TYPE_CHECKING:
     from skillsearch.index.skill_index import SkillIndex
@@ -47,11 +40,6 @@ _STORED = {
     "text": "Kept of a request: its words, a keyed hash and a vector.",
 }
 _COLUMNS = ("what", "count", "skills", "detail")
-
-
-def _turn_on() -> str:
-    file = visible(str(user_file()))
-    return f'To turn it on: usage = "hashes" in {file}, or SKILLSEARCH_USAGE=hashes'
 
 
 @click.command("usage")
@@ -104,7 +92,7 @@ def usage_command(
         count = _forget(log, settings, forget, yes=yes)
         return _emit_change(count, log, "forgotten", as_json=as_json)
     if pin:
-        refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {_turn_on()}.")
+        refuse(settings.usage == "off", f"Nothing is kept, so nothing can be pinned. {turn_on()}.")
         check_query(pin[0])
         index, skill = _named(settings, pin[1])
         log.pin(origin_of(index, settings.selection), pin[0], index.analyse(pin[0]).vector, skill)
@@ -124,16 +112,10 @@ def ask_for_usage(settings: Settings) -> None:
     """
     if "usage" in settings.sources or not options.is_interactive():
         return
-    choice = "hashes" if click.confirm(_QUESTION, default=False, err=True) else "off"
-    path = Path(os.path.realpath(user_file()))
-    with explained(ConfigError, f"{path} cannot be written: %s. {_turn_on()}"):
-        make_private(path.parent)
-        line = f'usage = "{choice}"\n'.encode()
-        room = MAX_FILE_BYTES - len(line)
-        before = read_regular(path, room)[0] if path.exists() else None
-        after = line + (before or b"").removeprefix(BOM_UTF8)
-        if not replace_unchanged(path, before, after):
-            raise ConfigError(f"{path} was changed by another program meanwhile. {_turn_on()}.")
+    choice: Literal["hashes", "off"] = "off"
+    if click.confirm(_QUESTION, default=False, err=True):
+        choice = "hashes"
+    path = set_usage(choice)
     say(f'{visible(str(path))}: usage = "{choice}"; see skillsearch usage')
 
 
@@ -149,9 +131,7 @@ def _forget(log: UsageLog, settings: Settings, name: str, *, yes: bool) -> int |
     if skills is not None:
         with suppress(SkillError, ConfigError):  # it may be gone, and is known by its id then
             skills.add(_named(settings, name)[1])
-        ids = {event.skill for event in log.events()}
-        ids |= {offer.skill for event in log.events() for offer in event.offered}
-        refuse(not skills & ids - {""}, f"Nothing is kept of {one_line(name, 80)!r}.")
+        refuse(not skills & log.skills(), f"Nothing is kept of {one_line(name, 80)!r}.")
     what = f"all of {visible(str(log.file))}" if skills is None else f"what is kept of {name}"
     say(f"This removes {what}.")
     if not has_consent("Nothing was removed. To do it: --yes", yes=yes):
@@ -194,7 +174,7 @@ def _show(log: UsageLog, settings: Settings, days: int | None, *, as_json: bool)
         f"{counted(report.pins, 'pin')}; {report.with_text:,} of these with words"
     )
     if settings.usage == "off":
-        say(f"{_turn_on()}.")
+        say(f"{turn_on()}.")
     if events:
         show_rows(_rows(report), _COLUMNS, columns=_COLUMNS)
 

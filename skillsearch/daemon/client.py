@@ -80,6 +80,19 @@ def ask(
     return result_of(response, _to_end(process))
 
 
+def open_indexes() -> list[str]:
+    """Return the folders of the indexes that the daemon has open; none if it does not answer."""
+    from skillsearch.types.json_values import objects_of, text_of
+
+    try:
+        status = ask("status", seconds=QUERY_SECONDS)
+    except DaemonError:
+        return []  # it is shutting down, or has another version
+    return (
+        [text_of(index["index_dir"]) for index in objects_of(status["indexes"])] if status else []
+    )
+
+
 def _to_end(process: int | None) -> str:
     """Say how to do without a daemon that does not understand us, not even when told to stop.
 

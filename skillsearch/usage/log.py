@@ -187,6 +187,13 @@ class UsageLog:
             return self._events()
         return []
 
+    def skills(self) -> frozenset[str]:
+        """Return the ids of all skills of which something is kept."""
+        events = self.events()
+        ids = {event.skill for event in events}
+        ids |= {offer.skill for event in events for offer in event.offered}
+        return frozenset(ids - {""})
+
     def of_index(self, origin: Origin) -> list[Event]:
         """Return the events of one index, the oldest first."""
         events = self.events()  # before the key, which is made if it is missing

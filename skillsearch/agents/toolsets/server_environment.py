@@ -13,10 +13,13 @@ from skillsearch.agents.toolsets.environments import (
     Environment,
     SkillChoice,
 )
-from skillsearch.errors import EnvironmentNotFoundError
+from skillsearch.errors import ConfigError, EnvironmentNotFoundError
 from skillsearch.files.openat import open_file, read_opened, using
+from skillsearch.hosts.entries import Entry
+from skillsearch.hosts.files import FileChange
 from skillsearch.library.skill_library import library_config
 from skillsearch.settings.config import load_settings
+from skillsearch.settings.environ import PREFIX
 from skillsearch.settings.table import Settings
 from skillsearch.settings.values import is_environment_name
 from skillsearch.text.jsonc import parse_jsonc
@@ -122,6 +125,24 @@ class ServerEnvironment(Environment):
         else:
             logger.warning("Failed to read skills directory: %s leads out of its folder", name)
         self.load_skills()
+
+
+def set_active(name: str, settings: Settings) -> None:
+    """Write which environment is in use into the ``config.jsonc`` beside their folder.
+
+    A ConfigError if it cannot be written, or if a setting that comes first names another one.
+    """
+    source = settings.sources.get("environment")
+    if source and settings.environment != name:
+        source = f"{PREFIX}ENVIRONMENT" if source == "environment" else source
+        raise ConfigError(
+            f"{source} sets the environment to {settings.environment!r}, which comes before this "
+            f"switch; set it to {name!r} there, or unset it."
+        )
+    file = settings.environments.parent / CONFIG_FILE
+    change = FileChange.plan(file, [Entry("json", (ACTIVE,), name)])
+    if change.is_needed:
+        change.write()
 
 
 def active_environment(folder: Path) -> str:

@@ -12,10 +12,9 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.output import say
 from skillsearch.daemon import client
-from skillsearch.errors import DaemonError
 from skillsearch.settings.config import load_settings
 from skillsearch.settings.user_folders import cache_dir, default_index_dir
-from skillsearch.types.json_values import JsonObject, objects_of, text_of
+from skillsearch.types.json_values import JsonObject
 
 if TYPE_CHECKING:
     from skillsearch.reports.cache import CacheEntry
@@ -59,12 +58,7 @@ def cache_command(prune: bool, clear: bool, as_json: bool) -> None:
 
 def _in_use() -> dict[Path, str]:
     in_use = {default_index_dir(): "the default", load_settings().index_dir: "the settings"}
-    try:
-        status = client.ask("status", seconds=client.QUERY_SECONDS)
-    except DaemonError:
-        status = None  # it is shutting down, or has another version
-    for index in objects_of(status["indexes"]) if status else ():
-        in_use[Path(text_of(index["index_dir"]))] = "the daemon"
+    in_use |= dict.fromkeys(map(Path, client.open_indexes()), "the daemon")
     return {path.resolve(): user for path, user in in_use.items()}
 
 

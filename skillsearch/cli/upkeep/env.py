@@ -11,9 +11,6 @@ from skillsearch.cli import options, output
 from skillsearch.cli.app import refuse
 from skillsearch.cli.options import read_settings
 from skillsearch.cli.output import say
-from skillsearch.errors import ConfigError
-from skillsearch.settings.environ import PREFIX
-from skillsearch.settings.table import Settings
 from skillsearch.types.json_values import JsonObject
 
 if TYPE_CHECKING:
@@ -32,7 +29,7 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
     takes the one in use. "switch" writes its name as activeEnvironment into the config.jsonc next
     to that folder, where the toolset of environments reads it.
     """
-    from skillsearch.agents.toolsets.server_environment import ServerEnvironment
+    from skillsearch.agents.toolsets.server_environment import ServerEnvironment, set_active
 
     refuse(action == "switch" and name is None, "switch needs the NAME.")
     refuse(action == "list" and name, "list takes no NAME; show does.")
@@ -41,7 +38,7 @@ def env_command(action: str, name: str | None, as_json: bool) -> None:
     names = environment.list_environments()
     _enter(environment, name, settings.environments, is_empty=not names)
     if action == "switch":
-        _switch(environment.name, settings)
+        set_active(environment.name, settings)
     folder, active = settings.environments, environment.name
     record: JsonObject = {"folder": str(folder), "active": active, "environments": names}
     rows: list[tuple[str, ...]] = [(each, "in use" if each == active else "") for each in names]
@@ -66,22 +63,3 @@ def _enter(
         say(f"There is no environment in {folder}. To make one, put skills into NAME/skills there.")
     else:
         environment.load_from_config()
-
-
-def _switch(name: str, settings: Settings) -> None:
-    """Write which environment is in use, unless a setting that comes first names another one."""
-    from skillsearch.agents.toolsets.server_environment import ACTIVE, CONFIG_FILE
-    from skillsearch.hosts.entries import Entry
-    from skillsearch.hosts.files import FileChange
-
-    source = settings.sources.get("environment")
-    if source and settings.environment != name:
-        source = f"{PREFIX}ENVIRONMENT" if source == "environment" else source
-        raise ConfigError(
-            f"{source} sets the environment to {settings.environment!r}, which comes before this "
-            f"switch; set it to {name!r} there, or unset it."
-        )
-    file = settings.environments.parent / CONFIG_FILE
-    change = FileChange.plan(file, [Entry("json", (ACTIVE,), name)])
-    if change.is_needed:
-        change.write()
