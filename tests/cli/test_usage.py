@@ -1,7 +1,6 @@
 """Tests of the command ``usage``."""
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -139,28 +138,3 @@ def test_setup_asks_once_on_a_terminal(cli, home, make_skill, monkeypatch, said,
     (home / ".codex").mkdir()
     assert "learn from use" not in cli("setup", stdin="y\ny\n").stderr
     assert user_file().read_text("utf-8").count("usage") == 1
-
-
-@pytest.mark.parametrize("is_changed", [False, True])
-def test_the_settings_keep_their_mode_and_what_others_write(cli, home, monkeypatch, is_changed):
-    file, sync = user_file(), os.fsync
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"n = 4\n")
-    file.chmod(0o640)
-    (home / ".codex").mkdir()
-
-    def write_too(handle):
-        if is_changed:
-            file.write_bytes(file.read_bytes() + b"# theirs\n")
-        sync(handle)
-
-    monkeypatch.setattr("os.fsync", write_too)
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True, raising=False)
-    result = cli("setup", stdin="y\nn\n")
-    assert result.exit_code == 2 * is_changed
-    assert ("changed by another program meanwhile" in result.stderr) == is_changed
-    assert (
-        file.read_text().replace("# theirs\n", "")
-        == 'usage = "off"\n' * (not is_changed) + "n = 4\n"
-    )
-    assert file.stat().st_mode & 0o777 == 0o640
