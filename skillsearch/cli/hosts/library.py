@@ -237,4 +237,5 @@ def _show_counts(before: dict[str, int], index: SkillIndex) -> None:
 
 
 def _switch_on(journal: Journal, move: Move) -> None:
-    click.echo(switch_on(journal, move), nl=False, err=True)
+    if diff := switch_on(journal, move):
+        click.echo(diff, err=True)
