@@ -32,6 +32,8 @@ QueryText = Annotated[
 """The argument of every search."""
 SkillName = Annotated[str, Field(max_length=LOADED_NAME_CHARS, description="As a hit names it.")]
 """The argument that says which skill to read or to run."""
+Offset = Annotated[int, Field(ge=0, description="Where to go on, as a cut answer says.")]
+"""The argument of a tool whose answer may be cut; the last line of such an answer has it."""
 Text = Callable[[JsonObject], str]
 """Writes the result of a tool for hosts that show text."""
 MaxCount = Annotated[int, Field(ge=1, le=MAX_N, description="How many at most.")]
@@ -49,12 +51,6 @@ class ToolArguments(BaseModel):
     """Arguments of a tool, which the docstring describes for `Tool.of`; others are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class PagedArguments(ToolArguments):
-    """Arguments of a tool whose answer may be cut; it says from which offset the rest begins."""
-
-    offset: int = Field(0, ge=0, description="Where to go on, as a cut answer says.")
 
 
 class ToolResult(BaseModel):

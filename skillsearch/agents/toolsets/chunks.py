@@ -17,7 +17,7 @@ from skillsearch.agents.bounds import MAX_PROMPT_CHARS, first, page
 from skillsearch.agents.catalog import SkillCatalog
 from skillsearch.agents.failures import problem_in
 from skillsearch.agents.session import SkillSession
-from skillsearch.agents.tool import PagedArguments, Tool, Toolset, description_of
+from skillsearch.agents.tool import Offset, Tool, ToolArguments, Toolset, description_of
 from skillsearch.errors import ChunkNotFoundError, ParseError, SkillNotFoundError
 from skillsearch.index.documents.document import Document
 from skillsearch.index.documents.names import skill_of
@@ -206,7 +206,7 @@ class SkillManager:
         return prompt
 
 
-class LoadSkillChunkArgs(PagedArguments):
+class LoadSkillChunkArgs(ToolArguments):
     """Load a chunk of a skill, one of those listed under [Available Chunks].
 
     Do so when the task needs what its description promises. It is listed no longer then; load it
@@ -215,6 +215,7 @@ class LoadSkillChunkArgs(PagedArguments):
 
     skill_name: str = Field(description="Name of the skill, as in its heading.")
     chunk_id: str = Field(description="Id of the chunk: the text before the colon in the list.")
+    offset: Offset = 0
 
 
 class LoadSkillChunkTool:

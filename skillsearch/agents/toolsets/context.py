@@ -16,7 +16,7 @@ from skillsearch.agents.failures import MAX_MESSAGE_CHARS, failure_of, problem_i
 from skillsearch.agents.prompt import CONCISE_CHARS
 from skillsearch.agents.tool import (
     MaxCount,
-    PagedArguments,
+    Offset,
     QueryText,
     Tool,
     ToolArguments,
@@ -289,13 +289,14 @@ class SearchSkillsArgs(ToolArguments):
     limit: MaxCount = 5
 
 
-class GetSkillArgs(PagedArguments):
+class GetSkillArgs(ToolArguments):
     """Get the full content of a skill and follow its instructions.
 
     If it names skills to get first, get these before you follow it.
     """
 
     name: str = Field(max_length=LOADED_NAME_CHARS, description="Name of the skill, in any case.")
+    offset: Offset = 0
 
 
 def list_skills(ctx: ToolContext, args: ListSkillsArgs) -> ToolResult:

@@ -22,7 +22,7 @@ from skillsearch.agents.default_tools import SearchSkillsArgs
 from skillsearch.agents.failures import message_of
 from skillsearch.agents.prompt import fit_lines
 from skillsearch.agents.schemas import with_names
-from skillsearch.agents.tool import PagedArguments, Tool, ToolResult, Toolset
+from skillsearch.agents.tool import Offset, Tool, ToolArguments, ToolResult, Toolset
 from skillsearch.errors import ParseError
 from skillsearch.files.paths import printable
 from skillsearch.index.documents.document import Document
@@ -157,8 +157,9 @@ class SkillLoader:
         return f"Failed to load skill: {Path(diagnostic.path).parent.name}: {diagnostic.message}"
 
 
-class _SkillArguments(PagedArguments):
+class _SkillArguments(ToolArguments):
     skill: str = Field(description="The skill ID to execute")
+    offset: Offset = 0
 
 
 class _SearchSkillsArguments(SearchSkillsArgs):

@@ -14,7 +14,7 @@ from pydantic import Field
 from skillsearch.agents.bounds import MAX_CHARS, first, page
 from skillsearch.agents.catalog import SkillCatalog, as_list, nearest_of, record_of
 from skillsearch.agents.failures import MAX_MESSAGE_CHARS
-from skillsearch.agents.tool import PagedArguments, SearchArgs, Tool, ToolArguments, Toolset
+from skillsearch.agents.tool import Offset, SearchArgs, Tool, ToolArguments, Toolset
 from skillsearch.errors import (
     QueryError,
     RootError,
@@ -194,15 +194,13 @@ class _OfSkill(ToolArguments):
     skill_name: str = Field(description="Name of the skill, in any case.")
 
 
-class _PagesOfSkill(PagedArguments, _OfSkill):
-    pass
-
-
-class _LoadSkill(_PagesOfSkill):
+class _LoadSkill(_OfSkill):
     """Load the whole SKILL.md of a skill and follow it.
 
     Search first if you do not know the name.
     """
+
+    offset: Offset = 0
 
 
 class _SearchSkills(SearchArgs):
@@ -212,7 +210,7 @@ class _SearchSkills(SearchArgs):
     """
 
 
-class _LoadSkillAsset(_PagesOfSkill):
+class _LoadSkillAsset(_OfSkill):
     """Load the text of a file of a skill below references/, assets/ or scripts/.
 
     It may be a template, or a format to comply with.
@@ -221,6 +219,7 @@ class _LoadSkillAsset(_PagesOfSkill):
     relative_path: str = Field(
         description="Path of the file in the skill's folder, as list_skill_assets lists it."
     )
+    offset: Offset = 0
 
 
 class _GetSkillScriptPath(_OfSkill):
@@ -231,5 +230,7 @@ class _GetSkillScriptPath(_OfSkill):
     )
 
 
-class _ListSkillAssets(_PagesOfSkill):
+class _ListSkillAssets(_OfSkill):
     """List the files of a skill that load_skill_asset and get_skill_script_path take."""
+
+    offset: Offset = 0

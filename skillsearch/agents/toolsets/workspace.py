@@ -33,7 +33,7 @@ from skillsearch.agents.prompt import (
 from skillsearch.agents.run_tools import Name, OfSkillArgs, RunArgs, answer_of
 from skillsearch.agents.schemas import with_names
 from skillsearch.agents.session import LoadedEntry, SkillSession, StateDelta
-from skillsearch.agents.tool import Deferred, PagedArguments, Tool, Toolset
+from skillsearch.agents.tool import Deferred, Offset, Tool, Toolset
 from skillsearch.execution.types import RunResult
 from skillsearch.index.documents.document import Document
 from skillsearch.library.skill_library import SkillLibrary
@@ -97,8 +97,10 @@ class SelectDocsArgs(LoadArgs):
     )
 
 
-class ListDocsArgs(PagedArguments, OfSkillArgs):
+class ListDocsArgs(OfSkillArgs):
     """List the documents of a skill, for skill_load and skill_select_docs."""
+
+    offset: Offset = 0
 
 
 class SearchAllArgs(SearchSkillsArgs):
