@@ -32,7 +32,7 @@ from skillsearch.agents.tool import (
 from skillsearch.agents.tool_texts import body_text, list_text, page_text, search_text
 from skillsearch.errors import QueryError
 from skillsearch.files.paths import printable
-from skillsearch.library.skill_library import LoadedSkill, SkillLibrary
+from skillsearch.library.skill_library import SkillLibrary
 from skillsearch.settings.config import load_settings
 from skillsearch.skills.chunks import find_chunk, parse_chunks
 from skillsearch.text.safe_text import one_line, visible
@@ -139,9 +139,38 @@ class LibraryTools:
     def load(self, args: LoadSkillArgs) -> ToolRecord:
         """Return the core of a body with the chunks to choose from, or one chunk alone."""
         library = self.library()
-        loaded = library.load(args.name)
-        SkillCatalog(library).note_load(loaded.document.doc_id)
-        return record_of_loaded(library, loaded, args.chunk)
+        catalog, loaded = SkillCatalog(library), library.load(args.name)
+        catalog.note_load(loaded.document.doc_id)
+        skill = loaded.skill
+        chunks = []
+        if args.chunk is None:
+            parts = parse_chunks(skill.body)
+            body = visible(parts.core)
+            chunks = [{"id": chunk.id, "description": chunk.description} for chunk in parts.chunks]
+        else:
+            body = visible(find_chunk(skill, args.chunk).content)
+        in_file = _IN_SKILL_MD.format(skill.path.name)
+        chunks, more_chunks = first(chunks, "chunk", in_file)
+        lines = fold_files(loaded.files)
+        files, more_files = first(lines, "file", _IN_FOLDERS, most=MAX_SHOWN_FILES)
+        if loaded.files_truncated:
+            more_files = [f"(not listed: files beyond {len(loaded.files):,}; {_IN_FOLDERS})"]
+        left_out = [cut_at(body, MAX_CHARS, in_file), *more_chunks, *more_files]
+        record: ToolRecord = {
+            **catalog.overview(skill),
+            "body": body[:MAX_CHARS],
+            "directory": printable(loaded.folder),
+            "files": files,
+            "files_truncated": bool(more_files),
+            "stale": loaded.stale,
+        }
+        optional: ToolRecord = {
+            "body_truncated": len(body) > MAX_CHARS,
+            "chunks": chunks,
+            "left_out": list(filter(None, left_out)),
+            "requires": [one_line(name) for name in skill.metadata.requires],
+        }
+        return record | {key: value for key, value in optional.items() if value}
 
     def read(self, args: ReadSkillFileArgs) -> ToolRecord:
         """Return a page of a file."""
@@ -167,44 +196,6 @@ class LibraryTools:
         end = start + len(skills)
         last = documents[end - 1].doc_id if end < len(documents) else None
         return {"skills": skills, "next_cursor": last, "total": len(documents)}
-
-
-def record_of_loaded(
-    library: SkillLibrary, loaded: LoadedSkill, chunk_id: str | None = None
-) -> ToolRecord:
-    """Return the core of a loaded body with the chunks to choose from, or one chunk alone.
-
-    A ChunkNotFoundError if the skill has no such chunk.
-    """
-    skill, chunks = loaded.skill, []
-    if chunk_id is None:
-        parts = parse_chunks(skill.body)
-        body = visible(parts.core)
-        chunks = [{"id": chunk.id, "description": chunk.description} for chunk in parts.chunks]
-    else:
-        body = visible(find_chunk(skill, chunk_id).content)
-    in_file = _IN_SKILL_MD.format(skill.path.name)
-    chunks, more_chunks = first(chunks, "chunk", in_file)
-    lines = fold_files(loaded.files)
-    files, more_files = first(lines, "file", _IN_FOLDERS, most=MAX_SHOWN_FILES)
-    if loaded.files_truncated:
-        more_files = [f"(not listed: files beyond {len(loaded.files):,}; {_IN_FOLDERS})"]
-    left_out = [cut_at(body, MAX_CHARS, in_file), *more_chunks, *more_files]
-    record: ToolRecord = {
-        **SkillCatalog(library).overview(skill),
-        "body": body[:MAX_CHARS],
-        "directory": printable(loaded.folder),
-        "files": files,
-        "files_truncated": bool(more_files),
-        "stale": loaded.stale,
-    }
-    optional: ToolRecord = {
-        "body_truncated": len(body) > MAX_CHARS,
-        "chunks": chunks,
-        "left_out": list(filter(None, left_out)),
-        "requires": [one_line(name) for name in skill.metadata.requires],
-    }
-    return record | {key: value for key, value in optional.items() if value}
 
 
 def search_skills(query: str, n: int = 5, threshold: float | None = None) -> list[ToolRecord]:

@@ -72,6 +72,21 @@ def test_a_loaded_skill_leaves_its_chunks_out_and_names_them(cli, tmp_path, make
     )
 
 
+def test_the_rest_of_a_long_skill_is_in_its_file_as_a_prompt_has_no_tools(
+    cli, tmp_path, make_skill
+):
+    """A prompt is read by an agent that may have no tool of ours."""
+    chunks = "".join(f'<chunk id="c{n}" description="{"d" * 99}">x</chunk>\n' for n in range(400))
+    path = make_skill(tmp_path / "r", "tea", "Makes tea.", "Steep it. " * 11_000 + chunks)
+    for number in range(60):
+        (path.parent / f"{number}.txt").write_text("x")
+    cli("index", tmp_path / "r", "--model", "hashing")
+    prompt = cli("prompt", "--load", "tea").stdout
+    assert prompt.count("the rest is in SKILL.md") == 2
+    assert "There are more files than are listed here." in prompt
+    assert "read_skill_file" not in prompt
+
+
 def test_what_skills_require_is_added_to_loaded_ones_alone(indexed):
     done = indexed("prompt", "steep tea", "--required")
     assert (done.exit_code, done.stdout) == (2, "")

@@ -15,7 +15,7 @@ from skillsearch.cli.output import emit_json, say
 from skillsearch.index.next_steps import index_option
 from skillsearch.index.opening import open_fresh
 from skillsearch.settings.table import Settings
-from skillsearch.text.provenance import left_out
+from skillsearch.text.provenance import body_warning, left_out
 from skillsearch.types.skills import OVERVIEW_FORMATS, OverviewFormat
 from skillsearch.usage.recording import log_of, record_load
 
@@ -121,11 +121,8 @@ def _load(
     required: bool,
 ) -> list[str]:
     """Return the bodies of skills, and before them of those they require; keep that as usage."""
-    from skillsearch.agents.default_tools import record_of_loaded
-    from skillsearch.agents.tool_texts import body_text
-
     loaded = _required_before(library, names) if required else names
-    bodies = [body_text(record_of_loaded(library, library.load(name))) for name in loaded]
+    bodies = [_body(library, name) for name in loaded]
     for name in names:
         skill = library.find(name).doc_id
         record_load(log_of(settings, "prompt"), index, skill, settings.selection)
@@ -140,6 +137,27 @@ def _required_before(library: SkillLibrary, names: Sequence[str]) -> list[str]:
     for cycle in order.cycles:
         say(f"warning: these require each other: {' -> '.join((*cycle, cycle[0]))}")
     return [document.doc_id for document in order.order]
+
+
+def _body(library: SkillLibrary, name: str) -> str:
+    from skillsearch.agents import bounds
+    from skillsearch.agents import prompt as prompts
+    from skillsearch.skills.chunks import parse_chunks
+
+    loaded = library.load(name)
+    body = parse_chunks(loaded.skill.body)
+    root, in_file = library.root_of(loaded.skill), f"the rest is in {loaded.skill.path.name}"
+    text = prompts.render_body(
+        loaded.skill.name,
+        bounds.page(body.core, then=in_file),
+        directory=str(loaded.folder),
+        files=loaded.files,
+        files_truncated=loaded.files_truncated,
+        note=body_warning(root.trust, root.origin),
+    )
+    chunks = [(chunk.id, chunk.description) for chunk in body.chunks]
+    chunks, left_out = bounds.first(chunks, "chunk", in_file)
+    return "\n".join(filter(None, [text, prompts.render_chunks(chunks), *left_out]))
 
 
 @click.command("hook")
